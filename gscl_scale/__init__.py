@@ -1,0 +1,21 @@
+"""gscl-scale: self-supervised node embeddings for large graphs, by ranking the rings around each node."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Config", "Graph", "fit"]
+
+if TYPE_CHECKING:
+    from gscl_scale.config import Config
+    from gscl_scale.graph import Graph
+    from gscl_scale.pipeline import fit
+
+_HOMES = {"Config": "gscl_scale.config", "Graph": "gscl_scale.graph", "fit": "gscl_scale.pipeline"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Python interface when it is first used: precompute workers must not pay for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gscl_scale' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,45 @@
+"""Everything that gscl-scale raises on purpose.
+
+GsclError                 base of all; the message is one sentence for the reader at 3 a.m.
+├── UserError             the input or the request is wrong; exit code 2
+│   ├── ConfigError       a key or value of the configuration
+│   ├── GraphError        the graph that was brought
+│   └── FolderError       a folder is missing, damaged, or was made from something else
+└── RunError              the work itself failed; exit code 1
+    ├── DivergedError     training left the finite numbers
+    └── TaskError         a task of a stage failed
+
+Each takes exactly one message, so that all of them pickle across processes.
+"""
+
+
+class GsclError(Exception):
+    """Base of every error that gscl-scale raises on purpose."""
+
+
+class UserError(GsclError, ValueError):
+    """The input or the request is wrong; the message says what, where, expected, got, and what to do."""
+
+
+class ConfigError(UserError):
+    """A key or value of the configuration is wrong; the message begins with its dotted path."""
+
+
+class GraphError(UserError):
+    """The graph that was brought cannot be used."""
+
+
+class FolderError(UserError):
+    """A folder is missing, damaged, or was made from another graph or configuration."""
+
+
+class RunError(GsclError, RuntimeError):
+    """The work itself failed."""
+
+
+class DivergedError(RunError):
+    """Training produced numbers that are not finite."""
+
+
+class TaskError(RunError):
+    """A task of a stage failed."""

@@ -1,0 +1,75 @@
+"""The only maker of random numbers: each is keyed by its purpose and the identity of what it is for."""
+
+import hashlib
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def key(purpose: str, *identity: int) -> np.uint64:
+    """A 64-bit key for one purpose and identity, such as `key("priority", seed, round)`."""
+    text = repr((purpose, *(int(number) for number in identity)))
+    return np.uint64(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little"))
+
+
+def integer(purpose: str, *identity: int) -> int:
+    """A seed below 2^63, for libraries that want a plain integer."""
+    return int(key(purpose, *identity) >> np.uint64(1))
+
+
+def generator(purpose: str, *identity: int) -> np.random.Generator:
+    """A generator of its own for one purpose and identity."""
+    return np.random.Generator(np.random.Philox(key=int(key(purpose, *identity))))
+
+
+@numba.njit(cache=True, inline="always")
+def mix(value):  # type: ignore[no-untyped-def]
+    """The finaliser of splitmix64: every bit of the result depends on every bit of `value`."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@numba.njit(cache=True, inline="always")
+def exponential(key, identity):  # type: ignore[no-untyped-def]
+    """A standard exponential draw that depends on (key, identity) alone; never zero, never infinite."""
+    bits = mix(mix(identity + np.uint64(0x9E3779B97F4A7C15)) ^ key)
+    return -np.log((np.float64(bits >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16)
+
+
+@numba.njit(cache=True)
+def _exponentials(key, identities, out):  # type: ignore[no-untyped-def]
+    for i in range(identities.size):
+        out[i] = exponential(key, identities[i])
+
+
+def exponentials(key: np.uint64, identities: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """One standard exponential draw per identity; equal identities get equal draws."""
+    out = np.empty(identities.size, np.float64)
+    _exponentials(key, identities, out)
+    return out
+
+
+@numba.njit(cache=True)
+def _hash_strings(offsets, data, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        value = np.uint64(0xCBF29CE484222325)  # FNV-1a
+        for j in range(offsets[i], offsets[i + 1]):
+            value = (value ^ np.uint64(data[j])) * np.uint64(0x100000001B3)
+        out[i] = mix(value)
+
+
+def identities_of(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    """A 64-bit identity for each of the user's ids (integers or strings), independent of its row."""
+    if pa.types.is_integer(ids.type):
+        return ids.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
+    strings = pc.cast(ids, pa.large_string())
+    _, offsets, data = strings.buffers()
+    starts = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    out = np.empty(len(strings), np.uint64)
+    _hash_strings(starts, text, out)
+    return out
