@@ -1,0 +1,49 @@
+"""Ring sizes and label consistency of anchors, exact."""
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+
+def ring_profile(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    anchors: npt.NDArray[np.int64],
+    hops: int,
+    labels: npt.NDArray[np.int64] | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(size of each ring [A, hops], members with the anchor's label [A, hops]); unknown labels (-1) never agree."""
+    sizes = np.zeros((anchors.size, hops), np.int64)
+    same = np.zeros((anchors.size, hops), np.int64)
+    known = labels if labels is not None else np.full(indptr.size - 1, -1, np.int64)
+    _profile(indptr, indices, anchors, known, sizes, same)
+    return sizes, same
+
+
+@numba.njit(cache=True, nogil=True)
+def _profile(indptr, indices, anchors, labels, sizes, same):  # type: ignore[no-untyped-def]
+    seen = np.zeros(indptr.size - 1, np.int32)
+    queue = np.empty(indptr.size - 1, indices.dtype)
+    for a in range(anchors.size):
+        token = np.int32(a + 1)
+        label = labels[anchors[a]]
+        seen[anchors[a]] = token
+        queue[0] = anchors[a]
+        head, tail = 0, 1
+        for hop in range(sizes.shape[1]):
+            first = tail
+            agreeing = 0
+            for i in range(head, first):
+                for e in range(indptr[queue[i]], indptr[queue[i] + 1]):
+                    u = indices[e]
+                    if seen[u] != token:
+                        seen[u] = token
+                        queue[tail] = u
+                        tail += 1
+                        if label >= 0 and labels[u] == label:
+                            agreeing += 1
+            head = first
+            sizes[a, hop] = tail - first
+            same[a, hop] = agreeing

@@ -1,0 +1,72 @@
+"""The sample of a range of anchors, as every engine returns it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+NUMBER, ALL, RATIO = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A list of nodes per anchor: anchor a has members[offsets[a]:offsets[a + 1]]."""
+
+    offsets: npt.NDArray[np.int64]
+    members: npt.NDArray[Any]
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Length of each list."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class RingSample:
+    """What is stored for the A anchors of a part.
+
+    anchors [A]           ascending
+    rings                 k Lists: members of each ring, in priority order
+    beyond                the lowest nodes farther than k hops, in priority order
+    decided [A]           below this priority, a node in none of the rings is certainly beyond
+    ring_size [A, k]      size of each whole ring
+    ring_size_exact [A]   False where ring_size is an estimate
+    """
+
+    anchors: npt.NDArray[np.int64]
+    rings: list[Lists]
+    beyond: Lists
+    decided: npt.NDArray[np.float64]
+    ring_size: npt.NDArray[np.int64]
+    ring_size_exact: npt.NDArray[np.bool_]
+
+
+def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
+    """The setting `rings.per_ring` as (kind, value) for kernels."""
+    if isinstance(per_ring, int):
+        return NUMBER, float(per_ring)
+    return (ALL, 0.0) if per_ring == "all" else (RATIO, float(per_ring.removeprefix("ratio:")))
+
+
+@numba.njit(cache=True)
+def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
+    """How many members of a ring of `size` are asked for."""
+    if kind == ALL:
+        return size
+    if kind == RATIO:
+        # the small subtraction keeps 20 % of 15 at 3, in spite of binary fractions
+        return min(size, np.int64(np.ceil(value * size - 1e-9)))
+    return min(size, np.int64(value))
+
+
+def wanted(per_ring: int | str, ring_size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many members of rings of these sizes the setting `rings.per_ring` asks for.
+
+    >>> wanted("ratio:0.2", np.array([0, 1, 11, 15]))
+    array([0, 1, 3, 3])
+    """
+    kind, value = parse_per_ring(per_ring)
+    if kind == RATIO:
+        return np.minimum(ring_size, np.ceil(value * ring_size - 1e-9).astype(np.int64))
+    return ring_size if kind == ALL else np.minimum(ring_size, int(value))

@@ -1,0 +1,80 @@
+"""What a run tells: one log.jsonl, and progress for the reader at the terminal."""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_QUIET_S = 2.0
+_LINE_EVERY_S = 5.0
+
+
+class Console:
+    """Events go to the log, sentences and progress to standard error; both are optional."""
+
+    def __init__(self, log: Path | None = None, quiet: bool = False) -> None:
+        self._log = log
+        self._out = RichConsole(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+
+    def with_log(self, log: Path) -> "Console":
+        """The same console, writing events to another log."""
+        return Console(log, self._out.quiet)
+
+    def event(self, stage: str, event: str, **fields: Any) -> None:
+        """Append one object to log.jsonl."""
+        if self._log is None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "stage": stage, "event": event, **fields}, default=float)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """One sentence for the reader."""
+        self._out.print(text, style=style, markup=False)
+
+    @contextlib.contextmanager
+    def progress(self, label: str, total: int, unit: str = "", done: int = 0) -> Iterator[Callable[..., None]]:
+        """Yield `advance(steps, note)`: a bar on a terminal, otherwise a plain line every few seconds."""
+        if self._out.is_terminal and not self._out.quiet:
+            with self._bar() as bar:
+                task = bar.add_task(label, total=total, completed=done, note="")
+                yield lambda steps=1, note="": bar.update(task, advance=steps, note=note)
+            return
+        yield self._lines(label, total, unit, done)
+
+    def _bar(self) -> Progress:
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._out,
+            transient=True,
+        )
+
+    def _lines(self, label: str, total: int, unit: str, done: int) -> Callable[..., None]:
+        began = time.monotonic()
+        state = {"done": done, "spoke": began + _QUIET_S - _LINE_EVERY_S}
+
+        def advance(steps: int = 1, note: str = "") -> None:
+            state["done"] += steps
+            now = time.monotonic()
+            if now - state["spoke"] < _LINE_EVERY_S:
+                return
+            state["spoke"] = now
+            rate = (state["done"] - done) / max(now - began, 1e-9)
+            left = (total - state["done"]) / rate if rate > 0 else float("inf")
+            self.say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())
+
+        return advance

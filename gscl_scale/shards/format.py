@@ -1,0 +1,74 @@
+"""One part of a round as an Arrow file: a row per anchor, in ascending node order."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gscl_scale.errors import TaskError
+from gscl_scale.files import as_rows, map_arrow, write_arrow
+from gscl_scale.rings import Lists, Priorities, RingSample
+
+
+def part_path(folder: Path, round_number: int, part: int) -> Path:
+    """Where a part lives."""
+    return folder / f"round-{round_number:03d}" / f"part-{part:05d}.arrow"
+
+
+def priorities_path(folder: Path, round_number: int) -> Path:
+    """Where the priorities of a round live."""
+    return folder / f"round-{round_number:03d}" / "priorities.arrow"
+
+
+def write_part(path: Path, sample: RingSample) -> None:
+    """Publish the samples of a range of anchors."""
+    columns = {"anchor": pa.array(sample.anchors)}
+    for hop, ring in enumerate(sample.rings, start=1):
+        columns[f"ring_{hop}"] = _list_column(ring, path)
+    columns["beyond"] = _list_column(sample.beyond, path)
+    columns["decided"] = pa.array(sample.decided)
+    columns["ring_size"] = as_rows(sample.ring_size)
+    columns["ring_size_exact"] = pa.array(sample.ring_size_exact)
+    write_arrow(path, columns)
+
+
+def map_part(path: Path) -> RingSample:
+    """The samples of a part as arrays over the mapped file."""
+    batch = map_arrow(path)
+    hops = sum(name.startswith("ring_") and name[5:].isdigit() for name in batch.schema.names)
+    sizes = batch.column("ring_size")
+    return RingSample(
+        anchors=batch.column("anchor").to_numpy(),
+        rings=[_lists(batch.column(f"ring_{hop}")) for hop in range(1, hops + 1)],
+        beyond=_lists(batch.column("beyond")),
+        decided=batch.column("decided").to_numpy(),
+        ring_size=sizes.flatten().to_numpy().reshape(-1, hops),
+        ring_size_exact=batch.column("ring_size_exact").to_numpy(zero_copy_only=False),
+    )
+
+
+def write_priorities(path: Path, priorities: Priorities) -> None:
+    """Publish the priorities of a round, lowest first."""
+    write_arrow(path, {"node": pa.array(priorities.order), "priority": pa.array(priorities.priority)})
+
+
+def map_priorities(path: Path) -> Priorities:
+    """The priorities of a round as arrays over the mapped file."""
+    batch = map_arrow(path)
+    return Priorities(batch.column("node").to_numpy(), batch.column("priority").to_numpy())
+
+
+def _list_column(lists: Lists, path: Path) -> pa.Array:
+    if lists.offsets[-1] >= 2**31:
+        raise TaskError(
+            f"{path}: {lists.offsets[-1]:,} ring members do not fit one part (limit 2,147,483,647); "
+            "lower rings.part_anchors or rings.per_ring"
+        )
+    return pa.ListArray.from_arrays(pa.array(lists.offsets.astype(np.int32)), pa.array(lists.members))
+
+
+def _lists(column: pa.ListArray) -> Lists:
+    offsets: npt.NDArray[Any] = column.offsets.to_numpy()
+    return Lists(offsets, column.values.to_numpy())

@@ -1,0 +1,118 @@
+"""Reading ring samples: only what the manifest names, verified when first opened."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.errors import FolderError
+from gscl_scale.files import read_json, sha256_of
+from gscl_scale.rings import Lists, Priorities, RingSample
+from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path
+from gscl_scale.shards.precompute import FORMAT, MANIFEST
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A finished samples folder."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path) -> "Samples":
+        """Read the manifest; nothing else is trusted."""
+        manifest = read_json(folder / MANIFEST)
+        if manifest.get("format") != FORMAT:
+            raise FolderError(
+                f"{folder}: expected samples format {FORMAT}, got {manifest.get('format')!r}; sample again"
+            )
+        return cls(folder, manifest)
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds on disk."""
+        return len(self.manifest["rounds"])
+
+    def round(self, number: int) -> "RoundReader":
+        """Map a round, after comparing its files with the manifest's checksums."""
+        entry = self.manifest["rounds"][number]
+        priorities = None
+        if "priorities" in entry:
+            path = priorities_path(self.folder, number)
+            _verify(path, entry["priorities"])
+            priorities = map_priorities(path)
+        parts = []
+        for part in entry["parts"]:
+            path = part_path(self.folder, number, part["part"])
+            _verify(path, part)
+            parts.append(map_part(path))
+        return RoundReader(parts, priorities)
+
+
+@dataclass(frozen=True)
+class RoundReader:
+    """The samples of one round; priorities are None where every anchor drew its own."""
+
+    parts: list[RingSample]
+    priorities: Priorities | None
+
+    def take(self, anchors: npt.NDArray[np.int64]) -> RingSample:
+        """The samples of some anchors, in the order asked for."""
+        part_of = np.searchsorted([part.anchors[0] for part in self.parts], anchors, side="right") - 1
+        rows = anchors - np.array([part.anchors[0] for part in self.parts])[part_of]
+        hops = len(self.parts[0].rings)
+        columns = [self._take_lists(level, part_of, rows) for level in range(hops + 1)]
+        first = self.parts[0]
+        decided = np.empty(anchors.size, np.float64)
+        sizes = np.empty((anchors.size, hops), first.ring_size.dtype)
+        exact = np.empty(anchors.size, np.bool_)
+        for number, part in enumerate(self.parts):
+            here = np.flatnonzero(part_of == number)
+            decided[here] = part.decided[rows[here]]
+            sizes[here] = part.ring_size[rows[here]]
+            exact[here] = part.ring_size_exact[rows[here]]
+        return RingSample(anchors, columns[:-1], columns[-1], decided, sizes, exact)
+
+    def _take_lists(self, level: int, part_of: npt.NDArray[Any], rows: npt.NDArray[Any]) -> Lists:
+        columns = [(*part.rings, part.beyond)[level] for part in self.parts]
+        lengths = np.empty(rows.size, np.int64)
+        for number, column in enumerate(columns):
+            here = part_of == number
+            lengths[here] = column.offsets[rows[here] + 1] - column.offsets[rows[here]]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        members = np.empty(offsets[-1], columns[0].members.dtype)
+        for number, column in enumerate(columns):
+            here = np.flatnonzero(part_of == number)
+            _copy(column.offsets, column.members, rows[here], here, offsets, members)
+        return Lists(offsets, members)
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(source_offsets, source, rows, targets, offsets, members):  # type: ignore[no-untyped-def]
+    for i in range(rows.size):
+        start = source_offsets[rows[i]]
+        first = offsets[targets[i]]
+        for j in range(offsets[targets[i] + 1] - first):
+            members[first + j] = source[start + j]
+
+
+def _verify(path: Path, entry: dict[str, Any]) -> None:
+    size = path.stat().st_size if path.exists() else -1
+    if size == entry["bytes"] and _sha256(path, path.stat().st_mtime_ns) == entry["sha256"]:
+        return
+    got = "no file" if size < 0 else f"{size} bytes" if size != entry["bytes"] else "other content"
+    raise FolderError(
+        f"{path}: expected {entry['bytes']} bytes with the checksum in the manifest, got {got}; "
+        "run gscl-scale precompute again to repair it"
+    )
+
+
+@lru_cache(maxsize=65536)
+def _sha256(path: Path, modified: int) -> str:
+    """Checksum of a file, computed once as long as it does not change."""
+    return sha256_of(path)
