@@ -1,0 +1,166 @@
+"""One batch: distinct nodes once, and for each anchor the positions of its ring members among them.
+
+Shapes: A anchors, U distinct nodes, M members of a level (padded), C candidates shared by the batch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale import seeding
+from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.rings import Lists, Priorities, RingSample, wanted
+
+_POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
+
+
+@dataclass(frozen=True)
+class Level:
+    """The members of one ring for all anchors of a batch.
+
+    positions [A, M]   into the batch's nodes; padding points to 0
+    present [A, M]     False for padding
+    """
+
+    positions: npt.NDArray[np.int64]
+    present: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step needs.
+
+    nodes [U]            distinct nodes, ascending
+    anchors [A]          positions of the anchors
+    rings                k Levels
+    beyond               Level of each anchor's own far nodes
+    candidates [C]       positions of the far nodes drawn for the whole batch
+    decided [A, C]       True where the candidate is certainly beyond the anchor's rings and not among its own far nodes
+    log_weight [A, k+1]  log of |ring| / members in use, rings then beyond; None where sums are taken as they are
+    """
+
+    nodes: npt.NDArray[np.int64]
+    anchors: npt.NDArray[np.int64]
+    rings: list[Level]
+    beyond: Level
+    candidates: npt.NDArray[np.int64]
+    decided: npt.NDArray[np.bool_]
+    log_weight: npt.NDArray[np.float32] | None
+
+
+def collate(
+    sample: RingSample,
+    priorities: Priorities | None,
+    num_nodes: int,
+    rings: RingsConfig,
+    train: TrainConfig,
+    loss: LossConfig,
+    epoch: int,
+    step: int,
+) -> Batch:
+    """The batch of a step from the stored samples of its anchors; depends on the seed, epoch and step alone."""
+    member_key = seeding.key("members", train.seed, epoch)
+    lists = [_choose(sample, hop, rings, train, member_key) for hop in range(len(sample.rings))]
+    lists.append(_pad(sample.beyond, sample.beyond.lengths()))
+    candidates, priority = _draw_candidates(sample, priorities, train, step)
+    decided = _decide(sample, candidates, priority)
+
+    used = [sample.anchors, candidates, *(nodes[present] for nodes, present in lists)]
+    nodes = np.unique(np.concatenate([part.astype(np.int64) for part in used]))
+    levels = [Level(np.where(present, np.searchsorted(nodes, members), 0), present) for members, present in lists]
+    return Batch(
+        nodes=nodes,
+        anchors=np.searchsorted(nodes, sample.anchors),
+        rings=levels[:-1],
+        beyond=levels[-1],
+        candidates=np.searchsorted(nodes, candidates),
+        decided=decided,
+        log_weight=_log_weight(sample, levels, decided, num_nodes) if loss.weighing == "size" else None,
+    )
+
+
+Padded = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
+
+
+def _choose(sample: RingSample, hop: int, rings: RingsConfig, train: TrainConfig, key: np.uint64) -> Padded:
+    """The members of a ring that take part: all stored, the lowest, or a random choice of as many."""
+    ring = sample.rings[hop]
+    stored = ring.lengths()
+    if train.members == "stored":
+        return _pad(ring, stored)
+    count = np.minimum(stored, wanted(rings.per_ring, sample.ring_size[:, hop]))
+    if train.members == "random":
+        ring = Lists(ring.offsets, ring.members.copy())
+        _shuffle_lists(key, sample.anchors, ring.offsets, ring.members)
+    return _pad(ring, count)
+
+
+def _pad(lists: Lists, count: npt.NDArray[np.int64]) -> Padded:
+    """The first `count` members of each list as rows, and which entries are members."""
+    present = np.arange(max(1, int(count.max(initial=0)))) < count[:, None]
+    members = np.zeros(present.shape, lists.members.dtype)
+    at = lists.offsets[:-1, None] + np.arange(present.shape[1])
+    members[present] = lists.members[at[present]]
+    return members, present
+
+
+@numba.njit(cache=True, nogil=True)
+def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-def]
+    """Bring each list into an order keyed by (key, anchor, member)."""
+    for a in range(anchors.size):
+        part = members[offsets[a] : offsets[a + 1]]
+        drawn = np.empty(part.size, np.uint64)
+        own = key ^ seeding.mix(np.uint64(anchors[a]) + np.uint64(1))
+        for i in range(part.size):
+            drawn[i] = seeding.mix(own ^ seeding.mix(np.uint64(part[i]) + np.uint64(1)))
+        part[:] = part[np.argsort(drawn)]
+
+
+def _draw_candidates(
+    sample: RingSample, priorities: Priorities | None, train: TrainConfig, step: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+    """Nodes drawn at random among those of so low a priority that most anchors can decide about them, ascending."""
+    if priorities is None or train.negatives == 0:
+        return np.zeros(0, sample.beyond.members.dtype), np.zeros(0)
+    bound = np.quantile(sample.decided, _POOL_QUANTILE, method="lower")
+    pool = int(np.searchsorted(priorities.priority, bound, side="left"))
+    generator = seeding.generator("candidates", train.seed, step)
+    drawn = generator.choice(pool, min(train.negatives, pool), replace=False, shuffle=False)
+    nodes = priorities.order[drawn]
+    ascending = np.argsort(nodes)
+    return nodes[ascending], priorities.priority[drawn[ascending]]
+
+
+def _decide(
+    sample: RingSample, candidates: npt.NDArray[Any], priority: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    """Which candidates are certainly beyond each anchor's rings, less those it stores as its own far nodes."""
+    decided = priority < sample.decided[:, None]
+    decided &= candidates != sample.anchors[:, None]
+    for lists in (*sample.rings, sample.beyond):
+        _strike(candidates, lists.offsets, lists.members, decided)
+    return decided
+
+
+@numba.njit(cache=True, nogil=True)
+def _strike(candidates, offsets, members, decided):  # type: ignore[no-untyped-def]
+    for a in range(decided.shape[0]):
+        for i in range(offsets[a], offsets[a + 1]):
+            at = np.searchsorted(candidates, members[i])
+            if at < candidates.size and candidates[at] == members[i]:
+                decided[a, at] = False
+
+
+def _log_weight(
+    sample: RingSample, levels: list[Level], decided: npt.NDArray[np.bool_], num_nodes: int
+) -> npt.NDArray[np.float32]:
+    """log(|ring| / members in use) per anchor and level; 0 where none is in use."""
+    used = np.stack([level.present.sum(axis=1) for level in levels], axis=1)
+    used[:, -1] += decided.sum(axis=1)
+    beyond = num_nodes - 1 - sample.ring_size.sum(axis=1)
+    whole = np.concatenate([sample.ring_size, beyond[:, None]], axis=1)
+    ratio = np.divide(whole, used, out=np.ones(used.shape), where=used > 0)
+    return np.log(np.maximum(ratio, 1e-30)).astype(np.float32)
