@@ -370,15 +370,15 @@ def _expand(graph: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_true_as_number(values: dict[str, Any]) -> None:
+    """Python counts true as 1; a config file must not."""
     for name, field in Config.model_fields.items():
         part, section = values.get(name), field.annotation
-        if isinstance(part, dict) and isinstance(section, type) and issubclass(section, BaseModel):
-            for key, value in part.items():
-                if isinstance(value, bool) and key in section.model_fields:
-                    if section.model_fields[key].annotation in (int, float):
-                        raise ConfigError(
-                            f"{name}.{key}: expected a number, got {value}; see gscl-scale config --schema"
-                        )
+        if not (isinstance(part, dict) and isinstance(section, type) and issubclass(section, BaseModel)):
+            continue
+        numbers = {key for key, known in section.model_fields.items() if known.annotation in (int, float)}
+        for key in numbers & set(part):
+            if isinstance(part[key], bool):
+                raise ConfigError(f"{name}.{key}: expected a number, got {part[key]}; see gscl-scale config --schema")
 
 
 def _explain(error: ValidationError, values: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from gscl_scale.files import map_array, map_arrow, read_json
 
 FORMAT = 1
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
+_NEEDED = ("name", "files", "num_features", "undirected", "classes", "fingerprint")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Graph:
     undirected: bool
     classes: list[str]
     fingerprint: str
+    folder: Path
     manifest: dict[str, Any] = field(repr=False)
 
     @property
@@ -72,34 +74,44 @@ class Graph:
             raise FolderError(
                 f"{folder}: expected graph format {FORMAT}, got {manifest.get('format')!r}; ingest the graph again"
             )
-        for name, entry in manifest["files"].items():
-            size = (folder / name).stat().st_size if (folder / name).exists() else -1
-            if size != entry["bytes"]:
-                raise FolderError(
-                    f"{folder / name}: expected {entry['bytes']} bytes, got {'no file' if size < 0 else size}; "
-                    f"delete {folder} and ingest the graph again"
-                )
-        features: npt.NDArray[np.float32] | SparseFeatures
-        if "features.arrow" in manifest["files"]:
-            features = map_array(folder / "features.arrow", "features")
-        else:
-            features = SparseFeatures(
-                map_array(folder / "feature_indptr.arrow", "indptr"),
-                map_array(folder / "feature_indices.arrow", "indices"),
-                map_array(folder / "feature_values.arrow", "values"),
-                manifest["num_features"],
+        if lacking := [key for key in _NEEDED if key not in manifest]:
+            raise FolderError(
+                f"{folder / 'manifest.json'} is damaged: it lacks {', '.join(lacking)}; ingest the graph again"
             )
+        _check_files(folder, manifest["files"])
         splits = map_arrow(folder / "splits.arrow") if "splits.arrow" in manifest["files"] else None
         return cls(
             name=manifest["name"],
             indptr=map_array(folder / "indptr.arrow", "indptr"),
             indices=map_array(folder / "indices.arrow", "indices"),
-            features=features,
+            features=_map_features(folder, manifest),
             labels=map_array(folder / "labels.arrow", "label") if "labels.arrow" in manifest["files"] else None,
             splits={name: splits.column(name).to_numpy() for name in splits.schema.names} if splits else {},
             ids=map_arrow(folder / "ids.arrow").column("id"),
             undirected=manifest["undirected"],
             classes=manifest["classes"],
             fingerprint=manifest["fingerprint"],
+            folder=folder,
             manifest=manifest,
         )
+
+
+def _check_files(folder: Path, files: dict[str, Any]) -> None:
+    for name, entry in files.items():
+        size = (folder / name).stat().st_size if (folder / name).exists() else -1
+        if size != entry["bytes"]:
+            raise FolderError(
+                f"{folder / name}: expected {entry['bytes']} bytes, got {'no file' if size < 0 else size}; "
+                f"delete {folder} and ingest the graph again"
+            )
+
+
+def _map_features(folder: Path, manifest: dict[str, Any]) -> npt.NDArray[np.float32] | SparseFeatures:
+    if "features.arrow" in manifest["files"]:
+        return map_array(folder / "features.arrow", "features")
+    return SparseFeatures(
+        map_array(folder / "feature_indptr.arrow", "indptr"),
+        map_array(folder / "feature_indices.arrow", "indices"),
+        map_array(folder / "feature_values.arrow", "values"),
+        manifest["num_features"],
+    )

@@ -29,7 +29,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._folder = folder
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
 
     def save(self, state: dict[str, Any], position: Position, best: bool) -> None:
         """Publish a checkpoint, record it, and drop older ones; `best` keeps a copy of its own."""
@@ -41,9 +41,7 @@ class Checkpoints:
         best_entry = self._manifest().get("best")
         if best:
             best_entry = {"file": "best.pt", "sha256": self._write("best.pt", state), **asdict(position)}
-        write_json(
-            self._folder / _MANIFEST, {"fingerprint": self._fingerprint, "checkpoints": kept, "best": best_entry}
-        )
+        write_json(self._folder / _MANIFEST, {"fingerprint": self.fingerprint, "checkpoints": kept, "best": best_entry})
         for entry in dropped:
             (self._folder / entry["file"]).unlink(missing_ok=True)
 
@@ -84,7 +82,7 @@ class Checkpoints:
         if not (self._folder / _MANIFEST).exists():
             return {}
         manifest = read_json(self._folder / _MANIFEST)
-        if manifest.get("fingerprint") != self._fingerprint:
+        if manifest.get("fingerprint") != self.fingerprint:
             raise FolderError(
                 f"{self._folder} holds checkpoints of other samples or another configuration; "
                 "choose another --run, or delete this folder to train again"

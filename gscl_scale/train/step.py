@@ -42,8 +42,8 @@ def training_step(
     result = batch_loss(model, inputs, batch, loss_config)
     if not torch.isfinite(result.loss):
         raise DivergedError(
-            f"step {step}: the loss is {float(result.loss.detach())}; lower train.learning_rate, raise loss.temperature, "
-            "or set train.clip to 1; the last checkpoint is kept"
+            f"step {step}: the loss is {float(result.loss.detach())}; lower train.learning_rate, "
+            "raise loss.temperature, or set train.clip to 1; the last checkpoint is kept"
         )
     result.loss.backward()  # type: ignore[no-untyped-call]
     limit = clip if clip > 0 else float("inf")

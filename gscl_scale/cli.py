@@ -1,0 +1,269 @@
+"""The command line: parses, calls the pipeline, and turns errors into one sentence and an exit code."""
+
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console as RichConsole
+from rich.table import Table
+
+from gscl_scale import __version__
+from gscl_scale.config import Config, schema_rows
+from gscl_scale.errors import GsclError, UserError
+from gscl_scale.runtime import Console
+
+app = typer.Typer(
+    name="gscl-scale",
+    help="Self-supervised node embeddings for large graphs: one command from a graph to embeddings and a report.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="Config file; without one, the digits.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, stronger than the file.")]
+RunOption = Annotated[Path | None, typer.Option("--run", help="Run folder; by default runs/NAME-OF-THE-CONFIG.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def main() -> None:
+    """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong."""
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        _fail(str(error), 2)
+    except GsclError as error:
+        _fail(str(error), 1)
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; finished work is kept, run again to go on", 1)
+    except KeyboardInterrupt:
+        _fail("stopped; finished work is kept, run the same command again to go on", 130)
+
+
+def _fail(sentence: str, code: int) -> None:
+    print(f"gscl-scale: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _start(config_file: Path | None, settings: list[str] | None, run: Path | None) -> tuple[Config, Path, Console]:
+    config = Config.load(config_file, settings)
+    name = config_file.stem if config_file else config.graph.name or config.graph.source
+    return config, run or Path("runs") / name, Console()
+
+
+@app.command()
+def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Go from the graph to embeddings, figures and a report; finished stages are skipped."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    began = time.monotonic()
+    metrics = pipeline.run(config, folder, console)
+    _print_figures(metrics)
+    whole = pipeline.Run.at(folder)
+    last = whole if config.train.repeats == 1 else whole.repeat(config.train.seed)
+    print(f"embeddings  {last.embeddings / 'embeddings.parquet'}")
+    print(f"report      {whole.report}")
+    print(f"finished in {time.monotonic() - began:.0f} s")
+
+
+@app.command()
+def ingest(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Bring the graph into the run folder."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    graph = pipeline.ingest(config, pipeline.open_run(config, folder), console)
+    print(f"graph {graph.name} is in {folder / 'graph'}")
+
+
+@app.command()
+def stats(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    anchors: Annotated[int | None, typer.Option(help="Nodes to sample; by default all where that is cheap.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the plot of LC(n) to this file (.svg or .png).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe the graph: degrees, homophily, label consistency and ring sizes per hop."""
+    from gscl_scale import pipeline
+    from gscl_scale.evaluate import statistics_table
+    from gscl_scale.report import plot_consistency
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    opened = pipeline.open_run(config, folder)
+    pipeline.ingest(config, opened, console)
+    result = pipeline.stats(config, opened, console, anchors)
+    target = plot or folder / "consistency.svg"
+    plot_consistency(result, target)
+    if as_json:
+        _print_json(result)
+        return
+    _print_table(["", ""], statistics_table(result), title=str(result.get("name", "")))
+    print(f"plot of LC(n): {target}")
+
+
+@app.command()
+def precompute(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Sample the rings of every node into Arrow files."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    for one, part, told in pipeline.each_repeat(config, folder, console):
+        pipeline.precompute(one, part, told)
+        print(f"samples are in {part.samples}")
+
+
+@app.command()
+def train(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Train the encoder on the samples."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    for one, part, told in pipeline.each_repeat(config, folder, console):
+        pipeline.train(one, part, told)
+        print(f"checkpoints are in {part.checkpoints}")
+
+
+@app.command()
+def embed(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Write the embeddings of all nodes."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    for one, part, told in pipeline.each_repeat(config, folder, console):
+        pipeline.embed(one, part, told)
+        print(f"embeddings are in {part.embeddings / 'embeddings.parquet'}")
+
+
+@app.command()
+def evaluate(
+    config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
+) -> None:
+    """Measure the embeddings beside raw features and the untrained encoder."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    metrics = pipeline.evaluate_all(config, folder, console)
+    _print_json(metrics) if as_json else _print_figures(metrics)
+
+
+@app.command()
+def report(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Write the page to look at."""
+    from gscl_scale import pipeline
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    for one, part, told in pipeline.each_repeat(config, folder, console):
+        path = pipeline.report(one, part, told)
+        print(f"report is in {path}")
+
+
+@app.command()
+def status(
+    config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
+) -> None:
+    """Tell which stages of a run are complete, which are missing, where, and since when."""
+    from gscl_scale import pipeline
+
+    _, folder, _ = _start(config_file, settings, run_folder)
+    states = pipeline.status(folder)
+    if as_json:
+        _print_json([vars(state) for state in states])
+        return
+    rows = []
+    for state in states:
+        since = datetime.fromtimestamp(state.since).strftime("%Y-%m-%d %H:%M:%S") if state.since else ""
+        rows.append((state.stage, state.state, since, state.detail, str(state.place)))
+    _print_table(["stage", "state", "since", "", "where"], rows)
+
+
+@app.command("config")
+def show_config(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Every key with type, default and one sentence.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the resolved configuration."""
+    if schema and as_json:
+        _print_json(Config.model_json_schema())
+    elif schema:
+        for key, kind, default, sentence in schema_rows():
+            print(f"{key}\n    {kind}; default {default if default else repr(default)}\n    {sentence}")
+    else:
+        values = Config.load(config_file, settings).dump()
+        print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())
+
+
+bench = typer.Typer(help="Measure speed and memory beside the best other tools.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+@bench.callback()
+def _bench() -> None:
+    """Measure speed and memory beside the best other tools, in one run on one machine."""
+
+
+@bench.command()
+def rings(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    hops: Annotated[
+        list[int] | None, typer.Option(help="Depths to measure; repeat the option. Default 2 and 3.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Time to spend on each measurement.")] = 5.0,
+    out: Annotated[Path, typer.Option(help="Folder for rings.json and rings.md.")] = Path("bench-results"),
+) -> None:
+    """Anchors per second of the ring engines and of igraph, one core each."""
+    from gscl_scale.bench.rings import bench_rings
+
+    print(bench_rings(Config.load(config_file, settings), hops or [2, 3], seconds, out, Console()))
+
+
+@app.callback(invoke_without_command=True)
+def _global(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"gscl-scale {__version__}")
+        raise typer.Exit
+
+
+def json_text(value: Any) -> str:
+    """A value as readable JSON."""
+    return json.dumps(value, indent=2, default=str)
+
+
+def _print_json(value: Any) -> None:
+    print(json_text(value))
+
+
+def _print_table(headers: list[str], rows: list[tuple[str, ...]], title: str = "") -> None:
+    table = Table(title=title or None, title_justify="left", header_style="bold")
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="left", no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    RichConsole(width=None if sys.stdout.isatty() else 100).print(table)
+
+
+def _print_figures(metrics: dict[str, Any]) -> None:
+    from gscl_scale.evaluate import figures_table
+
+    headers, rows, remarks = figures_table(metrics)
+    if rows:
+        _print_table(headers, rows)
+    for remark in remarks:
+        print(remark)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""From a checkpoint to the embeddings of all nodes, keyed by the user's ids."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gscl_scale.errors import FolderError
+from gscl_scale.files import as_rows, publish, read_json, write_json
+from gscl_scale.graph import Graph
+
+FILE = "embeddings.parquet"
+_MANIFEST = "manifest.json"
+_ROWS_PER_GROUP = 65536
+
+
+def write_embeddings(folder: Path, graph: Graph, vectors: npt.NDArray[np.float32], fingerprint: str, npy: bool) -> None:
+    """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes."""
+    schema = pa.schema([("id", graph.ids.type), ("embedding", pa.list_(pa.float32(), vectors.shape[1]))])
+    with publish(folder / FILE) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        for low in range(0, vectors.shape[0], _ROWS_PER_GROUP):
+            rows = slice(low, low + _ROWS_PER_GROUP)
+            columns = [graph.ids[rows], as_rows(vectors[rows])]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+    if npy:
+        with publish(folder / "embeddings.npy") as temporary, temporary.open("wb") as file:
+            np.save(file, vectors)
+    manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "npy": npy}
+    write_json(folder / _MANIFEST, manifest)
+
+
+def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
+    """Whether the folder holds the embeddings of this checkpoint."""
+    if not ((folder / _MANIFEST).exists() and (folder / FILE).exists()):
+        return False
+    manifest = read_json(folder / _MANIFEST)
+    return manifest.get("fingerprint") == fingerprint and (manifest.get("npy", False) or not npy)
+
+
+def read_embeddings(folder: Path) -> tuple[pa.Array, npt.NDArray[np.float32]]:
+    """(ids, vectors [N, d]) of an embeddings folder."""
+    try:
+        table: Any = pq.read_table(folder / FILE)
+    except FileNotFoundError:
+        raise FolderError(f"{folder / FILE} does not exist; run gscl-scale embed first") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FolderError(f"{folder / FILE} cannot be read: {error}; run gscl-scale embed again") from None
+    column = table.column("embedding").combine_chunks()
+    vectors = column.flatten().to_numpy().reshape(len(column), column.type.list_size)
+    return table.column("id").combine_chunks(), vectors

@@ -1,0 +1,496 @@
+"""THE STORY: graph -> rings -> shards -> batches -> model -> train -> embed -> evaluate -> report.
+
+Every stage reads the run folder, does its part, and records that it is finished; a finished stage is skipped.
+"""
+
+import json
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+import gscl_scale
+from gscl_scale import embed as embeddings
+from gscl_scale import shards
+from gscl_scale.batches import BatchStream
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, FolderError, GraphError
+from gscl_scale.evaluate import combine_repeats, evaluate_run, make_splits, probe, ring_lists, statistics
+from gscl_scale.files import fingerprint_of, read_json, write_json
+from gscl_scale.graph import Draft, Graph, write_graph
+from gscl_scale.graph.sources import read
+from gscl_scale.model import Model, build_model, prepare_inputs
+from gscl_scale.report import write_report
+from gscl_scale.runtime import Console, num_workers
+from gscl_scale.train import Checkpoints, Trainer
+from gscl_scale.train import train as train_model
+from gscl_scale.train.loop import Validate, encode_all
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder; repeats of a run share its graph."""
+
+    folder: Path
+    graph: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Run":
+        """The run in a folder, with a graph of its own."""
+        return cls(folder, folder / "graph")
+
+    def repeat(self, seed: int) -> "Run":
+        """The repeat of this run with another seed."""
+        return Run(self.folder / f"seed-{seed}", self.graph)
+
+    @property
+    def samples(self) -> Path:
+        """Ring samples."""
+        return self.folder / "samples"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoints of the training."""
+        return self.folder / "checkpoints"
+
+    @property
+    def embeddings(self) -> Path:
+        """Embeddings of all nodes."""
+        return self.folder / "embeddings"
+
+    @property
+    def metrics(self) -> Path:
+        """Figures."""
+        return self.folder / "metrics.json"
+
+    @property
+    def report(self) -> Path:
+        """The page to look at."""
+        return self.folder / "report.html"
+
+    @property
+    def log(self) -> Path:
+        """One object a line: everything that happened."""
+        return self.folder / "log.jsonl"
+
+
+def run(config: Config, folder: Path, console: Console) -> dict[str, Any]:
+    """The whole story, once or once per repeat; returns the figures."""
+    for one, part, told in each_repeat(config, folder, console):
+        if config.train.repeats > 1:
+            console.say(f"seed {one.train.seed} (of {config.train.repeats} repeats)")
+        precompute(one, part, told)
+        train(one, part, told)
+        embed(one, part, told)
+        evaluate(one, part, told)
+        report(one, part, told)
+    return evaluate_all(config, folder, console)
+
+
+def evaluate_all(config: Config, folder: Path, console: Console) -> dict[str, Any]:
+    """The figures of a run; of one with repeats their means, with a report of its own."""
+    figures = [evaluate(one, part, told) for one, part, told in each_repeat(config, folder, console)]
+    if len(figures) == 1:
+        return figures[0]
+    whole = Run.at(folder)
+    metrics = combine_repeats(figures)
+    write_json(whole.metrics, metrics)
+    report(config, whole, console)
+    return metrics
+
+
+def each_repeat(config: Config, folder: Path, console: Console) -> Iterator[tuple[Config, Run, Console]]:
+    """Claim a run folder, bring the graph, and yield the run, or each of its repeats, for a stage to work on."""
+    whole = open_run(config, folder)
+    ingest(config, whole, console)
+    if config.train.repeats == 1:
+        yield config, whole, console.with_log(whole.log)
+        return
+    for number in range(config.train.repeats):
+        one = with_seed(config, number)
+        part = whole.repeat(one.train.seed)
+        _record_run(one, part.folder)
+        yield one, part, console.with_log(part.log)
+
+
+def with_seed(config: Config, number: int) -> Config:
+    """The configuration of one repeat: every seed moved on by `number`, nothing else."""
+    return config.model_copy(
+        update={
+            "rings": config.rings.model_copy(update={"seed": config.rings.seed + number}),
+            "train": config.train.model_copy(update={"seed": config.train.seed + number, "repeats": 1}),
+            "evaluate": config.evaluate.model_copy(update={"seed": config.evaluate.seed + number}),
+        }
+    )
+
+
+def open_run(config: Config, folder: Path) -> Run:
+    """Claim a run folder for a configuration; one that holds work of another is refused."""
+    run = Run.at(folder)
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file; give --run a folder")
+    if (folder / "run.json").exists():
+        _refuse_other_config(config, run, read_json(folder / "run.json"))
+    elif folder.exists() and any(folder.iterdir()):
+        raise FolderError(f"{folder} is not empty and holds no run; choose another --run")
+    _record_run(config, folder)
+    return run
+
+
+def _record_run(config: Config, folder: Path) -> None:
+    previous = read_json(folder / "run.json") if (folder / "run.json").exists() else {}
+    versions = {
+        "gscl_scale": gscl_scale.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "pyarrow": pa.__version__,
+    }
+    record = {"config": config.dump(), "versions": versions, "inputs": previous.get("inputs", {})}
+    if record != previous:
+        write_json(folder / "run.json", record)
+
+
+def _refuse_other_config(config: Config, run: Run, record: dict[str, Any]) -> None:
+    """Compare the sections whose work is already on disk, and name the first key that differs."""
+    started = {
+        "graph": run.graph,
+        "rings": run.samples,
+        "model": run.checkpoints,
+        "loss": run.checkpoints,
+        "train": run.checkpoints,
+    }
+    free = {"rings": {"rounds", "disk_gb"}, "graph": {"memory_mb"}}
+    now = config.dump()
+    for section, place in started.items():
+        before = record.get("config", {}).get(section, {})
+        for key in sorted({*before, *now[section]} - free.get(section, set())):
+            if place.exists() and before.get(key) != now[section].get(key):
+                raise FolderError(
+                    f"{run.folder} was made with {section}.{key} = {before.get(key)!r}, now it is "
+                    f"{now[section].get(key)!r}; choose another --run, or delete {place} and what was made from it"
+                )
+
+
+# --- graph -----------------------------------------------------------------------------------------------------------
+
+
+def ingest(config: Config, run: Run, console: Console, draft: Draft | None = None) -> Graph:
+    """Bring the graph into its folder."""
+    inputs = _input_state(config)
+    if (run.graph / "manifest.json").exists():
+        before = read_json(run.folder / "run.json").get("inputs", {})
+        for path in inputs:
+            if path in before and before[path] != inputs[path]:
+                raise FolderError(
+                    f"{path} has changed since {run.graph} was made from it; "
+                    f"choose another --run, or delete {run.folder} to start again"
+                )
+        return Graph.open(run.graph)
+    console = console.with_log(run.log)
+    console.event("ingest", "started", source=config.graph.source)
+    graph = write_graph(draft or read(config.graph), config.graph, run.graph)
+    record = read_json(run.folder / "run.json")
+    write_json(run.folder / "run.json", {**record, "inputs": inputs, "graph_fingerprint": graph.fingerprint})
+    edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
+    console.say(
+        f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
+        f"{graph.num_features:,} features, {len(graph.classes)} classes"
+    )
+    for note in graph.manifest["notes"]:
+        console.say(f"  {note}")
+    console.event("ingest", "done", nodes=graph.num_nodes, entries=graph.indices.size, fingerprint=graph.fingerprint)
+    return graph
+
+
+def _input_state(config: Config) -> dict[str, list[int]]:
+    """Size and time of every file that the graph section names, to notice when one changes."""
+    state = {}
+    for key in ("path", "edges", "nodes"):
+        named = getattr(config.graph, key, None)
+        if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
+            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
+                if path.is_file():
+                    state[str(path)] = [path.stat().st_size, path.stat().st_mtime_ns]
+    return state
+
+
+# --- rings and shards ------------------------------------------------------------------------------------------------
+
+
+def precompute(config: Config, run: Run, console: Console) -> None:
+    """Sample the rings of every node."""
+    graph = Graph.open(run.graph)
+    if shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
+        return
+    workers = num_workers(config.runtime.workers)
+    shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, workers, console)
+
+
+# --- model and train -------------------------------------------------------------------------------------------------
+
+
+def train(config: Config, run: Run, console: Console) -> None:
+    """Train the encoder on the samples."""
+    checkpoints = _checkpoints(config, run)
+    if checkpoints.is_finished():
+        return
+    graph, samples, device = Graph.open(run.graph), shards.Samples.open(run.samples), _device(config)
+    model = build_model(config.model, graph.num_features, config.train.seed).to(device)
+    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss)
+    console.event("train", "started", device=str(device), epochs=config.train.epochs)
+    inputs = prepare_inputs(graph, config.model, device)
+    validate = _validation(config, graph, device) if config.train.validate_every else None
+    train_model(Trainer(model, config.train), inputs, stream, config.loss, checkpoints, validate, console)
+    console.event("train", "done")
+
+
+def _checkpoints(config: Config, run: Run) -> Checkpoints:
+    samples = shards.Samples.open(run.samples)
+    depends = {
+        "samples": samples.manifest["fingerprint"],
+        "model": config.model.model_dump(mode="json"),
+        "loss": config.loss.model_dump(mode="json"),
+        "train": config.train.model_dump(mode="json", exclude={"repeats", "checkpoint_every"}),
+    }
+    return Checkpoints(run.checkpoints, fingerprint_of(depends))
+
+
+def _validation(config: Config, graph: Graph, device: torch.device) -> Validate:
+    """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
+    splits = make_splits(graph, config.evaluate)
+    if not splits or not (splits[0].codes == 2).any():
+        raise ConfigError(
+            "train.validate_every: the graph has no labelled validation nodes; set it to 0, or bring labels and splits"
+        )
+    assert graph.labels is not None
+    labels, codes = graph.labels, np.where(splits[0].codes == 3, 0, splits[0].codes).astype(np.int8)
+    quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
+
+    def validate(vectors: npt.NDArray[np.float32]) -> float:
+        return probe(vectors, labels, codes, len(graph.classes), quick, device).val_mean
+
+    return validate
+
+
+def _device(config: Config) -> torch.device:
+    if config.runtime.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("runtime.device: cuda is asked for and torch sees no GPU; set it to auto or cpu")
+    wants_gpu = config.runtime.device != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if wants_gpu else "cpu")
+
+
+# --- embed, evaluate, report -----------------------------------------------------------------------------------------
+
+
+def embed(config: Config, run: Run, console: Console) -> None:
+    """Embed all nodes with the frozen encoder."""
+    state, position = _checkpoints(config, run).chosen()
+    fingerprint = fingerprint_of([_checkpoints(config, run).fingerprint, position.epoch])
+    if embeddings.is_complete(run.embeddings, fingerprint, config.runtime.npy):
+        return
+    graph, device = Graph.open(run.graph), _device(config)
+    model = build_model(config.model, graph.num_features, config.train.seed)
+    model.load_state_dict(state["model"])
+    vectors = _encode(model, graph, config, device)
+    embeddings.write_embeddings(run.embeddings, graph, vectors, fingerprint, config.runtime.npy)
+    console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
+
+
+def _encode(model: Model, graph: Graph, config: Config, device: torch.device) -> npt.NDArray[np.float32]:
+    return encode_all(model.to(device), prepare_inputs(graph, config.model, device))
+
+
+def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
+    """Figures of the embeddings, beside raw features and the untrained encoder."""
+    made_from = {
+        "embeddings": read_json(run.embeddings / "manifest.json")["fingerprint"] if run.embeddings.exists() else None,
+        "evaluate": config.evaluate.model_dump(mode="json"),
+    }
+    if run.metrics.exists() and (metrics := read_json(run.metrics)).get("made_from") == made_from:
+        return metrics
+    graph, device = Graph.open(run.graph), _device(config)
+    _, trained = embeddings.read_embeddings(run.embeddings)
+    untrained = _encode(build_model(config.model, graph.num_features, config.train.seed), graph, config, device)
+    vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
+    samples = shards.Samples.open(run.samples).round(0)
+    console.event("evaluate", "started")
+    with console.progress("evaluate", 1):
+        metrics = evaluate_run(graph, vectors, ring_lists(samples, graph, config.evaluate), config.evaluate, device)
+    metrics["made_from"] = made_from
+    write_json(run.metrics, metrics)
+    console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})
+    return metrics
+
+
+def stats(config: Config, run: Run, console: Console, anchors: int | None = None) -> dict[str, Any]:
+    """Statistics of the graph; kept in the graph's run folder and made once per sample size."""
+    path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
+    graph = Graph.open(run.graph)
+    if path.exists() and (known := read_json(path)).get("graph_fingerprint") == graph.fingerprint:
+        return known
+    result = {**statistics(graph, anchors=anchors), "graph_fingerprint": graph.fingerprint}
+    write_json(path, result)
+    return result
+
+
+def report(config: Config, run: Run, console: Console) -> Path:
+    """One page to look at."""
+    graph = Graph.open(run.graph)
+    write_report(
+        run.report,
+        config=config.dump(),
+        metrics=read_json(run.metrics),
+        curve=read_curve(run.log),
+        statistics=stats(config, run, console),
+        notes=graph.manifest["notes"],
+    )
+    console.event("report", "done")
+    return run.report
+
+
+# --- from Python -----------------------------------------------------------------------------------------------------
+
+
+def fit(
+    graph: "Data | Graph | Draft",
+    config: "Config | dict[str, Any] | Path | str | None" = None,
+    run: Path | str | None = None,
+    quiet: bool = True,
+) -> npt.NDArray[np.float32]:
+    """Embeddings [N, d] of a graph, rows in the order of its nodes.
+
+    `graph` is a torch_geometric Data, a Graph or a Draft; `config` a Config, plain values, or a YAML file. With `run`
+    the run folder is kept (and a finished one is read); without it everything lives in a temporary folder.
+
+    >>> embeddings = fit(data, {"rings": {"hops": 1}, "train": {"epochs": 50}})   # doctest: +SKIP
+    """
+    settings = _as_config(config)
+    if run is not None:
+        return _fit(graph, settings, Path(run), Console(quiet=quiet))
+    with tempfile.TemporaryDirectory(prefix="gscl-scale-") as folder:
+        return _fit(graph, settings, Path(folder) / "run", Console(quiet=quiet))
+
+
+def _fit(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> npt.NDArray[np.float32]:
+    one = open_run(config, folder)
+    if isinstance(graph, Graph):
+        if not one.graph.exists():
+            shutil.copytree(graph.folder, one.graph)
+    else:
+        ingest(config, one, console, draft=graph if isinstance(graph, Draft) else _draft_of(graph))
+    console = console.with_log(one.log)
+    precompute(config, one, console)
+    train(config, one, console)
+    embed(config, one, console)
+    return embeddings.read_embeddings(one.embeddings)[1]
+
+
+def _draft_of(data: "Data") -> Draft:
+    from gscl_scale.graph.sources.pyg import draft_from_data
+
+    if not hasattr(data, "edge_index") and not hasattr(data, "adj_t"):
+        raise GraphError(
+            f"fit: expected a torch_geometric Data, a Graph or a Draft, got {type(data).__name__}; "
+            "see 'From Python' in the README"
+        )
+    return draft_from_data(data, "data")
+
+
+def _as_config(config: "Config | dict[str, Any] | Path | str | None") -> Config:
+    if isinstance(config, Config):
+        return config
+    if isinstance(config, (str, Path)):
+        return Config.load(Path(config))
+    return Config.parse({"graph": {"source": "memory"}, **(config or {})})
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StageState:
+    """What is known of one stage: complete, begun or missing, where it lives, since when, and a word about it."""
+
+    stage: str
+    state: str
+    place: Path
+    since: float | None
+    detail: str
+
+
+def status(folder: Path) -> list[StageState]:
+    """The state of every stage of a run, and of its repeats."""
+    record = read_json(folder / "run.json")
+    config = Config.parse(record["config"])
+    whole = Run.at(folder)
+    states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
+    repeats = range(config.train.repeats)
+    for number in repeats if config.train.repeats > 1 else ():
+        one = with_seed(config, number)
+        states += _stage_states(one, whole.repeat(one.train.seed), f"seed {one.train.seed}: ")
+    if config.train.repeats == 1:
+        return states + _stage_states(config, whole, "")
+    figures = _state("evaluate", whole.metrics, whole.metrics, lambda _: f"{config.train.repeats} repeats")
+    return [*states, figures, _state("report", whole.report, whole.report, lambda _: "")]
+
+
+def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
+    def train_detail(manifest: Path) -> str:
+        last = read_json(manifest)["checkpoints"][-1]
+        return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
+
+    def samples_detail(manifest: Path) -> str:
+        return f"{len(read_json(manifest)['rounds'])} rounds"
+
+    def rows_detail(manifest: Path) -> str:
+        values = read_json(manifest)
+        return f"{values['rows']:,} x {values['width']}"
+
+    states = [
+        _state("precompute", run.samples, run.samples / "manifest.json", samples_detail),
+        _state("train", run.checkpoints, run.checkpoints / "manifest.json", train_detail),
+        _state("embed", run.embeddings, run.embeddings / "manifest.json", rows_detail),
+        _state("evaluate", run.metrics, run.metrics, lambda _: ""),
+        _state("report", run.report, run.report, lambda _: ""),
+    ]
+    return [StageState(prefix + s.stage, s.state, s.place, s.since, s.detail) for s in states]
+
+
+def _graph_detail(manifest: Path) -> str:
+    values = read_json(manifest)
+    return f"{values['num_nodes']:,} nodes, {values['num_entries']:,} entries"
+
+
+def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str]) -> StageState:
+    if marker.exists():
+        text = detail(marker)
+        state = "begun" if text.endswith("unfinished") else "complete"
+        return StageState(stage, state, place, marker.stat().st_mtime, text)
+    if place.exists():
+        return StageState(stage, "begun", place, place.stat().st_mtime, "run the same command again to go on")
+    return StageState(stage, "missing", place, None, "")
+
+
+def read_curve(log: Path) -> list[dict[str, Any]]:
+    """The training steps of a log, each once: a step that a resumed run repeated counts as it was last."""
+    steps: dict[int, dict[str, Any]] = {}
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # a line cut off when the run was killed
+        if event.get("event") == "step":
+            steps[event["step"]] = event
+    return [steps[step] for step in sorted(steps)]

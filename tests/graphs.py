@@ -1,0 +1,57 @@
+"""Small graphs of all awkward kinds, and how tests write a graph folder."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from gscl_scale.config import MemoryGraph
+from gscl_scale.graph import Draft, write_graph
+
+
+@st.composite
+def awkward_graphs(draw):
+    """(edges, number of nodes): stars, paths, cliques, hubs, isolated nodes, self-loops, repeats, nothing at all."""
+    num_nodes = draw(st.integers(1, 40))
+    kind = draw(st.sampled_from(["random", "path", "star", "clique", "two parts", "empty"]))
+    if kind == "path":
+        edges = [(v, v + 1) for v in range(num_nodes - 1)]
+    elif kind == "star":
+        edges = [(0, v) for v in range(1, num_nodes)]
+    elif kind == "clique":
+        size = min(num_nodes, 12)
+        edges = [(u, v) for u in range(size) for v in range(u)]
+    elif kind == "empty":
+        edges = []
+    else:
+        node = st.integers(0, num_nodes - 1)
+        edges = draw(st.lists(st.tuples(node, node), max_size=120))
+        if kind == "two parts":
+            edges = [(u, v) for u, v in edges if (u < num_nodes // 2) == (v < num_nodes // 2)]
+    return edges, num_nodes
+
+
+def random_edges(num_nodes, num_edges, seed, hubs=0):
+    """Edges between random nodes, some of them hubs."""
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, num_nodes, (num_edges, 2))
+    if hubs:
+        edges[: num_edges // 3, 0] = rng.integers(0, hubs, num_edges // 3)
+    return edges
+
+
+def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=None, ids=None, **options):
+    """Write a graph folder and open it."""
+    edges = np.asarray(edges, np.int64).reshape(-1, 2)
+    if features is None:
+        features = np.random.default_rng(0).normal(size=(num_nodes, 5)).astype(np.float32)
+    draft = Draft(
+        name="made",
+        origin="a test",
+        num_nodes=num_nodes,
+        edges=[(edges[:, 0], edges[:, 1])],
+        features=features,
+        labels=labels,
+        splits=splits or {},
+        ids=pa.array(ids) if ids is not None else None,
+    )
+    return write_graph(draft, MemoryGraph(**options), folder)

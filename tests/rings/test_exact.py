@@ -1,0 +1,174 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gscl_scale import seeding
+from gscl_scale.config import RingsConfig
+from gscl_scale.rings import Priorities, draw_priorities, exact_rings, pagerank, wanted
+from gscl_scale.rings.exact import independent_rings
+from gscl_scale.rings.priorities import round_key
+from tests.graphs import awkward_graphs, random_edges
+from tests.oracles import csr_of, distances, obvious_sample
+
+per_ring_settings = st.one_of(
+    st.integers(1, 10), st.just("all"), st.sampled_from(["ratio:0.2", "ratio:0.5", "ratio:1.0"])
+)
+
+
+def identities(num_nodes):
+    return np.arange(num_nodes).astype(np.uint64)
+
+
+def assert_equals_definition(sample, distance, order_of, priority_of, config):
+    for a, anchor in enumerate(sample.anchors):
+        order, priority = order_of(anchor), priority_of(anchor)
+        want = obvious_sample(
+            distance[anchor], anchor, order, priority, config.hops, config.width, config.per_ring, config.beyond
+        )
+        for hop, ring in enumerate(sample.rings):
+            assert ring.members[ring.offsets[a] : ring.offsets[a + 1]].tolist() == want.rings[hop]
+        beyond = sample.beyond
+        assert beyond.members[beyond.offsets[a] : beyond.offsets[a + 1]].tolist() == want.beyond
+        assert sample.ring_size[a].tolist() == want.ring_size
+        assert sample.decided[a] == want.decided
+    assert sample.ring_size_exact.all()
+
+
+@given(
+    graph=awkward_graphs(),
+    undirected=st.booleans(),
+    hops=st.integers(1, 5),
+    width=st.integers(1, 12),
+    per_ring=per_ring_settings,
+    beyond=st.integers(1, 50),
+    weighted=st.booleans(),
+    round_number=st.integers(0, 3),
+)
+def test_shared_samples_are_what_the_definition_says(
+    graph, undirected, hops, width, per_ring, beyond, weighted, round_number
+):
+    edges, num_nodes = graph
+    indptr, indices = csr_of(edges, num_nodes, undirected)
+    config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
+    weights = pagerank(indptr, indices) if weighted else None
+    priorities = draw_priorities(identities(num_nodes), 7, round_number, weights, np.int32)
+    sample = exact_rings(indptr, indices, np.arange(num_nodes), priorities, config)
+
+    by_node = dict(zip(priorities.order.tolist(), priorities.priority.tolist(), strict=True))
+    assert_equals_definition(
+        sample, distances(indptr, indices), lambda _: priorities.order.tolist(), lambda _: by_node, config
+    )
+
+
+@given(graph=awkward_graphs(), hops=st.integers(1, 3), per_ring=per_ring_settings)
+def test_independent_samples_are_what_the_definition_says_with_priorities_per_anchor(graph, hops, per_ring):
+    edges, num_nodes = graph
+    indptr, indices = csr_of(edges, num_nodes)
+    config = RingsConfig(hops=hops, width=4, per_ring=per_ring, beyond=5, sharing="independent", seed=3)
+    sample = independent_rings(indptr, indices, np.arange(num_nodes), identities(num_nodes), None, 2, config)
+
+    def priority_of(anchor):
+        own = seeding.mix(round_key(3, 2) ^ seeding.mix(np.uint64(anchor) + np.uint64(1)))
+        return seeding.exponentials(np.uint64(own), identities(num_nodes))
+
+    assert_equals_definition(
+        sample,
+        distances(indptr, indices),
+        lambda anchor: np.argsort(priority_of(anchor), kind="stable").tolist(),
+        priority_of,
+        config,
+    )
+
+
+@given(graph=awkward_graphs(), width=st.integers(1, 8))
+def test_whatever_is_below_decided_and_in_no_ring_is_beyond(graph, width):
+    edges, num_nodes = graph
+    indptr, indices = csr_of(edges, num_nodes)
+    config = RingsConfig(hops=2, width=width, per_ring=1, beyond=1)
+    priorities = draw_priorities(identities(num_nodes), 0, 0, None, np.int32)
+    sample = exact_rings(indptr, indices, np.arange(num_nodes), priorities, config)
+    distance = distances(indptr, indices)
+    for a in range(num_nodes):
+        near = {a, *(u for ring in sample.rings for u in ring.members[ring.offsets[a] : ring.offsets[a + 1]])}
+        for u, priority in zip(priorities.order, priorities.priority, strict=True):
+            if priority < sample.decided[a] and u not in near:
+                assert distance[a, u] > 2
+
+
+def test_large_rings_and_hubs_are_sampled_as_defined():
+    edges = random_edges(600, 2500, seed=1, hubs=3)
+    indptr, indices = csr_of(edges, 600)
+    config = RingsConfig(hops=3, width=24, per_ring=8, beyond=16)
+    priorities = draw_priorities(identities(600), 1, 0, None, np.int32)
+    anchors = np.arange(0, 600, 7)
+    sample = exact_rings(indptr, indices, anchors, priorities, config)
+    by_node = dict(zip(priorities.order.tolist(), priorities.priority.tolist(), strict=True))
+    assert_equals_definition(
+        sample, distances(indptr, indices), lambda _: priorities.order.tolist(), lambda _: by_node, config
+    )
+
+
+def test_equal_priorities_are_ordered_by_node():
+    order = np.argsort(np.zeros(5), kind="stable").astype(np.int32)
+    indptr, indices = csr_of([(0, 1), (0, 2), (0, 3), (0, 4)], 5)
+    sample = exact_rings(
+        indptr, indices, np.array([0]), Priorities(order, np.zeros(5)), RingsConfig(hops=1, per_ring=2, width=1)
+    )
+    assert sample.rings[0].members.tolist() == [1, 2]
+
+
+def count_inclusions(sharing, rounds, weights=None):
+    """How often each of 20 leaves of a star is among the 5 sampled by the centre, and first of them."""
+    leaves = 20
+    indptr, indices = csr_of([(0, v) for v in range(1, leaves + 1)], leaves + 1)
+    config = RingsConfig(hops=1, width=1, per_ring=5, beyond=1, seed=11)
+    included, first = np.zeros(leaves), np.zeros(leaves)
+    for number in range(rounds):
+        if sharing == "shared":
+            priorities = draw_priorities(identities(leaves + 1), 11, number, weights, np.int32)
+            sample = exact_rings(indptr, indices, np.array([0]), priorities, config)
+        else:
+            sample = independent_rings(indptr, indices, np.array([0]), identities(leaves + 1), weights, number, config)
+        included[sample.rings[0].members - 1] += 1
+        first[sample.rings[0].members[0] - 1] += 1
+    return included, first
+
+
+@pytest.mark.parametrize("sharing", ["shared", "independent"])
+def test_uniform_inclusion_passes_a_chi_square_test_that_can_fail(sharing):
+    included, first = count_inclusions(sharing, 2000)
+    assert stats.chisquare(first).pvalue > 1e-4
+    # inclusion without replacement varies less than the multinomial: scale the statistic to its own variance
+    share = 5 / 20
+    statistic = ((included - 2000 * share) ** 2 / (2000 * share * (1 - share))).sum() * (19 / 20)
+    assert 1e-4 < stats.chi2.sf(statistic, 19)
+    skewed = first.copy()
+    skewed[:5] *= 1.5
+    assert stats.chisquare(skewed, np.full(20, skewed.sum() / 20)).pvalue < 1e-4
+
+
+@pytest.mark.parametrize("sharing", ["shared", "independent"])
+def test_the_first_pagerank_draw_is_proportional_to_the_scores(sharing):
+    weights = np.concatenate([[0.3], np.linspace(1, 4, 20)])
+    _, first = count_inclusions(sharing, 3000, weights)
+    expected = weights[1:] / weights[1:].sum() * 3000
+    assert stats.chisquare(first, expected).pvalue > 1e-4
+    assert stats.chisquare(first).pvalue < 1e-4  # and it is far from uniform
+
+
+def test_shared_priorities_belong_to_the_id_and_not_to_the_row():
+    ids = identities(50)
+    before = draw_priorities(ids, 0, 0, None, np.int32)
+    shuffled = np.random.default_rng(0).permutation(50)
+    after = draw_priorities(ids[shuffled], 0, 0, None, np.int32)
+    assert ids[before.order].tolist() == ids[shuffled][after.order].tolist()
+    assert before.priority.tolist() == after.priority.tolist()
+
+
+def test_wanted_is_the_smallest_number_that_reaches_the_ratio():
+    sizes = np.arange(200)
+    assert wanted("ratio:0.2", sizes).tolist() == [math.ceil(size / 5) for size in sizes]
