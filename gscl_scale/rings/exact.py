@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
+from gscl_scale.rings import frontier
 from gscl_scale.rings.priorities import Priorities, round_key
 from gscl_scale.rings.sample import Lists, RingSample, parse_per_ring, wanted_of
 
@@ -86,14 +87,14 @@ def _search_all(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, order, rank, priority,
     hops, width, kind, value, num_beyond, ring_size, lengths, decided,
 ):  # fmt: skip
-    seen = np.zeros(rank.size, np.int32)
-    queue = np.empty(rank.size, rank.dtype)
+    seen = np.zeros(rank.size, np.uint8)
+    queue = np.empty(rank.size + 1, rank.dtype)
     low, merged = np.empty(width, rank.dtype), np.empty(width, rank.dtype)
     kept = np.empty(2 * width, rank.dtype)
     flat, used = np.empty(1024, rank.dtype), 0
     for a in range(anchors.size):
         flat, kept, used, last = _search(
-            indptr, indices, anchors[a], np.int32(a * (hops + 1) + 1), order, rank,
+            indptr, indices, anchors[a], order, rank,
             hops, width, kind, value, num_beyond, ring_size[a], lengths[a],
             seen, queue, low, merged, kept, flat, used,
         )  # fmt: skip
@@ -107,8 +108,8 @@ def _search_independent(  # type: ignore[no-untyped-def]
     hops, width, kind, value, num_beyond, ring_size, lengths, decided,
 ):  # fmt: skip
     num_nodes = identities.size
-    seen = np.zeros(num_nodes, np.int32)
-    queue = np.empty(num_nodes, indices.dtype)
+    seen = np.zeros(num_nodes, np.uint8)
+    queue = np.empty(num_nodes + 1, indices.dtype)
     low, merged = np.empty(width, indices.dtype), np.empty(width, indices.dtype)
     kept = np.empty(2 * width, indices.dtype)
     flat, used = np.empty(1024, indices.dtype), 0
@@ -122,7 +123,7 @@ def _search_independent(  # type: ignore[no-untyped-def]
         for i in range(num_nodes):
             rank[order[i]] = i
         flat, kept, used, last = _search(
-            indptr, indices, anchors[a], np.int32(a * (hops + 1) + 1), order, rank,
+            indptr, indices, anchors[a], order, rank,
             hops, width, kind, value, num_beyond, ring_size[a], lengths[a],
             seen, queue, low, merged, kept, flat, used,
         )  # fmt: skip
@@ -132,28 +133,21 @@ def _search_independent(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _search(  # type: ignore[no-untyped-def]
-    indptr, indices, anchor, token, order, rank,
+    indptr, indices, anchor, order, rank,
     hops, width, kind, value, num_beyond, ring_size, lengths,
     seen, queue, low, merged, kept, flat, used,
 ):  # fmt: skip
     """Rings and beyond of one anchor, appended to `flat` as nodes; also the rank of the last of a full L_k, else -1.
 
-    `seen` holds token + hop for the nodes of this search and less for all others; `low` holds L_n, the `width` lowest
-    ranks of the ball so far, ascending.
+    `seen` holds the marks of the search and is cleared again; `low` holds L_n, the `width` lowest ranks of the ball so
+    far, ascending.
     """
-    seen[anchor] = token
-    queue[0] = anchor
+    frontier.start(anchor, queue, seen)
     low[0] = rank[anchor]
     num_low, head, tail = 1, 0, 1
     for hop in range(hops):
         first = tail
-        for i in range(head, first):
-            for e in range(indptr[queue[i]], indptr[queue[i] + 1]):
-                u = indices[e]
-                if seen[u] < token:
-                    seen[u] = token + hop + 1
-                    queue[tail] = u
-                    tail += 1
+        tail = frontier.expand(indptr, indices, queue, head, first, hop + 2, seen)
         head = first
         size = tail - first
         ring_size[hop] = size
@@ -162,7 +156,7 @@ def _search(  # type: ignore[no-untyped-def]
         if kept.size < 2 * count:
             kept = np.empty(4 * count, kept.dtype)
         if count * rank.size < size * size:
-            _walk(seen, order, token + hop + 1, count, kept)
+            _walk(seen, order, hop + 2, count, kept)
         else:
             _select(queue[first:tail], rank, count, kept)
         num_low = _merge(low, num_low, kept, count, merged)
@@ -180,11 +174,12 @@ def _search(  # type: ignore[no-untyped-def]
     lengths[hops] = count
     position = 0
     while count > 0:
-        if seen[order[position]] < token:
+        if seen[order[position]] == 0:
             flat[used] = order[position]
             used += 1
             count -= 1
         position += 1
+    frontier.clear(queue, tail, seen)
     return flat, kept, used, low[width - 1] if num_low == width else -1
 
 

@@ -6,6 +6,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.rings import frontier
+
 
 def ring_profile(
     indptr: npt.NDArray[np.int64],
@@ -24,26 +26,18 @@ def ring_profile(
 
 @numba.njit(cache=True, nogil=True)
 def _profile(indptr, indices, anchors, labels, sizes, same):  # type: ignore[no-untyped-def]
-    seen = np.zeros(indptr.size - 1, np.int32)
-    queue = np.empty(indptr.size - 1, indices.dtype)
+    seen = np.zeros(indptr.size - 1, np.uint8)
+    queue = np.empty(indptr.size, indices.dtype)
     for a in range(anchors.size):
-        token = np.int32(a + 1)
         label = labels[anchors[a]]
-        seen[anchors[a]] = token
-        queue[0] = anchors[a]
+        frontier.start(anchors[a], queue, seen)
         head, tail = 0, 1
         for hop in range(sizes.shape[1]):
             first = tail
-            agreeing = 0
-            for i in range(head, first):
-                for e in range(indptr[queue[i]], indptr[queue[i] + 1]):
-                    u = indices[e]
-                    if seen[u] != token:
-                        seen[u] = token
-                        queue[tail] = u
-                        tail += 1
-                        if label >= 0 and labels[u] == label:
-                            agreeing += 1
+            tail = frontier.expand(indptr, indices, queue, head, first, hop + 2, seen)
             head = first
             sizes[a, hop] = tail - first
-            same[a, hop] = agreeing
+            if label >= 0:
+                for i in range(first, tail):
+                    same[a, hop] += labels[queue[i]] == label
+        frontier.clear(queue, tail, seen)

@@ -1,0 +1,1 @@
+"""Our figures and the peers', measured side by side in one run."""

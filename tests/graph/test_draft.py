@@ -1,0 +1,273 @@
+"""From a draft to a graph folder."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from gscl_scale.config import MemoryGraph
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph import Draft, Graph, SparseFeatures, draft, write_graph
+from gscl_scale.graph.draft import encode_labels
+
+EDGES = (np.array([0, 1, 2, 2, 4]), np.array([1, 0, 3, 2, 3]))
+UNDIRECTED, DIRECTED = MemoryGraph(), MemoryGraph(undirected=False)
+
+
+def make(**changes):
+    values = {"name": "five", "origin": "five.npz", "num_nodes": 5, "edges": [EDGES], "features": np.eye(5)}
+    return Draft(**(values | changes))
+
+
+def write(tmp_path, config=UNDIRECTED, name="graph", **changes):
+    return write_graph(make(**changes), config, tmp_path / name)
+
+
+def test_a_draft_becomes_a_graph_that_is_read_back(tmp_path):
+    labels, codes = np.array([2, 2, -1, 7, 7]), np.array([1, 2, 3, 0, 1], np.int8)
+    graph = write(tmp_path, labels=labels, splits={"split_0": codes}, ids=pa.array(["e", "d", "c", "b", "a"]))
+    assert [graph.indices[a:b].tolist() for a, b in zip(graph.indptr, graph.indptr[1:], strict=False)] == [
+        [1],
+        [0],
+        [3],
+        [2, 4],
+        [3],
+    ]
+    assert graph.labels.tolist() == [0, 0, -1, 1, 1]
+    assert graph.classes == ["2", "7"]
+    assert graph.splits["split_0"].tolist() == codes.tolist()
+    assert graph.ids.to_pylist() == ["e", "d", "c", "b", "a"]
+    assert graph.ids.type == pa.string()
+    np.testing.assert_array_equal(graph.features, np.eye(5, dtype=np.float32))
+    assert graph.num_features == graph.num_nodes == 5
+
+
+def test_a_directed_graph_keeps_the_direction_of_its_edges(tmp_path):
+    graph = write(tmp_path, DIRECTED)
+    assert graph.indptr.tolist() == [0, 1, 2, 3, 3, 4]
+    assert graph.indices.tolist() == [1, 0, 3, 3]
+    assert not graph.undirected
+
+
+def test_notes_tell_what_was_done_to_the_edges(tmp_path):
+    edges = [(np.array([0, 1, 1, 2, 2, 2]), np.array([1, 0, 2, 1, 1, 2]))]
+    notes = write(tmp_path, edges=edges, notes=["brought along"]).manifest["notes"]
+    assert notes == [
+        "brought along",
+        "1 self-loops dropped",
+        "3 repeated edges merged (both directions count)",
+        "2 nodes have no neighbour: they take part as far nodes, their own rings are empty",
+    ]
+
+
+def test_a_graph_without_features_gets_some_from_its_structure(tmp_path):
+    graph = write(tmp_path, MemoryGraph(structural_features=16), features=None)
+    assert graph.features.shape == (5, 16)
+    assert np.isfinite(graph.features).all()
+    assert any("no features: 16 were made from its structure" in note for note in graph.manifest["notes"])
+
+
+def test_features_of_the_structure_belong_to_ids_and_not_to_rows(tmp_path):
+    ids, config = pa.array(list("abcde")), MemoryGraph(structural_features=16)
+    order = np.array([3, 0, 4, 1, 2])  # row of each old node
+    back = np.argsort(order)
+    first = write(tmp_path, config, "first", features=None, ids=ids)
+    moved = write(
+        tmp_path, config, "moved", features=None, ids=ids.take(pa.array(back)), edges=[tuple(order[e] for e in EDGES)]
+    )
+    np.testing.assert_allclose(moved.features[order], first.features, atol=1e-6)
+
+
+def test_sparse_features_stay_sparse_and_what_was_brought_stays_as_it_is(tmp_path):
+    brought = sp.csr_matrix(([1.0, 2.0, 3.0], [3, 0, 0], [0, 3, 3, 3, 3, 3]), shape=(5, 4))
+    graph = write(tmp_path, features=brought)
+    assert isinstance(graph.features, SparseFeatures)
+    assert (graph.features.width, graph.features.indices.tolist(), graph.features.values.tolist()) == (
+        4,
+        [0, 3],
+        [5, 1],
+    )
+    assert brought.indices.tolist() == [3, 0, 0]
+
+
+def test_a_mapped_file_of_features_is_never_copied_into_memory(tmp_path, monkeypatch):
+    features = np.memmap(tmp_path / "x", np.float32, "w+", shape=(5, 3))
+    features[:] = 1.5
+    seen = []
+    rows = draft.as_rows
+    monkeypatch.setattr(draft, "as_rows", lambda array: seen.append(array) or rows(array))
+    before = pa.total_allocated_bytes()
+    write(tmp_path, features=features)
+    assert seen[0] is features
+    assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16, ">f4", np.int8, bool])
+def test_numbers_of_every_kind_become_32_bit_features_through_a_file(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(draft, "_ROWS_AT_ONCE", 2)
+    brought = (np.arange(10).reshape(5, 2) % 2).astype(kind)
+    np.testing.assert_array_equal(write(tmp_path, features=brought).features, brought.astype(np.float32))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_features_that_are_not_finite_are_refused_with_the_row(tmp_path, monkeypatch, form, bad):
+    monkeypatch.setattr(draft, "_ROWS_AT_ONCE", 2)
+    features = np.eye(5)
+    features[3, 1] = bad
+    with pytest.raises(GraphError, match=r"five.npz: features of node 3 are not finite"):
+        write(tmp_path, features=form(features))
+
+
+REFUSED = {
+    "no nodes": ({"num_nodes": 0}, "the graph is empty; expected at least one node"),
+    "negative nodes": ({"num_nodes": -1}, "the graph is empty"),
+    "more nodes than memory": ({"num_nodes": 10**15, "features": None}, "check the number of nodes"),
+    "edge past the end": ({"edges": [(np.array([0]), np.array([5]))]}, "edge 0 names node 5, expected 0 to 4"),
+    "edges of floats": ({"edges": [(np.array([0.0]), np.array([1.0]))]}, "expected two equally long rows of integers"),
+    "few features": ({"features": np.eye(4)}, "features has 4 rows, expected one per node"),
+    "features of one number": ({"features": np.array(1.0)}, "features has 0 rows"),
+    "flat features": ({"features": np.ones(5)}, r"features have shape \(5,\)"),
+    "features without columns": ({"features": np.ones((5, 0))}, r"features have shape \(5, 0\)"),
+    "complex features": ({"features": np.eye(5) * 1j}, "features are of type complex128, expected numbers"),
+    "complex sparse features": ({"features": sp.csr_array(np.eye(5) * 1j)}, "of type complex128, expected numbers"),
+    "features of text": ({"features": np.full((5, 1), "x")}, "expected numbers"),
+    "few labels": ({"labels": np.zeros(4)}, "labels has 4 rows"),
+    "one label": ({"labels": np.array(1)}, "labels has 0 rows"),
+    "labels of two columns": ({"labels": np.zeros((5, 2))}, r"labels have shape \(5, 2\), expected one class per node"),
+    "complex labels": ({"labels": np.zeros(5, complex)}, "labels are of type complex128"),
+    "dates as labels": ({"labels": np.zeros(5, "M8[s]")}, "expected integers or names"),
+    "fractions as labels": ({"labels": np.full(5, 0.5)}, "labels are fractions"),
+    "infinite labels": ({"labels": np.full(5, np.inf)}, "labels are fractions"),
+    "labels that are lists": ({"labels": np.array([None, [1], 2, 3, 4], object)}, "label of node 1 is a list"),
+    "few ids": ({"ids": pa.array([1, 2])}, "2 ids for 5 nodes"),
+    "missing ids": ({"ids": pa.array([1, 2, None, 4, 5])}, "1 nodes have no id, such as row 3"),
+    "repeated ids": ({"ids": pa.array(["a", "b", "a", "c", "d"])}, "1 node ids are repeated, such as 'a'"),
+    "ids of floats": ({"ids": pa.array([1.0, 2, 3, 4, 5])}, "node ids are of type double"),
+    "few codes": ({"splits": {"split_0": np.zeros(3, np.int8)}}, "split_0 has 3 rows"),
+    "unknown codes": ({"splits": {"split_0": np.full(5, 4, np.int8)}}, "split_0 is no array of codes"),
+    "codes of floats": ({"splits": {"split_0": np.zeros(5)}}, "split_0 is no array of codes"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_sentence_and_nothing_is_left_behind(tmp_path, case):
+    changes, sentence = REFUSED[case]
+    with pytest.raises(GraphError, match=sentence) as caught:
+        write(tmp_path, **changes)
+    assert str(caught.value).startswith("five.npz: ")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_source_that_breaks_in_the_middle_leaves_nothing_and_the_old_graph_stays(tmp_path):
+    def broken():
+        yield EDGES
+        raise GraphError("the file ends early")
+
+    old = write(tmp_path)
+    with pytest.raises(GraphError, match="the file ends early"):
+        write(tmp_path, edges=broken())
+    assert Graph.open(tmp_path / "graph").fingerprint == old.fingerprint
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
+def test_two_writes_have_the_same_bytes(tmp_path):
+    labels = np.array(["x", None, "y", "x", "x"], object)
+    first, second = (write(tmp_path, name=name, labels=labels) for name in ("first", "second"))
+    assert first.fingerprint == second.fingerprint
+    for name in first.manifest["files"]:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"edges": [(EDGES[0][1:], EDGES[1][1:]), (np.array([0]), np.array([4]))]},
+        {"features": 2 * np.eye(5)},
+        {"labels": np.arange(5)},
+        {"splits": {"split_0": np.ones(5, np.int8)}},
+        {"ids": pa.array([1, 2, 3, 4, 5])},
+        {"config": DIRECTED},
+    ],
+)
+def test_every_change_changes_the_fingerprint(tmp_path, changes):
+    assert write(tmp_path, name="before").fingerprint != write(tmp_path, name="after", **changes).fingerprint
+
+
+def test_the_name_and_the_memory_do_not_change_the_fingerprint(tmp_path):
+    config = MemoryGraph(name="another", memory_mb=16)
+    assert write(tmp_path, name="before").fingerprint == write(tmp_path, config, "after").fingerprint
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.uint64(), pa.string(), pa.large_string()])
+def test_the_type_of_the_ids_is_kept(tmp_path, kind):
+    ids = pa.array([9, 7, 5, 3, 1]).cast(kind)
+    assert write(tmp_path, ids=pa.chunked_array([ids[:2], ids[2:]])).ids.equals(ids)
+
+
+@pytest.mark.parametrize(
+    ("labels", "codes", "classes"),
+    [
+        (np.array([7, -1, 3]), [1, -1, 0], ["3", "7"]),
+        (np.array([2.0, np.nan, -3.0]), [0, -1, -1], ["2"]),
+        (np.array(["b", None, "a"], object), [1, -1, 0], ["a", "b"]),
+        (np.array(["b", float("nan"), "a"], object), [1, -1, 0], ["a", "b"]),
+        (np.array(["b", "a", "b"]), [1, 0, 1], ["a", "b"]),
+        (np.array([True, False, True]), [1, 0, 1], ["0", "1"]),
+        (np.array([2**63 + 1, 0, 1], np.uint64), [2, 0, 1], ["0", "1", "9223372036854775809"]),
+        (np.array([-1, -1, -1]), [-1, -1, -1], []),
+    ],
+)
+def test_classes_are_numbered_in_sorted_order_and_unknown_ones_are_minus_one(labels, codes, classes):
+    assert [part if isinstance(part, list) else part.tolist() for part in encode_labels(labels)] == [codes, classes]
+
+
+def test_labels_in_one_column_are_as_good_as_a_row(tmp_path):
+    assert write(tmp_path, labels=np.arange(5)[:, None]).labels.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_labels_that_are_all_unknown_are_none(tmp_path):
+    graph = write(tmp_path, labels=np.full(5, np.nan))
+    assert graph.labels is None
+    assert graph.classes == []
+
+
+def test_names_in_bytes_become_text(tmp_path):
+    assert write(tmp_path, labels=np.array(["é".encode()] * 5)).classes == ["é"]
+
+
+def test_the_draft_stays_as_it_was(tmp_path):
+    brought = make(notes=["first"])
+    before = dataclasses.replace(brought, notes=list(brought.notes))
+    write_graph(brought, UNDIRECTED, tmp_path / "graph")
+    assert brought.notes == before.notes
+
+
+def test_a_truncated_or_missing_file_is_refused_with_the_cure(tmp_path):
+    folder = tmp_path / "graph"
+    write(tmp_path)
+    path = folder / "indices.arrow"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(FolderError, match=r"indices.arrow: expected \d+ bytes, got \d+; delete .* and ingest"):
+        Graph.open(folder)
+    path.unlink()
+    with pytest.raises(FolderError, match="got no file"):
+        Graph.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "sentence"), [({"format": 9}, "expected graph format 1, got 9"), ({"format": 1}, "it lacks name")]
+)
+def test_a_manifest_of_another_kind_is_refused(tmp_path, manifest, sentence):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(FolderError, match=sentence):
+        Graph.open(tmp_path)
+
+
+def test_a_folder_without_a_manifest_is_no_graph(tmp_path):
+    with pytest.raises(FolderError, match="does not exist"):
+        Graph.open(tmp_path)

@@ -1,0 +1,92 @@
+"""Seeded graphs."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gscl_scale.config import SyntheticGraph
+from gscl_scale.graph import write_graph
+from gscl_scale.graph.sources import read, synthetic
+
+
+def ingest(folder, **options):
+    config = SyntheticGraph(source="synthetic", **options)
+    return write_graph(read(config), config, folder)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return ingest(tmp_path_factory.mktemp("small") / "graph")
+
+
+def rings_of(graph, anchor, hops):
+    ring, seen = {anchor}, {anchor}
+    for _ in range(hops):
+        ring = {int(v) for u in ring for v in graph.indices[graph.indptr[u] : graph.indptr[u + 1]]} - seen
+        seen |= ring
+        yield np.array(sorted(ring), int)
+
+
+def test_labels_agree_less_with_every_hop(small):
+    shares = [[], [], []]
+    for anchor in range(0, 3000, 15):
+        for hop, ring in enumerate(rings_of(small, anchor, 3)):
+            if ring.size:
+                shares[hop].append(float((small.labels[ring] == small.labels[anchor]).mean()))
+    means = [float(np.mean(values)) for values in shares]
+    assert all(near > far + 0.1 for near, far in itertools.pairwise(means)), means
+
+
+def test_a_few_hubs_have_many_neighbours(small):
+    degrees = np.sort(np.diff(small.indptr))
+    assert degrees[-1] > 20 * np.median(degrees)
+    assert 8 <= degrees.mean() <= 10
+
+
+def test_features_tell_something_of_the_class_but_not_all(small):
+    centroids = np.stack([small.features[small.labels == label][::2].mean(axis=0) for label in range(10)])
+    nearest = np.argmin(((small.features[:, None] - centroids) ** 2).sum(axis=2), axis=1)
+    assert 0.3 < (nearest == small.labels).mean() < 0.95
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"preset": "tiny"}, (300, 64)),
+        ({"preset": "small"}, (3000, 64)),
+        ({"preset": "arxiv", "num_nodes": 500}, (500, 128)),
+        ({"preset": "large", "num_nodes": 2000}, (2000, 32)),
+        ({"preset": "large", "num_nodes": 10}, (10, 32)),
+    ],
+)
+def test_presets_and_the_number_of_nodes_set_the_shape(tmp_path, options, shape):
+    assert ingest(tmp_path / "graph", **options).features.shape == shape
+
+
+def test_the_mean_degree_sets_the_number_of_edges(tmp_path):
+    graph = ingest(tmp_path / "graph", num_nodes=1000, mean_degree=4)
+    assert graph.manifest["edges_given"] == 2000
+
+
+def test_equal_seeds_give_equal_bytes_and_others_another_graph(tmp_path):
+    first, again, other = (
+        ingest(tmp_path / str(number), preset="tiny", seed=seed) for number, seed in enumerate((1, 1, 2))
+    )
+    assert first.fingerprint == again.fingerprint != other.fingerprint
+
+
+def test_the_graph_of_a_seed_never_changes(tmp_path):
+    graph = ingest(tmp_path / "graph", preset="tiny")
+    assert graph.indices[:8].tolist() == [78, 91, 119, 152, 2, 3, 10, 17]
+    assert graph.labels[:8].tolist() == [2, 2, 2, 2, 2, 1, 1, 2]
+
+
+def test_edges_and_rows_come_in_chunks_that_are_drawn_on_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic, "_CHUNK_EDGES", 100)
+    monkeypatch.setattr(synthetic, "_CHUNK_ROWS", 64)
+    draft = read(SyntheticGraph(source="synthetic", preset="tiny"))
+    chunks = list(draft.edges)
+    assert [source.size for source, _ in chunks] == [100] * 12
+    assert len({source.tobytes() for source, _ in chunks}) == 12
+    assert np.unique(draft.features, axis=0).shape == (300, 64)

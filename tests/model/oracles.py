@@ -1,0 +1,52 @@
+"""Slow, obvious implementations: the loss term by term with plain exp and log, and dense propagation."""
+
+from math import exp, log
+
+import numpy as np
+
+
+def ring_loss(similarity, present, log_weight, config):
+    """(loss, per_level, gated) by the formulas as they are printed, in plain Python floats."""
+    hops, num_anchors = len(similarity) - 1, len(similarity[0])
+    total, stopped, counted = 0.0, 0, 0
+    level_terms = [[] for _ in range(hops)]
+    for a in range(num_anchors):
+        rings = [
+            [float(t) for t, p in zip(s[a], m[a], strict=True) if p] for s, m in zip(similarity, present, strict=True)
+        ]
+        weights = [1.0] * (hops + 1) if log_weight is None else [exp(float(w[a])) for w in log_weight]
+        for j in range(hops):
+            tau = config.temperature + j * config.temperature_step
+            z = [w * sum(exp(t / tau) for t in ring) for w, ring in zip(weights, rings, strict=True)]
+            farther = [q for q in range(j + 1, hops + 1) if rings[q]]
+            if not rings[j] or not farther:
+                continue
+            denominators = [sum(z[j:])] if config.ranking == "listwise" else [z[j] + z[q] for q in farther]
+            if config.positives == "in":
+                factor, ratios = 1.0, [z[j] / d for d in denominators]
+            else:
+                factor, ratios = weights[j], [exp(t / tau) / d for d in denominators for t in rings[j]]
+            term = -factor * sum(log(min(ratio, config.gate)) for ratio in ratios)
+            stopped += sum(ratio > config.gate for ratio in ratios)
+            counted += len(ratios)
+            level_terms[j].append(term)
+            total += term / hops
+    per_level = [sum(terms) / max(1, len(terms)) for terms in level_terms]
+    return total / num_anchors, per_level, stopped / max(1, counted)
+
+
+def dense_adjacency(graph):
+    """A, where row v has ones at the neighbours of v."""
+    adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
+    for v in range(graph.num_nodes):
+        adjacency[v, graph.indices[graph.indptr[v] : graph.indptr[v + 1]]] = 1
+    return adjacency
+
+
+def dense_propagation(graph, kind="symmetric"):
+    """The matrices of `Propagation`, entry by entry as their formulas say."""
+    adjacency = dense_adjacency(graph)
+    if kind == "mean":
+        return adjacency / np.maximum(adjacency.sum(axis=1, keepdims=True), 1)
+    looped = adjacency + np.eye(graph.num_nodes)
+    return looped / np.sqrt(looped.sum(axis=1))[:, None] / np.sqrt(looped.sum(axis=0))[None, :]

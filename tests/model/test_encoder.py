@@ -1,0 +1,136 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import SAGEConv
+
+from gscl_scale.config import ModelConfig
+from gscl_scale.model import build_model, prepare_inputs
+from gscl_scale.model.encoder import SageLayer
+from gscl_scale.model.inputs import edge_index
+from gscl_scale.model.projection import normalise
+from gscl_scale.model.propagation import Propagation
+from tests.model import oracles
+from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
+
+CPU = torch.device("cpu")
+ENCODERS = ["gcn", "sage", "gat"]
+SLOPES = {"relu": 0.0, "prelu": 0.25, "rrelu": (1 / 8 + 1 / 3) / 2}
+
+
+def dense_gcn(graph, model, features, slope):
+    """The layers written out in numpy."""
+    propagation, hidden = oracles.dense_propagation(graph), features.astype(np.float64)
+    for layer in model.encoder.layers:
+        hidden = propagation @ hidden @ layer.weight.detach().numpy() + layer.bias.detach().numpy()
+        hidden = np.where(hidden > 0, hidden, slope * hidden)
+    return hidden
+
+
+@pytest.mark.parametrize("activation", list(SLOPES))
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("num_features", [4, 12])
+@pytest.mark.parametrize("undirected", [True, False])
+def test_the_gcn_is_its_formula(activation, layers, num_features, undirected):
+    config = ModelConfig(layers=layers, width=6, activation=activation, projection=5)
+    for make in (random_features, random_sparse_features):
+        features = make(NUM_NODES, num_features)
+        graph = graph_of(EDGES, features, undirected)
+        model = build_model(config, num_features, seed=1).eval()
+        with torch.no_grad():
+            for layer in model.encoder.layers:
+                layer.bias.normal_()
+        found = model.encode(prepare_inputs(graph, config, CPU)).detach().numpy()
+        dense = features if make is random_features else features.toarray()
+        np.testing.assert_allclose(found, dense_gcn(graph, model, dense, SLOPES[activation]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage"])
+def test_what_is_propagated_beforehand_changes_nothing(encoder):
+    config = ModelConfig(encoder=encoder, layers=2, width=6)
+    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    assert inputs.propagated is not None
+    model = build_model(config, 4, seed=0)
+    assert torch.equal(model.encode(inputs), model.encode(dataclasses.replace(inputs, propagated=None)))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_sparse_and_dense_features_give_the_same_embeddings_and_gradients(encoder):
+    config = ModelConfig(encoder=encoder, layers=2, width=8)
+    matrix = random_sparse_features(NUM_NODES, 12)
+    found = []
+    for features in (matrix, matrix.toarray()):
+        model = build_model(config, 12, seed=0)
+        embeddings = model.encode(prepare_inputs(graph_of(EDGES, features), config, CPU))
+        embeddings.square().sum().backward()
+        found.append((embeddings, [p.grad for p in model.encoder.parameters()]))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_our_sage_layer_is_that_of_torch_geometric():
+    graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
+    dense = torch.from_numpy(np.array(graph.features))
+    layer = SageLayer(4, 5)
+    assert isinstance(layer.conv, SAGEConv)
+    ours = layer(dense, Propagation.of(graph, "mean"), None)
+    torch.testing.assert_close(ours, layer.conv(dense, edge_index(graph)))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+def test_one_step_changes_every_weight_and_lowers_the_loss(encoder, dropout, make):
+    config = ModelConfig(encoder=encoder, layers=2, width=8, projection=6, feature_dropout=dropout)
+    model = build_model(config, 5, seed=0)
+    inputs = prepare_inputs(graph_of(EDGES, make(NUM_NODES, 5)), config, CPU)
+    nodes, target = torch.tensor([0, 2, 3, 5]), torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def loss():
+        torch.manual_seed(0)
+        return (model(inputs, nodes) * target).sum()
+
+    before = loss()
+    before.backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+    assert all((p.grad != 0).any() for p in model.parameters())
+    optimizer.step()
+    assert loss() < before
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_alone(encoder):
+    config = ModelConfig(encoder=encoder, layers=2, width=8)
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    first = build_model(config, 5, seed=3).state_dict()
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(6)
+    again, other = build_model(config, 5, seed=3).state_dict(), build_model(config, 5, seed=4).state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+def test_dropout_and_random_slopes_act_in_training_only():
+    config = ModelConfig(width=6, activation="rrelu", feature_dropout=0.5)
+    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    model = build_model(config, 4, seed=0)
+    assert not torch.equal(model.encode(inputs), model.encode(inputs))
+    model.eval()
+    assert torch.equal(model.encode(inputs), model.encode(inputs))
+
+
+def test_projected_rows_have_length_one():
+    model = build_model(ModelConfig(width=6, projection=5), 4, seed=0)
+    lengths = model.project(torch.rand(7, 6)).norm(dim=1)
+    torch.testing.assert_close(lengths, torch.ones(7))
+
+
+def test_a_zero_row_has_cosine_zero_and_gradient_zero():
+    rows = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
+    result = normalise(rows)
+    (result @ result.T).sum().backward()
+    torch.testing.assert_close(result, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
+    assert torch.isfinite(rows.grad).all()
+    assert (rows.grad[1] == 0).all()

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.preprocessing import StandardScaler
+
+from gscl_scale.config import ModelConfig
+from gscl_scale.model import prepare_inputs
+from gscl_scale.model.inputs import edge_index, prepare_features
+from gscl_scale.model.propagation import Propagation, SparseInput
+from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
+
+CPU = torch.device("cpu")
+
+
+def dense_of(features):
+    return (features.dense() if isinstance(features, SparseInput) else features).numpy()
+
+
+@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+def test_unscaled_features_are_a_copy_of_the_graphs(make):
+    matrix = make(NUM_NODES, 5)
+    found = dense_of(prepare_features(graph_of(EDGES, matrix), "none"))
+    np.testing.assert_array_equal(found, matrix if make is random_features else matrix.toarray())
+
+
+@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+def test_scaled_rows_have_absolute_sum_one_and_zero_rows_stay_zero(make):
+    matrix = make(NUM_NODES, 5).copy()
+    matrix[[3]] = matrix[[3]] * 0
+    found = dense_of(prepare_features(graph_of(EDGES, matrix), "row"))
+    sums = np.abs(found).sum(axis=1)
+    assert sums[3] == 0
+    np.testing.assert_allclose(sums[sums > 0], 1, rtol=1e-6)
+
+
+def test_standardised_columns_are_those_of_scikit_learn():
+    matrix = random_features(50, 4) * [1, 10, 0.1, 1] + [0, 1000, 5, -3]
+    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "standard"))
+    expected = StandardScaler().fit_transform(matrix.astype(np.float32).astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
+def test_a_constant_column_standardises_to_zero(value):
+    matrix = np.column_stack([np.full(1000, value), random_features(1000, 1)[:, 0]])
+    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "standard"))
+    np.testing.assert_allclose(found[:, 0], 0, atol=1e-6)
+
+
+def test_standardised_sparse_features_are_divided_by_the_deviation_and_stay_sparse():
+    matrix = random_sparse_features(40, 6)
+    matrix[:, [5]] = 2.0
+    features = prepare_features(graph_of([(0, 1)], matrix.tocsr()), "standard")
+    dense = matrix.toarray().astype(np.float64)
+    expected = dense / np.r_[dense[:, :5].std(axis=0), 1]
+    np.testing.assert_allclose(dense_of(features), expected, rtol=1e-5)
+
+
+def test_messages_go_from_the_neighbour_to_the_node_whose_row_names_it():
+    graph = graph_of([(0, 1), (0, 2), (2, 1)], random_features(3, 2), undirected=False)
+    assert edge_index(graph).tolist() == [[1, 2, 1], [0, 0, 2]]
+
+
+def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_they_are_narrow():
+    narrow, wide = (graph_of(EDGES, random_features(NUM_NODES, width)) for width in (4, 9))
+    sparse = graph_of(EDGES, random_sparse_features(NUM_NODES, 4))
+    config = ModelConfig(width=8)
+    inputs = prepare_inputs(narrow, config, CPU)
+    assert isinstance(inputs.edges, Propagation)
+    torch.testing.assert_close(inputs.propagated, inputs.edges.matrix.to_dense() @ inputs.features)
+    dropping = config.model_copy(update={"feature_dropout": 0.1})
+    assert prepare_inputs(narrow, dropping, CPU).propagated is None
+    assert prepare_inputs(wide, config, CPU).propagated is None
+    assert prepare_inputs(sparse, config, CPU).propagated is None
+
+
+def test_gat_reads_dense_features_and_edges():
+    graph = graph_of(EDGES, random_sparse_features(NUM_NODES, 4))
+    inputs = prepare_inputs(graph, ModelConfig(encoder="gat"), CPU)
+    assert isinstance(inputs.features, torch.Tensor)
+    assert torch.equal(inputs.edges, edge_index(graph))

@@ -1,0 +1,133 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GCNConv
+
+from gscl_scale.model.inputs import edge_index, prepare_features
+from gscl_scale.model.propagation import Propagation, SparseInput, SparsePair, sparse_product
+from tests.model import oracles
+from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
+
+ONE_WAY = [(0, 1), (0, 2), (0, 3), (1, 2), (3, 0), (4, 5), (6, 5)]  # node 5 reaches nobody, node 7 is alone
+
+
+def small_graph(undirected):
+    return graph_of(EDGES if undirected else ONE_WAY, random_features(NUM_NODES, 3), undirected)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("kind", ["symmetric", "mean"])
+def test_propagation_equals_the_formula_and_its_transpose_is_one(undirected, kind):
+    graph = small_graph(undirected)
+    pair = Propagation.of(graph, kind)
+    expected = oracles.dense_propagation(graph, kind)
+    np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
+
+
+def test_an_undirected_graph_keeps_one_matrix_for_both_ways():
+    pair = Propagation.of(small_graph(True))
+    assert pair.transposed is pair.matrix
+    moved = pair.to(torch.device("cpu"))
+    assert isinstance(moved, Propagation)
+    assert moved.transposed is moved.matrix
+
+
+def test_a_graph_without_edges_propagates_to_itself():
+    graph = graph_of([], random_features(3, 2))
+    dense = torch.from_numpy(np.array(graph.features))
+    assert torch.equal(sparse_product(Propagation.of(graph), dense), dense)
+    assert torch.equal(sparse_product(Propagation.of(graph, "mean"), dense), torch.zeros(3, 2))
+
+
+def test_propagation_equals_the_gcn_of_torch_geometric():
+    graph = small_graph(True)
+    dense = torch.from_numpy(np.array(graph.features))
+    peer = GCNConv(3, 5)
+    ours = sparse_product(Propagation.of(graph), dense @ peer.lin.weight.T) + peer.bias
+    torch.testing.assert_close(ours, peer(dense, edge_index(graph)))
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_the_gradient_of_a_product_is_one_product_with_the_transpose(undirected):
+    single = Propagation.of(small_graph(undirected))
+    pair = SparsePair(single.matrix.double(), single.transposed.double())
+    dense = torch.rand(NUM_NODES, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: sparse_product(pair, x), dense)
+
+
+def test_a_product_takes_dense_matrices_of_any_layout():
+    pair = Propagation.of(small_graph(False))
+    wide = torch.rand(6, NUM_NODES)
+    torch.testing.assert_close(sparse_product(pair, wide.T), pair.matrix.to_dense() @ wide.T)
+    weight = torch.rand(NUM_NODES, 2, requires_grad=True)
+    sparse_product(pair, weight).sum().backward()  # the gradient of a sum is one number, expanded
+    torch.testing.assert_close(weight.grad, pair.matrix.to_dense().T @ torch.ones(NUM_NODES, 2))
+
+
+def sparse_input():
+    matrix = random_sparse_features(NUM_NODES, 6)
+    features = prepare_features(graph_of(EDGES, matrix), "none")
+    assert isinstance(features, SparseInput)
+    return features, torch.from_numpy(matrix.toarray())
+
+
+def test_sparse_features_multiply_as_dense_ones_do_and_so_do_their_gradients():
+    features, dense = sparse_input()
+    assert features.shape == (NUM_NODES, 6)
+    weight, same = (torch.arange(18.0).reshape(6, 3).requires_grad_() for _ in range(2))
+    target = torch.rand(NUM_NODES, 3)
+    ours, theirs = sparse_product(features.pair(), weight), dense @ same
+    torch.testing.assert_close(ours, theirs)
+    (ours * target).sum().backward()
+    (theirs * target).sum().backward()
+    torch.testing.assert_close(weight.grad, same.grad)
+    assert torch.equal(features.dense(), dense)
+
+
+def test_dropout_of_sparse_features_thins_stored_values_alike_in_both_directions():
+    features, dense = sparse_input()
+    before = features.dense().clone()
+    torch.manual_seed(3)
+    pair = features.pair(0.5)
+    thinned = pair.matrix.to_dense()
+    kept = thinned != 0
+    assert torch.equal(pair.transposed.to_dense(), thinned.T)
+    torch.testing.assert_close(thinned[kept], 2 * dense[kept])
+    assert 0 < int(kept.sum()) < int((dense != 0).sum())
+    torch.manual_seed(3)
+    assert torch.equal(features.pair(0.5).matrix.to_dense(), thinned)
+    assert torch.equal(features.dense(), before)
+
+
+def test_dropout_keeps_the_expected_value():
+    features, dense = sparse_input()
+    torch.manual_seed(0)
+    mean = sum(features.pair(0.3).matrix.to_dense() for _ in range(2000)) / 2000
+    torch.testing.assert_close(mean, dense, rtol=0.1, atol=1e-6)
+
+
+def test_no_warning_of_torch_reaches_the_user():
+    program = (
+        "import numpy as np, torch\n"
+        "from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_sparse_features\n"
+        "from gscl_scale.config import ModelConfig\n"
+        "from gscl_scale.model import build_model, prepare_inputs\n"
+        "graph = graph_of(EDGES, random_sparse_features(NUM_NODES, 6))\n"
+        "config = ModelConfig(width=4, feature_dropout=0.5)\n"
+        "inputs = prepare_inputs(graph, config, torch.device('cpu'))\n"
+        "build_model(config, 6, 0).encode(inputs).sum().backward()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", program],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""

@@ -1,0 +1,127 @@
+"""Files that are whole or absent."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gscl_scale import files
+from gscl_scale.errors import FolderError
+
+
+def test_a_published_file_appears_whole(tmp_path):
+    with files.publish(tmp_path / "below" / "a") as temporary:
+        temporary.write_text("new")
+        assert not (tmp_path / "below" / "a").exists()
+    assert (tmp_path / "below" / "a").read_text() == "new"
+    assert [path.name for path in (tmp_path / "below").iterdir()] == ["a"]
+
+
+def test_a_failure_while_publishing_leaves_the_old_file_and_nothing_else(tmp_path):
+    (tmp_path / "a").write_text("old")
+
+    def fail():
+        with files.publish(tmp_path / "a") as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fail()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_a_published_folder_takes_the_place_of_the_old_one(tmp_path):
+    for name in ("first", "second"):
+        with files.publish_folder(tmp_path / "f") as temporary:
+            (temporary / name).touch()
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["second"]
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_failure_while_publishing_a_folder_leaves_the_old_one_and_nothing_else(tmp_path):
+    with files.publish_folder(tmp_path / "f") as temporary:
+        (temporary / "old").touch()
+
+    def fail():
+        with files.publish_folder(tmp_path / "f") as temporary:
+            (temporary / "half").touch()
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fail()
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["f", "f/old"]
+
+
+def test_leftovers_of_a_killed_attempt_are_cleared(tmp_path):
+    (tmp_path / ".f.tmp").mkdir()
+    (tmp_path / ".f.tmp" / "half").touch()
+    with files.publish_folder(tmp_path / "f") as temporary:
+        assert not list(temporary.iterdir())
+
+
+def test_arrow_columns_are_mapped_without_a_copy(tmp_path):
+    rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+    files.write_arrow(tmp_path / "a.arrow", {"n": pa.array([1, 2, 3]), "rows": files.as_rows(rows)})
+    before = pa.total_allocated_bytes()
+    np.testing.assert_array_equal(files.map_array(tmp_path / "a.arrow", "rows"), rows)
+    assert files.map_array(tmp_path / "a.arrow", "n").tolist() == [1, 2, 3]
+    assert not files.map_array(tmp_path / "a.arrow", "rows").flags.writeable
+    assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize("kept", [0, 4, 20, 0.5, 0.99])
+def test_a_truncated_arrow_file_is_refused(tmp_path, kept):
+    path = tmp_path / "a.arrow"
+    files.write_arrow(path, {"n": pa.array(np.arange(1000))})
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole)) if 0 < kept < 1 else kept])
+    with pytest.raises(FolderError, match=r"a.arrow .*delete its folder and run again"):
+        files.map_arrow(path)
+
+
+def test_a_file_that_is_no_arrow_file_or_not_there_is_refused(tmp_path):
+    (tmp_path / "a.arrow").write_bytes(b"x" * 1000)
+    for name in ("a.arrow", "b.arrow"):
+        with pytest.raises(FolderError, match=name):
+            files.map_arrow(tmp_path / name)
+
+
+def test_an_arrow_file_of_two_batches_is_refused(tmp_path):
+    path, batch = tmp_path / "a.arrow", pa.record_batch([pa.array([1])], names=["n"])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+        file.write_batch(batch)
+    with pytest.raises(FolderError, match="expected one record batch"):
+        files.map_arrow(path)
+
+
+def test_json_is_read_back(tmp_path):
+    files.write_json(tmp_path / "a.json", {"b": [1, 2]})
+    assert files.read_json(tmp_path / "a.json") == {"b": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "does not exist"),
+        (b"{", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[1]", "expected a JSON object"),
+    ],
+)
+def test_json_that_is_missing_or_damaged_is_refused(tmp_path, content, sentence):
+    if content is not None:
+        (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(FolderError, match=sentence):
+        files.read_json(tmp_path / "a.json")
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_keys():
+    assert files.fingerprint_of({"a": 1, "b": [2]}) == files.fingerprint_of(json.loads('{"b": [2], "a": 1}'))
+    assert files.fingerprint_of({"a": 1}) != files.fingerprint_of({"a": 2})
+
+
+def test_the_checksum_of_a_file_is_that_of_its_bytes(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert files.sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

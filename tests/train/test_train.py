@@ -1,0 +1,178 @@
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gscl_scale import pipeline
+from gscl_scale.batches import BatchStream
+from gscl_scale.config import Config
+from gscl_scale.errors import DivergedError, FolderError
+from gscl_scale.model import build_model, prepare_inputs
+from gscl_scale.runtime import Console
+from gscl_scale.shards import Samples
+from gscl_scale.train import Checkpoints, Position, Trainer, train, training_step
+from tests.graphs import make_graph, random_edges
+
+QUIET = Console(quiet=True)
+VALUES = {
+    "graph": {"source": "memory"},
+    "rings": {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 3},
+    "model": {"width": 8, "projection": 8, "feature_dropout": 0.3, "activation": "rrelu"},
+    "train": {"epochs": 6, "batch_size": 40, "negatives": 16, "checkpoint_every": 2},
+}
+KILLED_IN_EPOCH_FIVE = """
+import os, signal, sys
+from pathlib import Path
+from gscl_scale import pipeline
+from gscl_scale.config import Config
+from gscl_scale.runtime import Console
+from gscl_scale.train import loop
+
+config = Config.parse({values})
+taken = 0
+def step_then_die(*arguments):
+    global taken
+    result = step(*arguments)
+    taken += 1
+    if taken == 14:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+step, loop.training_step = loop.training_step, step_then_die
+run = pipeline.Run.at(Path(sys.argv[1]))
+pipeline.train(config, run, Console(run.log, quiet=True))
+"""
+
+
+def prepared(folder: Path, values=VALUES):
+    """A run with graph and samples."""
+    config = Config.parse(values)
+    run = pipeline.open_run(config, folder)
+    make_graph(run.graph, random_edges(120, 300, seed=3), 120, labels=np.arange(120) % 3)
+    pipeline.precompute(config, run, QUIET)
+    return config, run
+
+
+def losses(run):
+    return [(event["step"], event["loss"]) for event in pipeline.read_curve(run.log)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    config, run = prepared(tmp_path_factory.mktemp("undisturbed") / "run")
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    return config, run
+
+
+def chosen_weights(config, run):
+    state, _ = pipeline._checkpoints(config, run).chosen()
+    return state["model"]
+
+
+def assert_equal_weights(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_killed_and_resumed_run_has_the_loss_curve_and_weights_of_the_undisturbed_one(undisturbed, tmp_path):
+    config, run = prepared(tmp_path / "run")
+    program = KILLED_IN_EPOCH_FIVE.replace("{values}", repr(VALUES))
+    ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(losses(run)) == 13
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    assert losses(run) == losses(undisturbed[1])
+    assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
+
+
+def test_the_loss_falls(undisturbed):
+    curve = [loss for _, loss in losses(undisturbed[1])]
+    assert np.mean(curve[-3:]) < np.mean(curve[:3]) - 0.01
+
+
+def test_a_finished_training_is_skipped(undisturbed):
+    config, run = undisturbed
+    before = run.log.read_text()
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    assert run.log.read_text() == before
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(undisturbed, tmp_path, capsys):
+    config, run = prepared(tmp_path / "run")
+    checkpoints = pipeline._checkpoints(config, run)
+    model = build_model(config.model, 5, 0)
+    trainer = Trainer(model, config.train)
+    for epoch in (2, 4):
+        trainer.position = Position(epoch=epoch)
+        trainer.save(checkpoints, best=False)
+    newest = run.checkpoints / "epoch-00004.pt"
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    found = checkpoints.newest(Console())
+    assert found is not None
+    assert found[1].epoch == 2
+    assert "epoch-00004.pt is damaged" in capsys.readouterr().err
+
+
+def test_checkpoints_of_another_configuration_are_refused(undisturbed):
+    _, run = undisturbed
+    with pytest.raises(FolderError, match="other samples or another configuration"):
+        Checkpoints(run.checkpoints, "another").newest(QUIET)
+
+
+def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(undisturbed):
+    config, run = undisturbed
+    graph = pipeline.Graph.open(run.graph)
+    model = build_model(config.model, graph.num_features, 0)
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
+    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+    optimizer = torch.optim.Adam(model.parameters())
+    with pytest.raises(DivergedError, match=r"step 3: the loss is nan; lower train\.learning_rate"):
+        training_step(model, optimizer, inputs, stream.batch(3), config.loss, 0.0, 0, 3)
+
+
+def test_clipping_bounds_the_step(undisturbed):
+    config, run = undisturbed
+    graph = pipeline.Graph.open(run.graph)
+    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
+    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+    moved = []
+    for clip in (0.0, 1e-4):
+        model = build_model(config.model, graph.num_features, 0)
+        before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
+        training_step(
+            model, torch.optim.SGD(model.parameters(), lr=1.0), inputs, stream.batch(0), config.loss, clip, 0, 0
+        )
+        moved.append(float((torch.cat([p.detach().flatten() for p in model.parameters()]) - before).norm()))
+    assert moved[1] == pytest.approx(1e-4, rel=0.01)
+    assert moved[0] > 10 * moved[1]
+
+
+def validated(tmp_path, figures, **settings):
+    """Train with a validation that returns the given figures; returns the chosen and last positions."""
+    values = {**VALUES, "train": {**VALUES["train"], "validate_every": 1, **settings}}
+    config, run = prepared(tmp_path / "run", values)
+    graph = pipeline.Graph.open(run.graph)
+    trainer = Trainer(build_model(config.model, graph.num_features, 0), config.train)
+    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
+    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+    checkpoints = pipeline._checkpoints(config, run)
+    remaining = iter(figures)
+    train(trainer, inputs, stream, config.loss, checkpoints, lambda _: next(remaining), QUIET)
+    return checkpoints.chosen()[1], trainer.position
+
+
+def test_the_best_model_on_validation_is_chosen(tmp_path):
+    chosen, last = validated(tmp_path, [0.3, 0.6, 0.5, 0.6, 0.2, 0.1])
+    assert (chosen.epoch, last.epoch) == (2, 6)
+
+
+def test_training_stops_when_validation_has_not_gained_for_long(tmp_path):
+    chosen, last = validated(tmp_path, [0.3, 0.6, 0.5, 0.6, 0.2, 0.1], patience=2)
+    assert (chosen.epoch, last.epoch) == (2, 4)
