@@ -112,6 +112,19 @@ def test_large_rings_and_hubs_are_sampled_as_defined():
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rings_of_middle_size_are_sampled_as_defined(seed):
+    indptr, indices = csr_of(random_edges(400, 1200, seed=seed), 400)
+    config = RingsConfig(hops=2, width=6, per_ring=6, beyond=3)
+    priorities = draw_priorities(identities(400), seed, 0, None, np.int32)
+    sample = exact_rings(indptr, indices, np.arange(400), priorities, config)
+    assert np.quantile(sample.ring_size[:, 1], 0.5) > 2 * 6  # so that bounds sink on the way
+    by_node = dict(zip(priorities.order.tolist(), priorities.priority.tolist(), strict=True))
+    assert_equals_definition(
+        sample, distances(indptr, indices), lambda _: priorities.order.tolist(), lambda _: by_node, config
+    )
+
+
 def test_equal_priorities_are_ordered_by_node():
     order = np.argsort(np.zeros(5), kind="stable").astype(np.int32)
     indptr, indices = csr_of([(0, 1), (0, 2), (0, 3), (0, 4)], 5)

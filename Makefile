@@ -1,0 +1,46 @@
+# make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+RUN    ?= runs/digits
+
+.PHONY: demo test check data-test install install-dev clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
+
+test: $(VENV)/.installed-dev check
+	$(BIN)/pytest -n auto --dist loadgroup
+	@echo "all checks passed"
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+data-test: $(VENV)/.installed-dev
+	@test -n "$(GSCL_DATA)" || { echo "set GSCL_DATA to the folder of the real graphs"; exit 2; }
+	$(BIN)/pytest -m data
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gscl-scale needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch comes first and pinned: where a CPU build is offered to pip it is taken, and no later requirement moves it
+$(VENV)/.installed: $(VENV)/.python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs bench-results build *.egg-info
