@@ -232,6 +232,12 @@ class EvaluateConfig(Section):
     )
     seed: int = Field(0, ge=0, description="Seed of splits, probes and samples.")
 
+    @model_validator(mode="after")
+    def _shares_leave_test_nodes(self) -> "EvaluateConfig":
+        if max(self.train_fractions) + self.val_fraction >= 1:
+            raise ValueError("train_fractions and val_fraction leave no test nodes; their sum must stay below 1")
+        return self
+
 
 class RuntimeConfig(Section):
     """How the work runs; never changes a result."""

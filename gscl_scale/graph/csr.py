@@ -35,8 +35,24 @@ class EdgeSpool:
         self._origin = origin
         self._file = self.path.open("wb")
 
+    def __enter__(self) -> "EdgeSpool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
         """Append edges between node indices; an index outside 0..N-1 is refused by its position."""
+        for ends in (source, target):
+            if ends.ndim != 1 or ends.dtype.kind not in "iu" or ends.size != source.size:
+                raise GraphError(
+                    f"{self._origin}: edges are {source.dtype} of shape {source.shape} and {target.dtype} of shape "
+                    f"{target.shape}, expected two equally long rows of integers"
+                )
+        for low in range(0, source.size, _CHUNK_EDGES):
+            self._append(source[low : low + _CHUNK_EDGES], target[low : low + _CHUNK_EDGES])
+
+    def _append(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
         pairs = np.empty((source.size, 2), self.dtype)
         for column, ends in enumerate((source, target)):
             wrong = (ends < 0) | (ends >= self.num_nodes)

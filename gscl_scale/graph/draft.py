@@ -1,5 +1,6 @@
 """From what a source read to a finished graph folder."""
 
+import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,11 +18,13 @@ from gscl_scale.config import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.files import as_rows, fingerprint_of, publish_folder, sha256_of, write_arrow, write_json
 from gscl_scale.graph.csr import CsrCounts, EdgeSpool, build_csr, index_dtype
-from gscl_scale.graph.graph import FORMAT, Graph
+from gscl_scale.graph.graph import FORMAT, SPLIT_CODES, Graph
 from gscl_scale.graph.structure import structural_features
 
 Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 _ROWS_AT_ONCE = 65536
+_LEAST_BYTES_PER_NODE = 24  # two counts and one id
+_EXACT_FLOATS = 2**53
 
 
 @dataclass
@@ -50,18 +53,17 @@ class Draft:
 def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
     """Check a draft, build its rows, and publish the graph folder; on any error nothing is left behind."""
     _check_columns(draft)
+    labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
     notes = list(draft.notes)
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
         room = Path(scratch)
-        spool = EdgeSpool(room, draft.num_nodes, draft.origin)
-        for source, target in draft.edges:
-            spool.add(source, target)
-        indptr, indices, counts = build_csr(spool, config.undirected, room, config.memory_mb << 20)
-        spool.close()
+        with EdgeSpool(room, draft.num_nodes, draft.origin) as spool:
+            for source, target in draft.edges:
+                spool.add(source, target)
+            indptr, indices, counts = build_csr(spool, config.undirected, room, config.memory_mb << 20)
         write_arrow(out / "indptr.arrow", {"indptr": pa.array(indptr)})
         write_arrow(out / "indices.arrow", {"indices": pa.array(indices)})
 
-        ids = draft.ids if draft.ids is not None else pa.array(np.arange(draft.num_nodes, dtype=np.int64))
         write_arrow(out / "ids.arrow", {"id": ids})
         features = draft.features
         if features is None:
@@ -72,10 +74,10 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
                 f"the graph brings no features: {config.structural_features} were made from its structure "
                 "(see docs/graphs.md)"
             )
-        num_features = _write_features(out, features, draft.origin)
+        num_features = _write_features(out, features, draft.origin, room)
         classes: list[str] = []
-        if draft.labels is not None:
-            codes, classes = encode_labels(draft.labels)
+        if labels is not None:
+            codes, classes = encode_labels(labels)
             if classes:
                 write_arrow(out / "labels.arrow", {"label": pa.array(codes)})
         if draft.splits:
@@ -97,11 +99,34 @@ def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list
         named = labels[known].astype(str)
     else:
         known = labels >= 0  # NaN is not
-        named = labels[known].astype(np.int64)
+        named = labels[known] if labels.dtype.kind in "iu" else labels[known].astype(np.int64)
     classes, inverse = np.unique(named, return_inverse=True)
     codes = np.full(labels.size, -1, np.int64)
     codes[known] = inverse
     return codes, [str(name) for name in classes]
+
+
+def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
+    """The ids as one array of integers or text, distinct and one per node; 0..N-1 where there are none."""
+    if ids is None:
+        return pa.array(np.arange(num_nodes, dtype=np.int64))
+    if isinstance(ids, pa.ChunkedArray):
+        ids = ids.combine_chunks()
+    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+        raise GraphError(f"{origin}: node ids are of type {ids.type}, expected integers or text")
+    if len(ids) != num_nodes:
+        raise GraphError(f"{origin}: {len(ids):,} ids for {num_nodes:,} nodes; expected one each")
+    if ids.null_count:
+        row = pc.index(ids.is_null(), True).as_py() + 1
+        raise GraphError(f"{origin}: {ids.null_count:,} nodes have no id, such as row {row:,}; give every node its own")
+    if (distinct := len(pc.unique(ids))) != num_nodes:
+        counts = pc.value_counts(ids)
+        example = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
+        raise GraphError(
+            f"{origin}: {num_nodes - distinct:,} node ids are repeated, such as {example.as_py()!r}; "
+            "give every node one row"
+        )
+    return ids
 
 
 def _check_columns(draft: Draft) -> None:
@@ -109,57 +134,105 @@ def _check_columns(draft: Draft) -> None:
         raise GraphError(f"{draft.origin}: the graph is empty; expected at least one node")
     lengths = {"features": draft.features, "labels": draft.labels, **draft.splits}
     for name, column in lengths.items():
-        if column is not None and column.shape[0] != draft.num_nodes:
-            raise GraphError(
-                f"{draft.origin}: {name} has {column.shape[0]:,} rows, expected one per node ({draft.num_nodes:,})"
-            )
-    if draft.ids is not None:
-        if len(draft.ids) != draft.num_nodes:
-            raise GraphError(f"{draft.origin}: {len(draft.ids):,} ids for {draft.num_nodes:,} nodes; expected one each")
-        if draft.ids.null_count:
-            raise GraphError(f"{draft.origin}: {draft.ids.null_count:,} nodes have no id; give every node its own")
-        if (distinct := len(pc.unique(draft.ids))) != draft.num_nodes:
-            counts = pc.value_counts(draft.ids)
-            example = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
-            raise GraphError(
-                f"{draft.origin}: {draft.num_nodes - distinct:,} node ids are repeated, such as {example.as_py()!r}; "
-                "give every node one row"
-            )
+        rows = None if column is None else column.shape[0] if column.ndim else 0
+        if rows is not None and rows != draft.num_nodes:
+            raise GraphError(f"{draft.origin}: {name} has {rows:,} rows, expected one per node ({draft.num_nodes:,})")
+    for name, codes in draft.splits.items():
+        if (
+            codes.ndim != 1
+            or codes.dtype.kind not in "iu"
+            or codes.min() < 0
+            or codes.max() > max(SPLIT_CODES.values())
+        ):
+            raise GraphError(f"{draft.origin}: {name} is no array of codes; expected {SPLIT_CODES} or 0 for each node")
+    least, memory = _LEAST_BYTES_PER_NODE * draft.num_nodes, _physical_memory()
+    if least > memory:
+        raise GraphError(
+            f"{draft.origin}: {draft.num_nodes:,} nodes take {least >> 30:,} GiB before any edge and this machine has "
+            f"{memory >> 30:,} GiB; check the number of nodes, or give scattered ids in a node table"
+        )
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
+    """The labels as one array [N]; a single column [N, 1] is welcome."""
     labels = draft.labels
-    if labels is not None and labels.ndim != 1:
+    if labels is None:
+        return None
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
         raise GraphError(f"{draft.origin}: labels have shape {labels.shape}, expected one class per node")
-    if labels is not None and labels.dtype.kind not in "iubfOUS":
+    if labels.dtype.kind not in "iubfOUS":
         raise GraphError(f"{draft.origin}: labels are of type {labels.dtype}, expected integers or names")
-    if labels is not None and labels.dtype.kind == "f":
-        known = labels[np.isfinite(labels)]
-        if known.size and not np.array_equal(known, np.round(known)):
+    if labels.dtype.kind == "f":
+        known = labels[~np.isnan(labels)]
+        if not np.array_equal(known, np.round(known)) or (np.abs(known) > _EXACT_FLOATS).any():
             raise GraphError(f"{draft.origin}: labels are fractions, expected classes; give integers or names")
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8", "replace")
+    if labels.dtype.kind == "O":
+        for row, label in enumerate(labels):
+            if label is not None and not isinstance(label, str | int | float | np.integer | np.floating):
+                raise GraphError(
+                    f"{draft.origin}: the label of node {row:,} is a {type(label).__name__}, "
+                    "expected a name, an integer, or None"
+                )
+    return labels
 
 
-def _write_features(out: Path, features: npt.NDArray[Any] | sp.csr_matrix | sp.csr_array, origin: str) -> int:
+def _write_features(
+    out: Path, features: npt.NDArray[Any] | sp.csr_matrix | sp.csr_array, origin: str, room: Path
+) -> int:
     """Write dense rows or sparse pieces as float32, checked for numbers that are not finite."""
     if features.ndim != 2 or features.shape[1] == 0:
         raise GraphError(f"{origin}: features have shape {features.shape}, expected one row of numbers per node")
-    if sp.issparse(features):
-        features = sp.csr_array(features)
-        features.sort_indices()
-        values = features.data.astype(np.float32)
-        if not np.isfinite(values).all():
-            row = int(np.searchsorted(features.indptr, np.argmin(np.isfinite(values)), side="right")) - 1
-            raise GraphError(f"{origin}: features of node {row:,} are not finite; replace NaN and infinity")
-        write_arrow(out / "feature_indptr.arrow", {"indptr": pa.array(features.indptr.astype(np.int64))})
-        write_arrow(out / "feature_indices.arrow", {"indices": pa.array(features.indices.astype(np.int32))})
-        write_arrow(out / "feature_values.arrow", {"values": pa.array(values)})
-        return int(features.shape[1])
     if features.dtype.kind not in "iubf":
         raise GraphError(f"{origin}: features are of type {features.dtype}, expected numbers")
-    for low in range(0, features.shape[0], _ROWS_AT_ONCE):
-        finite = np.isfinite(features[low : low + _ROWS_AT_ONCE]).all(axis=1)
-        if not finite.all():
-            row = low + int(np.argmin(finite))
-            raise GraphError(f"{origin}: features of node {row:,} are not finite; replace NaN and infinity")
-    write_arrow(out / "features.arrow", {"features": as_rows(np.asarray(features, np.float32))})
+    if sp.issparse(features):
+        _write_sparse(out, sp.csr_array(features), origin)
+    else:
+        _write_dense(out, features, origin, room / "features.raw")
     return int(features.shape[1])
+
+
+def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
+    if not features.has_canonical_format:
+        features = features.copy()  # what was brought stays as it is
+        features.sum_duplicates()
+    with np.errstate(over="ignore"):
+        values = features.data.astype(np.float32)
+    finite = np.isfinite(values)
+    if not finite.all():
+        row = int(np.searchsorted(features.indptr, np.argmin(finite), side="right")) - 1
+        raise GraphError(_not_finite(origin, row))
+    write_arrow(out / "feature_indptr.arrow", {"indptr": pa.array(features.indptr.astype(np.int64))})
+    write_arrow(out / "feature_indices.arrow", {"indices": pa.array(features.indices.astype(np.int32))})
+    write_arrow(out / "feature_values.arrow", {"values": pa.array(values)})
+
+
+def _write_dense(out: Path, features: npt.NDArray[Any], origin: str, scratch: Path) -> None:
+    """A mapped file of float32 rows is written as it is; anything else is converted a part at a time, on disk."""
+    ready = features.dtype == np.dtype(np.float32) and features.flags.c_contiguous
+    rows = features if ready else np.memmap(scratch, np.float32, "w+", shape=features.shape)
+    for low in range(0, features.shape[0], _ROWS_AT_ONCE):
+        part = slice(low, low + _ROWS_AT_ONCE)
+        if not ready:
+            with np.errstate(over="ignore"):
+                rows[part] = features[part]
+        finite = np.isfinite(rows[part]).all(axis=1)
+        if not finite.all():
+            raise GraphError(_not_finite(origin, low + int(np.argmin(finite))))
+    write_arrow(out / "features.arrow", {"features": as_rows(rows)})
+
+
+def _not_finite(origin: str, row: int) -> str:
+    return (
+        f"{origin}: features of node {row:,} are not finite as 32-bit numbers; replace NaN, infinity, and huge values"
+    )
 
 
 def _count_notes(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool) -> list[str]:

@@ -1,5 +1,6 @@
 """What the encoder reads of a graph: scaled features and the matrix that messages travel by."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,44 +10,66 @@ from torch import Tensor
 
 from gscl_scale.config import ModelConfig
 from gscl_scale.graph import Graph, SparseFeatures
-from gscl_scale.model.propagation import SparseInput, SparsePair, normalised_adjacency
+from gscl_scale.model.propagation import Propagation, SparseInput, sparse_product
+
+_ROWS_AT_ONCE = 65536
+_CONSTANT = 1e-8  # a deviation of so small a part of the mean is below what float32 tells apart
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Features [N, F], dense or sparse, and the propagation: a sparse matrix for gcn, edges [2, E] for others."""
+    """What an encoder reads.
+
+    features [N, F]     scaled, dense or sparse
+    edges               Propagation for gcn and sage; for gat an edge_index [2, E] from neighbour to gathering node
+    propagated [N, F]   the propagation times the features, made once where the first layer always begins with it
+    """
 
     features: Tensor | SparseInput
-    adjacency: SparsePair | None
-    edge_index: Tensor | None
+    edges: Propagation | Tensor
+    propagated: Tensor | None = None
 
 
 def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> Inputs:
-    """Bring a graph to the device in the form that the encoder wants."""
+    """Bring a graph to the device in the form that the encoder wants; sparse features become dense for gat alone."""
     features = prepare_features(graph, config.feature_scaling)
-    if config.encoder == "gcn":
-        return Inputs(features.to(device), normalised_adjacency(graph).to(device), None)
-    row = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
-    # messages flow from the neighbour to the row's node
-    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), row]))
-    return Inputs(features.to(device), None, edge_index.to(device))
+    if config.encoder == "gat":
+        dense = features.dense() if isinstance(features, SparseInput) else features
+        return Inputs(dense.to(device), edge_index(graph).to(device))
+    edges = Propagation.of(graph, "mean" if config.encoder == "sage" else "symmetric").to(device)
+    features = features.to(device)
+    if isinstance(features, Tensor) and config.feature_dropout == 0 and graph.num_features <= config.width:
+        return Inputs(features, edges, sparse_product(edges, features))
+    return Inputs(features, edges)
+
+
+def edge_index(graph: Graph) -> Tensor:
+    """Edges [2, E] as torch-geometric reads them: from each neighbour to the node whose row it stands in."""
+    rows = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
+    return torch.from_numpy(np.stack([graph.indices.astype(np.int64), rows]))
 
 
 def prepare_features(graph: Graph, scaling: str) -> Tensor | SparseInput:
-    """Scaled features; sparse ones stay sparse (`standard` then divides by the deviation without moving the mean)."""
+    """Scaled features; sparse ones stay sparse: `standard` then divides by the deviation without moving the mean."""
     if isinstance(graph.features, SparseFeatures):
-        return SparseInput(graph.features, _scale_sparse(graph.features, scaling))
+        return SparseInput.of(graph.features, _scale_sparse(graph.features, scaling))
     return torch.from_numpy(_scale_dense(graph.features, scaling))
 
 
 def _scale_dense(features: npt.NDArray[np.float32], scaling: str) -> npt.NDArray[np.float32]:
+    """A scaled copy; blocks of rows keep what is in double precision small."""
+    out = np.array(features, np.float32)
     if scaling == "row":
-        sums = np.abs(features).sum(axis=1, keepdims=True)
-        return features / np.where(sums > 0, sums, 1)
-    if scaling == "standard":
-        deviation = features.std(axis=0)
-        return (features - features.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
-    return np.array(features)
+        for rows in _blocks(out):
+            sums = np.abs(rows).sum(axis=1, keepdims=True)
+            rows /= np.where(sums > 0, sums, 1)
+    elif scaling == "standard":
+        mean = sum(rows.sum(axis=0, dtype=np.float64) for rows in _blocks(out)) / len(out)
+        square = sum(((rows - mean) ** 2).sum(axis=0) for rows in _blocks(out)) / len(out)
+        divisor = _divisor(mean, square)
+        for rows in _blocks(out):
+            rows[:] = (rows - mean) / divisor
+    return out
 
 
 def _scale_sparse(features: SparseFeatures, scaling: str) -> npt.NDArray[np.float32]:
@@ -56,8 +79,20 @@ def _scale_sparse(features: SparseFeatures, scaling: str) -> npt.NDArray[np.floa
         sums = np.bincount(rows, np.abs(features.values), minlength=num_nodes)
         return (features.values / np.where(sums > 0, sums, 1)[rows]).astype(np.float32)
     if scaling == "standard":
+        stored = np.bincount(features.indices, minlength=features.width)
         mean = np.bincount(features.indices, features.values, minlength=features.width) / num_nodes
-        square = np.bincount(features.indices, features.values.astype(np.float64) ** 2, minlength=features.width)
-        deviation = np.sqrt(np.maximum(square / num_nodes - mean**2, 0))
-        return (features.values / np.where(deviation > 0, deviation, 1)[features.indices]).astype(np.float32)
+        away = (features.values - mean[features.indices]) ** 2
+        square = np.bincount(features.indices, away, minlength=features.width) + (num_nodes - stored) * mean**2
+        return (features.values / _divisor(mean, square / num_nodes)[features.indices]).astype(np.float32)
     return np.array(features.values)
+
+
+def _blocks(features: npt.NDArray[np.float32]) -> Iterator[npt.NDArray[np.float32]]:
+    for low in range(0, len(features), _ROWS_AT_ONCE):
+        yield features[low : low + _ROWS_AT_ONCE]
+
+
+def _divisor(mean: npt.NDArray[np.float64], square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The deviation of each column; 1 for a column that is constant but for rounding."""
+    deviation = np.sqrt(square)
+    return np.where(deviation > _CONSTANT * np.abs(mean), deviation, 1)

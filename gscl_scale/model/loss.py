@@ -1,14 +1,17 @@
 """The gated ranking loss over rings, in log space (GSCL, pairwise and listwise ranking InfoNCE).
 
-Shapes: A anchors, M members of a level (padded), k rings; level k + 1 is beyond.
+Shapes: A anchors, M members of a ring (padded), Q a ring and all farther ones, T comparisons of a ring with farther
+ones; k rings, and level k + 1 is beyond.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from gscl_scale.config import LossConfig
 
@@ -18,8 +21,8 @@ class RingLoss:
     """The loss and what it is made of.
 
     loss          mean over anchors, to descend
-    per_level [k] mean term of each level over the anchors that have one
-    gated         share of terms that the gate stops
+    per_level [k] mean term of each level over the anchors that have one; 0 where none has
+    gated         share of the terms that the gate stops
     """
 
     loss: Tensor
@@ -29,11 +32,11 @@ class RingLoss:
 
 @dataclass(frozen=True)
 class _Terms:
-    """Log ratios of one level against one set of farther members: [A] for `in`, [A, M] for `out`."""
+    """The terms of one ring: log ratios [A, T, M], which of them count, and a factor per anchor [A]."""
 
-    log_ratio: Tensor
-    present: Tensor
-    weight: Tensor | None
+    log_ratio_ATM: Tensor
+    present_ATM: Tensor
+    factor_A: Tensor | None
 
 
 def ring_loss(
@@ -41,80 +44,120 @@ def ring_loss(
 ) -> RingLoss:
     """The loss from similarities [A, M] of anchors and the members of each level, nearest first, beyond last.
 
-    `present` marks the entries that are members, `log_weight` [A] per level scales a level's sum to the whole ring. A
-    level without members, or with nobody farther to compare with, contributes nothing.
+    `present` [A, M] marks the entries that are members; `log_weight` [A] per level scales the level's sum up to the
+    whole ring. A ring without members, or with nobody farther to compare with, contributes nothing.
     """
     hops = len(similarity) - 1
-    exists = torch.stack([mask.any(dim=1) for mask in present], dim=1)
-    per_level, total, stopped, counted = [], similarity[0].new_zeros(()), 0.0, 0.0
-    sums: dict[float, list[Tensor]] = {}
+    assert hops >= 1, "expected at least one ring and what is beyond"
+    assert len(present) == hops + 1
+    exists_AQ = torch.stack([mask.any(dim=1) for mask in present], dim=1)
+    anchor_terms, counts, stopped, per_level = [], [], [], []
     for level in range(hops):
         temperature = config.temperature + level * config.temperature_step
-        if temperature not in sums:
-            sums[temperature] = [
-                _log_sum(similarity[q], present[q], _of(log_weight, q), temperature) for q in range(hops + 1)
-            ]
-        terms = _terms(level, similarity, present, log_weight, sums[temperature], exists, temperature, config)
-        value = similarity[0].new_zeros(similarity[0].shape[0])
-        for term in terms:
-            gated, is_stopped = _gate(term, config.gate)
-            value = value - gated
-            stopped, counted = stopped + is_stopped, counted + term.present.sum()
-        total = total + value.sum()
-        has_term = torch.stack([t.present.reshape(len(value), -1).any(dim=1) for t in terms]).any(dim=0).sum()
-        per_level.append(value.detach().sum() / has_term.clamp(min=1))
-    share = torch.as_tensor(stopped) / torch.as_tensor(counted).clamp(min=1)
-    return RingLoss(total / (hops * similarity[0].shape[0]), torch.stack(per_level), share)
+        if level == 0 or config.temperature_step > 0:
+            first, sums_AQ = level, _log_sums(similarity, present, log_weight, exists_AQ, level, temperature)
+        terms = _terms(sums_AQ[:, level - first :], exists_AQ[:, level:], config.ranking)
+        if config.positives == "out":
+            own_sum_A = sums_AQ[:, level - first]
+            weight_A = None if log_weight is None else log_weight[level]
+            terms = _per_member(terms, similarity[level] / temperature, present[level], own_sum_A, weight_A)
+        value_A, over_ATM = _gated_sum(terms, config.gate)
+        anchor_terms.append(-value_A)
+        stopped.append(over_ATM.sum())
+        counts.append(terms.present_ATM.sum())
+        has_term = terms.present_ATM.flatten(1).any(dim=1).sum()
+        per_level.append(-value_A.detach().sum() / has_term.clamp(min=1))
+    total = torch.stack(anchor_terms).sum() / (hops * max(1, exists_AQ.shape[0]))
+    share = torch.stack(stopped).sum() / torch.stack(counts).sum().clamp(min=1)
+    return RingLoss(total, torch.stack(per_level), share)
 
 
-def _terms(
-    level: int,
+def _log_sums(
     similarity: Sequence[Tensor],
     present: Sequence[Tensor],
     log_weight: Sequence[Tensor] | None,
-    sums: list[Tensor],
-    exists: Tensor,
+    exists_AQ: Tensor,
+    first: int,
     temperature: float,
-    config: LossConfig,
-) -> list[_Terms]:
-    """The comparisons of one ring: with all that is farther at once, or with each farther ring."""
-    farther = range(level + 1, len(sums))
-    groups = [list(farther)] if config.ranking == "listwise" else [[q] for q in farther]
-    terms = []
-    for group in groups:
-        denominator = torch.logsumexp(torch.stack([sums[level], *(sums[q] for q in group)]), dim=0)
-        comparable = exists[:, level] & exists[:, group].any(dim=1)
-        if config.positives == "in":
-            terms.append(_Terms(sums[level] - denominator, comparable, None))
-            continue
-        members = similarity[level] / temperature
-        weight = _of(log_weight, level)
-        # the member's own weight stands before its term: the sum over the sample stands for the whole ring
-        scale = None if weight is None else weight.exp()[:, None]
-        terms.append(_Terms(members - denominator[:, None], present[level] & comparable[:, None], scale))
-    return terms
+) -> Tensor:
+    """log Z of ring `first` and each farther one, [A, Q]; minus infinity where a ring is empty."""
+    sums = []
+    for level in range(first, len(similarity)):
+        log_sum_A = _log_sum(similarity[level], present[level], temperature)
+        if log_weight is not None:
+            weighted_A = log_sum_A + log_weight[level].to(log_sum_A.dtype)
+            log_sum_A = torch.where(exists_AQ[:, level], weighted_A, -torch.inf)
+        sums.append(log_sum_A)
+    return torch.stack(sums, dim=1)
 
 
-def _of(log_weight: Sequence[Tensor] | None, level: int) -> Tensor | None:
-    return None if log_weight is None else log_weight[level]
+def _terms(sums_AQ: Tensor, exists_AQ: Tensor, ranking: str) -> _Terms:
+    """The ring of the first column against all farther ones at once, or against each of them.
+
+    log(Z / (Z + Z_far)) is taken as logsigmoid(log Z - log Z_far): never above 0, and exact where it is close to 0.
+    """
+    farther_AT, has_farther_AT = sums_AQ[:, 1:], exists_AQ[:, 1:]
+    if ranking == "listwise":
+        farther_AT = _log_sum(farther_AT, has_farther_AT, 1.0)[:, None]
+        has_farther_AT = has_farther_AT.any(dim=1, keepdim=True)
+    comparable_AT = exists_AQ[:, :1] & has_farther_AT
+    margin_AT = torch.where(comparable_AT, sums_AQ[:, :1] - farther_AT, 0.0)
+    return _Terms(logsigmoid(margin_AT)[:, :, None], comparable_AT[:, :, None], None)
 
 
-def _log_sum(similarity_AM: Tensor, present_AM: Tensor, log_weight_A: Tensor | None, temperature: float) -> Tensor:
-    """log of a level's sum; a very low number, not minus infinity, where it is empty: its gradient stays finite."""
-    lowest = torch.finfo(similarity_AM.dtype).min / 4
-    result = torch.logsumexp((similarity_AM / temperature).masked_fill(~present_AM, lowest), dim=1)
-    return result if log_weight_A is None else result + log_weight_A.to(result.dtype)
+def _per_member(
+    terms: _Terms, scaled_AM: Tensor, present_AM: Tensor, own_sum_A: Tensor, log_weight_A: Tensor | None
+) -> _Terms:
+    """One term per member over the same denominators, with the sum outside the log (GSCL, InfoNCE_out).
+
+    That sum, too, stands for the whole ring: its weight is a factor before the terms.
+    """
+    in_ring_AM = torch.where(present_AM, scaled_AM - own_sum_A[:, None], 0.0)
+    factor_A = None
+    if log_weight_A is not None:
+        factor_A = torch.where(present_AM.any(dim=1), log_weight_A, 0.0).exp().to(scaled_AM.dtype)
+    return _Terms(
+        terms.log_ratio_ATM + in_ring_AM[:, None, :],
+        terms.present_ATM & present_AM[:, None, :],
+        factor_A,
+    )
 
 
-def _gate(term: _Terms, gate: float) -> tuple[Tensor, Tensor]:
-    """The gated log ratios summed per anchor [A], and how many the gate stops."""
-    present = term.present
-    value = torch.where(present, term.log_ratio, 0.0)
-    stopped = present.new_zeros(()).sum()
+def _gated_sum(terms: _Terms, gate: float) -> tuple[Tensor, Tensor]:
+    """The sum of log min(ratio, gate) per anchor [A], and which terms the gate stops."""
+    value_ATM, over_ATM = terms.log_ratio_ATM, torch.zeros_like(terms.present_ATM)
     if gate < 1:
-        over = present & (value.detach() > log(gate))
-        value = torch.where(over, log(gate), value)
-        stopped = over.sum()
-    if term.weight is not None:
-        value = value * term.weight.to(value.dtype)
-    return value if value.ndim == 1 else value.sum(dim=1), stopped
+        over_ATM = terms.present_ATM & (value_ATM.detach() > math.log(gate))
+        value_ATM = torch.where(over_ATM, math.log(gate), value_ATM)
+    value_A = torch.where(terms.present_ATM, value_ATM, 0.0).sum(dim=(1, 2))
+    return (value_A if terms.factor_A is None else value_A * terms.factor_A), over_ATM
+
+
+def _log_sum(value_AM: Tensor, present_AM: Tensor, temperature: float) -> Tensor:
+    """log sum over present entries of exp(value / temperature), row by row; minus infinity for an empty row."""
+    result: Tensor = _LogSum.apply(value_AM, present_AM, temperature)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _LogSum(torch.autograd.Function):
+    """One pass that keeps only the softmax for the way back: beyond may be thousands of entries wide. The gradient is
+    zero, never NaN, for padding and empty rows.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, value_AM: Tensor, present_AM: Tensor, temperature: float) -> Tensor:
+        share_AM = (value_AM / temperature).masked_fill_(~present_AM, -torch.inf)
+        if share_AM.shape[1] == 0:
+            share_AM = share_AM.new_full((share_AM.shape[0], 1), -torch.inf)
+        highest_A1 = share_AM.amax(dim=1, keepdim=True).clamp_(min=torch.finfo(value_AM.dtype).min)
+        share_AM.sub_(highest_A1).exp_()
+        total_A1 = share_AM.sum(dim=1, keepdim=True)
+        ctx.save_for_backward(share_AM.div_(total_A1.clamp(min=1)))  # the highest gives 1, so only 0 is below
+        ctx.width, ctx.temperature = value_AM.shape[1], temperature
+        return (highest_A1 + total_A1.log()).squeeze(1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient_A: Tensor) -> tuple[Tensor, None, None]:
+        (share_AM,) = ctx.saved_tensors
+        return (share_AM * (gradient_A / ctx.temperature)[:, None])[:, : ctx.width], None, None

@@ -2,12 +2,12 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from gscl_scale import seeding
 from gscl_scale.config import ModelConfig
-from gscl_scale.model.encoder import GcnEncoder, MessageEncoder
+from gscl_scale.model.encoder import build_encoder
 from gscl_scale.model.inputs import Inputs
+from gscl_scale.model.projection import Projection, normalise
 
 
 class Model(nn.Module):
@@ -15,11 +15,8 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
-        kind = GcnEncoder if config.encoder == "gcn" else MessageEncoder
-        self.encoder = kind(config, num_features)
-        self.projection = nn.Sequential(
-            nn.Linear(config.width, config.projection), nn.ELU(), nn.Linear(config.projection, config.projection)
-        )
+        self.encoder = build_encoder(config, num_features)
+        self.projection = Projection(config.width, config.projection)
 
     def encode(self, inputs: Inputs) -> Tensor:
         """Embeddings [N, width] of all nodes."""
@@ -28,11 +25,15 @@ class Model(nn.Module):
 
     def project(self, hidden: Tensor) -> Tensor:
         """g(h) brought to length one."""
-        return normalize(self.projection(hidden), dim=-1)
+        return normalise(self.projection(hidden))
+
+    def forward(self, inputs: Inputs, nodes: Tensor) -> Tensor:
+        """What the loss compares: `project` of the embeddings of `nodes`."""
+        return self.project(self.encode(inputs)[nodes])
 
 
 def build_model(config: ModelConfig, num_features: int, seed: int) -> Model:
-    """A model whose first weights depend on the seed alone."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seeding.integer("weights", seed))
+    """A model whose first weights depend on the seed alone; torch's generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seeding.integer("weights", seed))
         return Model(config, num_features)

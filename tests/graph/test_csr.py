@@ -1,5 +1,7 @@
 """Rows from a stream of edges."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -137,3 +139,13 @@ def test_the_spool_deletes_its_file(tmp_path):
 def test_indices_are_32_bits_wide_as_long_as_that_is_enough():
     assert index_dtype(2**31 - 1) is np.int32
     assert index_dtype(2**31) is np.int64
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 5, 7, 1000])
+def test_ranges_of_vertices_cover_all_and_fit_the_memory_or_are_one_vertex(entries_at_once):
+    degrees = np.array([0, 3, 2, 9, 0, 0, 5, 1, 0])
+    bounds = csr._ranges(degrees, entries_at_once)
+    assert (bounds[0], bounds[-1]) == (0, 9)
+    for low, high in itertools.pairwise(bounds):
+        assert low < high
+        assert degrees[low:high].sum() <= entries_at_once or high == low + 1

@@ -25,5 +25,5 @@ def test_two_reads_give_the_same_graph(tmp_path):
 
 
 def test_a_graph_from_memory_cannot_be_read_from_a_file():
-    with pytest.raises(ConfigError, match="graph.source"):
+    with pytest.raises(ConfigError, match=r"graph.source"):
         read(MemoryGraph())

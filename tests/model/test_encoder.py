@@ -121,6 +121,14 @@ def test_dropout_and_random_slopes_act_in_training_only():
     assert torch.equal(model.encode(inputs), model.encode(inputs))
 
 
+def test_features_that_were_propagated_beforehand_are_dropped_like_others():
+    config = ModelConfig(width=6, activation="relu")
+    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    model = build_model(config.model_copy(update={"feature_dropout": 0.5}), 4, seed=0)
+    assert inputs.propagated is not None
+    assert not torch.equal(model.encode(inputs), model.eval().encode(inputs))
+
+
 def test_projected_rows_have_length_one():
     model = build_model(ModelConfig(width=6, projection=5), 4, seed=0)
     lengths = model.project(torch.rand(7, 6)).norm(dim=1)
@@ -134,3 +142,7 @@ def test_a_zero_row_has_cosine_zero_and_gradient_zero():
     torch.testing.assert_close(result, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
     assert torch.isfinite(rows.grad).all()
     assert (rows.grad[1] == 0).all()
+
+
+def test_numbers_that_are_not_finite_are_not_hidden():
+    assert normalise(torch.tensor([[float("nan"), 1.0], [float("inf"), 1.0]])).isnan().any(dim=1).all()

@@ -35,7 +35,7 @@ def settings(ranking="listwise", positives="in", gate=1.0, step=0.0, temperature
 def assert_equals_oracle(theta, present, weight, config, tolerance=1e-10):
     result = ring_loss(theta, present, weight, config)
     loss, per_level, gated = oracles.ring_loss(theta, present, weight, config)
-    assert float(result.loss) == pytest.approx(loss, rel=tolerance, abs=tolerance)
+    assert result.loss.item() == pytest.approx(loss, rel=tolerance, abs=tolerance)
     assert result.per_level.tolist() == pytest.approx(per_level, rel=tolerance, abs=tolerance)
     assert float(result.gated) == pytest.approx(gated)
 
@@ -86,7 +86,7 @@ def test_a_gate_of_one_gates_nothing(ranking, positives):
     open_gate, nearly = (settings(ranking, positives, gate) for gate in (1.0, 1 - 1e-12))
     result = ring_loss(theta, present, None, open_gate)
     assert float(result.gated) == 0
-    assert float(result.loss) == pytest.approx(float(ring_loss(theta, present, None, nearly).loss), abs=1e-12)
+    assert result.loss.item() == pytest.approx(float(ring_loss(theta, present, None, nearly).loss), abs=1e-12)
 
 
 @pytest.mark.parametrize(("ranking", "positives"), VARIANTS)
@@ -98,7 +98,7 @@ def test_a_ratio_above_the_gate_has_no_gradient_and_costs_the_gate(ranking, posi
     assert float(result.gated) == 0.5
     assert all(t.grad[0].item() == 0 and t.grad[1].item() != 0 for t in theta)
     ratio = 1 / (1 + math.exp(1.8 / 0.4))
-    assert float(result.loss) == pytest.approx(-(math.log(0.5) + math.log(ratio)) / 2)
+    assert result.loss.item() == pytest.approx(-(math.log(0.5) + math.log(ratio)) / 2)
 
 
 @pytest.mark.parametrize(("ranking", "positives"), VARIANTS)
@@ -109,7 +109,7 @@ def test_an_empty_ring_has_no_term_and_changes_no_other_anchor(ranking, positive
     for mask in present:
         mask[:, 0] = True
     present[1][2] = False
-    weight[1][2] = -math.inf  # as the logarithm of no members would be
+    weight[1][2] = math.inf  # as the logarithm of a size over no members would be
     for tensor in theta:
         tensor.requires_grad_()
     whole = ring_loss(theta, present, weight, config)
@@ -117,7 +117,7 @@ def test_an_empty_ring_has_no_term_and_changes_no_other_anchor(ranking, positive
     others = [a for a in range(6) if a != 2]
     rest = ring_loss([t[others] for t in theta], [p[others] for p in present], [w[others] for w in weight], config)
     alone = ring_loss([t[[2]] for t in theta], [p[[2]] for p in present], [w[[2]] for w in weight], config)
-    assert float(whole.loss) == pytest.approx((5 * float(rest.loss) + float(alone.loss)) / 6)
+    assert whole.loss.item() == pytest.approx((5 * rest.loss.item() + alone.loss.item()) / 6)
     assert alone.per_level[1] == 0
     assert whole.per_level[1] == pytest.approx(rest.per_level[1])
     for tensor, mask in zip(theta, present, strict=True):
@@ -143,7 +143,7 @@ def test_a_ring_with_nobody_farther_has_no_term(ranking, positives, gate):
     present[1][:], present[2][:] = False, False
     result = ring_loss([t.requires_grad_() for t in theta], present, None, settings(ranking, positives, gate))
     result.loss.backward()
-    assert float(result.loss) == 0
+    assert result.loss.item() == 0
     assert float(result.gated) == 0
     assert all((t.grad == 0).all() for t in theta)
 
@@ -168,7 +168,7 @@ def test_padding_is_never_looked_at(ranking, positives):
     config = settings(ranking, positives, gate=0.5, step=0.1)
     result = ring_loss(spoiled, present, None, config)
     result.loss.backward()
-    assert float(result.loss.detach()) == float(ring_loss(theta, present, None, config).loss)
+    assert result.loss.item() == float(ring_loss(theta, present, None, config).loss)
     assert all((t.grad[~p] == 0).all() for t, p in zip(spoiled, present, strict=True))
 
 
@@ -227,3 +227,10 @@ def test_what_is_reported_carries_no_gradient():
     assert not result.per_level.requires_grad
     assert not result.gated.requires_grad
     assert np.isfinite(result.per_level.numpy()).all()
+
+
+@pytest.mark.parametrize(("ranking", "positives"), VARIANTS)
+def test_a_similarity_that_is_not_a_number_shows_in_the_loss(ranking, positives):
+    theta, present, _ = case(2, empty=0)
+    present[0][0, 0], theta[0][0, 0] = True, math.nan
+    assert ring_loss(theta, present, None, settings(ranking, positives, gate=0.5)).loss.isnan()

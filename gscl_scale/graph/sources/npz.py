@@ -2,6 +2,7 @@
 
 import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from gscl_scale.config import NpzGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.graph import SPLIT_CODES
+from gscl_scale.graph.splits import splits_from_masks
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
-_MASKS = {f"{part}_mask": code for part, code in SPLIT_CODES.items()}
+_MASKS = tuple(f"{part}_mask" for part in SPLIT_CODES)
 
 
 def read(config: NpzGraph) -> Draft:
@@ -43,16 +45,20 @@ def read(config: NpzGraph) -> Draft:
     )
 
 
-def _load(path: Any) -> dict[str, npt.NDArray[Any]]:
+def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
+        with path.open("rb") as file:
+            arrays = np.load(file, allow_pickle=False)
+            if not isinstance(arrays, np.lib.npyio.NpzFile):
                 raise GraphError(f"{path}: expected a .npz file of named arrays, got a single array")
-            return {name: file[name] for name in file.files}
+            with arrays:
+                return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise GraphError(f"{path} does not exist; check graph.path") from None
     except IsADirectoryError:
         raise GraphError(f"{path} is a folder; graph.path expects a .npz file") from None
+    except GraphError:
+        raise
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise GraphError(
@@ -65,6 +71,8 @@ def _load(path: Any) -> dict[str, npt.NDArray[Any]]:
 
 def _features(arrays: dict[str, npt.NDArray[Any]], origin: str) -> npt.NDArray[Any] | sp.csr_array | None:
     if "x" in arrays:
+        if arrays["x"].ndim != 2:
+            raise GraphError(f"{origin}: x has shape {arrays['x'].shape}, expected [N, F]")
         return arrays["x"]
     present = [name for name in _SPARSE if name in arrays]
     if not present:
@@ -72,19 +80,15 @@ def _features(arrays: dict[str, npt.NDArray[Any]], origin: str) -> npt.NDArray[A
     if missing := [name for name in _SPARSE if name not in arrays]:
         raise GraphError(f"{origin}: sparse features lack {', '.join(missing)}; expected {', '.join(_SPARSE)}")
     data, indices, indptr, shape = (arrays[name] for name in _SPARSE)
-    if (
-        shape.size != 2
-        or data.dtype.kind not in "iubf"
-        or indices.dtype.kind not in "iu"
-        or indptr.dtype.kind not in "iu"
-    ):
+    integers = all(array.dtype.kind in "iu" for array in (indices, indptr, shape))
+    flat = all(array.ndim == 1 for array in (data, indices, indptr, shape))
+    if not (integers and flat and shape.size == 2 and shape.min() >= 0 and data.dtype.kind in "iubf"):
         raise GraphError(f"{origin}: sparse features are not the pieces of a CSR matrix; see docs/graphs.md")
     rows, columns = int(shape[0]), int(shape[1])
     if (
         indptr.size != rows + 1
         or indptr[0] != 0
-        or indptr[-1] != data.size
-        or indices.size != data.size
+        or not indptr[-1] == indices.size == data.size
         or (np.diff(indptr) < 0).any()
         or (indices.size and (indices.min() < 0 or indices.max() >= columns))
     ):
@@ -100,7 +104,9 @@ def _num_nodes(arrays: dict[str, npt.NDArray[Any]], features: Any, origin: str) 
                 if array.size != 1 or array.dtype.kind not in "iu":
                     raise GraphError(f"{origin}: num_nodes expected one integer, got {array.dtype} of {array.shape}")
                 return int(array.reshape(()))
-            return int(array.shape[0]) if array.ndim else 0
+            if not array.ndim:
+                raise GraphError(f"{origin}: {name} is a single value, expected one per node")
+            return int(array.shape[0])
     if features is not None:
         return int(features.shape[0])
     edge_index = arrays["edge_index"]
@@ -114,15 +120,10 @@ def _splits(arrays: dict[str, npt.NDArray[Any]], origin: str) -> dict[str, npt.N
     if missing := [name for name in _MASKS if name not in masks]:
         raise GraphError(f"{origin}: splits lack {', '.join(missing)}; give all three masks or none")
     shapes = {mask.shape for mask in masks.values()}
-    if len(shapes) > 1 or any(mask.dtype != bool for mask in masks.values()):
+    one_shape = len(shapes) == 1 and all(mask.dtype == bool and mask.ndim in (1, 2) for mask in masks.values())
+    if not one_shape:
         raise GraphError(f"{origin}: masks are not boolean of one shape; expected bool [N] or [N, S]")
-    codes = np.zeros(next(iter(shapes)), np.int8)
-    for name, mask in masks.items():
-        if (codes[mask] > 0).any():
-            raise GraphError(f"{origin}: a node is in more than one part of a split; expected disjoint masks")
-        codes[mask] = _MASKS[name]
-    codes = codes.reshape(codes.shape[0], -1) if codes.size else codes.reshape(0, 1)
-    return {f"split_{number}": np.ascontiguousarray(codes[:, number]) for number in range(codes.shape[1])}
+    return splits_from_masks({name.removesuffix("_mask"): mask for name, mask in masks.items()}, origin)
 
 
 def _ids(arrays: dict[str, npt.NDArray[Any]], origin: str) -> pa.Array | None:
@@ -131,4 +132,4 @@ def _ids(arrays: dict[str, npt.NDArray[Any]], origin: str) -> pa.Array | None:
     ids = arrays["ids"]
     if ids.ndim != 1 or ids.dtype.kind not in "iuU":
         raise GraphError(f"{origin}: ids are {ids.dtype} of shape {ids.shape}, expected integers or text, one per node")
-    return pa.array(ids if ids.dtype.kind != "U" else ids.tolist())
+    return pa.array(ids.tolist()) if ids.dtype.kind == "U" else pa.array(ids.astype(ids.dtype.newbyteorder("=")))

@@ -1,0 +1,25 @@
+"""How good are the embeddings? Linear probe, clustering, search, ring similarity; statistics of a graph."""
+
+from gscl_scale.evaluate.consistency import statistics, statistics_table
+from gscl_scale.evaluate.figures import combine_repeats, figures_table
+from gscl_scale.evaluate.linear_probe import ProbeResult, probe, probe_splits
+from gscl_scale.evaluate.run import evaluate_run
+from gscl_scale.evaluate.similarity import RingLists, ring_lists, ring_similarity
+from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
+
+__all__ = [
+    "ProbeResult",
+    "RingLists",
+    "Split",
+    "combine_repeats",
+    "evaluate_run",
+    "figures_table",
+    "make_splits",
+    "probe",
+    "probe_splits",
+    "ring_lists",
+    "ring_similarity",
+    "statistics",
+    "statistics_table",
+    "why_no_splits",
+]

@@ -1,0 +1,216 @@
+"""Figures for a reader: the table, the protocol in words, what to be wary of, and the mean over repeats."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+METHODS = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
+FEW_VALIDATION_NODES = 30
+_OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay")
+_ALIKE = 0.98
+_FLAT = 1.5
+
+Headers = list[str]
+Rows = list[tuple[str, ...]]
+
+
+def figures_table(metrics: dict[str, Any]) -> tuple[Headers, Rows, list[str]]:
+    """(headers, one row per method, sentences beneath: protocol, what is missing and why, warnings)."""
+    headers = ["", "validation %", "test %", "NMI", "Sim@5"]
+    rows: Rows = []
+    if "probe" in metrics:
+        rows = [_row(metrics, name) for name in METHODS if name in metrics["probe"]]
+    remarks = [*protocol_sentences(metrics), *missing_sentences(metrics)]
+    return headers, rows, [*remarks, *(f"Warning: {warning}" for warning in warnings_of(metrics))]
+
+
+def percent(mean: float | None, std: float | None = None) -> str:
+    """A share as per cent with its deviation: `84.46 ± 0.31`; a dash where there is none."""
+    if mean is None:
+        return "-"
+    return f"{100 * mean:.2f}" + (f" ± {100 * std:.2f}" if std is not None else "")
+
+
+def protocol_sentences(metrics: dict[str, Any]) -> list[str]:
+    """How the figures were measured, in words."""
+    sentences = []
+    if "probe" in metrics:
+        sentences += _probe_sentences(metrics["probe"])[: 1 if "repeats" in metrics else 2]
+    if "clusters" in metrics:
+        found = metrics["clusters"]["protocol"]
+        sentences.append(
+            f"NMI: {found['algorithm']}, k = {found['k']}, best of {found['n_init']} starts, {_of_nodes(found)}."
+        )
+    if "search" in metrics:
+        sentences.append(f"Sim@5: exact cosine search, {_of_nodes(metrics['search']['protocol'])}.")
+    if found := metrics.get("spread", {}).get("trained"):
+        sentences.append(_spread_sentence(found, metrics["width"]["trained"]))
+    if repeats := metrics.get("repeats"):
+        sentences.append(f"Means of {repeats['count']} runs with other seeds; ± is the deviation over all of them.")
+    return sentences
+
+
+def missing_sentences(metrics: dict[str, Any]) -> list[str]:
+    """What could not be measured, and why; figures with the same reason share a sentence."""
+    words = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity"}
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in metrics.get("missing", {}).items():
+        by_reason.setdefault(reason, []).append(words.get(name, name))
+    return [f"Not measured: {_listed(names)}, because {reason}." for reason, names in by_reason.items()]
+
+
+def warnings_of(metrics: dict[str, Any]) -> list[str]:
+    """What a reader should be wary of, in plain words."""
+    return [*_gain_warnings(metrics), *_validation_warnings(metrics), *_collapse_warnings(metrics)]
+
+
+def combine_repeats(figures: list[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics of several runs as one: means under the same names, standard errors as `..._se`.
+
+    A `_std` covers the spread within and between runs; protocols are those of the first run; `repeats.runs` keeps the
+    trained probe of each.
+    """
+    merged = _merge(figures)
+    merged["repeats"] = {
+        "count": len(figures),
+        "seeds": [one.get("probe", {}).get("protocol", {}).get("seed") for one in figures],
+        "runs": [one.get("probe", {}).get("trained") for one in figures],
+    }
+    return merged
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+
+def _row(metrics: dict[str, Any], name: str) -> tuple[str, ...]:
+    figures = metrics["probe"][name]
+    suffix = "" if name == "trained" else f"_{name}"
+    nmi = metrics.get("clusters", {}).get(f"nmi{suffix}")
+    search = metrics.get("search", {}).get(f"sim_at_5{suffix}")
+    return (
+        METHODS[name],
+        percent(figures["val_mean"], figures["val_std"]),
+        percent(figures["test_mean"], figures["test_std"]),
+        "-" if nmi is None else f"{nmi:.3f}",
+        "-" if search is None else f"{search:.3f}",
+    )
+
+
+def _probe_sentences(probe: dict[str, Any]) -> list[str]:
+    protocol = probe["protocol"]
+    counts, splits = protocol["counts"], protocol["num_splits"]
+    parts = f"{counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes"
+    kind = f"{splits} {protocol['kind']} split{'s' * (splits > 1)}"
+    decays = ", ".join(f"{METHODS[name]} {probe[name]['weight_decay']:g}" for name in METHODS if name in probe)
+    scaling = {"none": "rows as they are", "l2": "rows of length one", "standard": "standardised columns"}
+    steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
+    return [
+        f"Accuracy: logistic regression on frozen vectors ({scaling[protocol['scaling']]}) with Adam, "
+        f"{protocol['epochs']} steps{steps}; {kind} into train / validation / test ({parts}); mean ± standard "
+        f"deviation over {protocol['initialisations']} random initialisations{' and all splits' * (splits > 1)}, "
+        f"at the {protocol['selection']}.",
+        f"Weight decay chosen on validation: {decays}.",
+    ]
+
+
+def _spread_sentence(found: dict[str, Any], width: int) -> str:
+    rank = "" if found["effective_rank"] is None else f", effective rank {found['effective_rank']:.1f} of {width:,}"
+    return f"Spread of the trained vectors: mean cosine of random pairs {found['mean_cosine']:.2f}{rank}."
+
+
+def _of_nodes(protocol: dict[str, Any]) -> str:
+    if protocol["sampled"]:
+        return f"a sample of {protocol['nodes']:,} of {protocol['labelled']:,} labelled nodes (seed {protocol['seed']})"
+    return f"all {protocol['nodes']:,} labelled nodes"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# --- warnings --------------------------------------------------------------------------------------------------------
+
+
+def _gain_warnings(metrics: dict[str, Any]) -> list[str]:
+    probe = metrics.get("probe", {})
+    trained = probe.get("trained")
+    if not trained or trained["test_mean"] is None:
+        return []
+    warnings = []
+    for name in ("untrained", "raw"):
+        other = probe.get(name)
+        if not other or other["test_mean"] is None:
+            continue
+        gain = trained["test_mean"] - other["test_mean"]
+        if gain <= 0:
+            warnings.append(
+                f"training brought no gain over the {METHODS[name]} ({100 * gain:+.2f} points of test accuracy); "
+                "try other rings.hops, loss.temperature or train.learning_rate"
+            )
+        elif gain < math.hypot(trained["test_std"] or 0, other["test_std"] or 0):
+            warnings.append(f"the gain over the {METHODS[name]} ({100 * gain:.2f} points) is within the deviation")
+    return warnings
+
+
+def _validation_warnings(metrics: dict[str, Any]) -> list[str]:
+    protocol = metrics.get("probe", {}).get("protocol")
+    if not protocol:
+        return []
+    least = protocol["least_val"]
+    if least == 0:
+        return ["a split has no validation nodes: the last epoch and, with no split validated, the first decay count"]
+    if least < FEW_VALIDATION_NODES:
+        return [f"only {least} validation node{'s' * (least > 1)}: what was chosen on them is mostly chance"]
+    return []
+
+
+def _collapse_warnings(metrics: dict[str, Any]) -> list[str]:
+    found = metrics.get("spread", {}).get("trained")
+    if not found:
+        return []
+    rank, cosine = found["effective_rank"], found["mean_cosine"]
+    if cosine > _ALIKE or (rank is not None and rank < _FLAT):
+        words = f"mean cosine of random pairs {cosine:.3f}" + (f", effective rank {rank:.1f}" if rank else "")
+        return [f"the embeddings have collapsed: nearly all vectors point the same way ({words})"]
+    return []
+
+
+# --- repeats ---------------------------------------------------------------------------------------------------------
+
+
+def _merge(values: list[Any]) -> Any:
+    """Dictionaries and lists of equal shape are merged part by part, numbers become means, the rest is the first's."""
+    first = values[0]
+    if isinstance(first, dict) and all(isinstance(value, dict) for value in values):
+        return _merge_mappings(values)
+    if isinstance(first, list) and len({len(value) for value in values}) == 1:
+        return [_merge(list(parts)) for parts in zip(*values, strict=True)]
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        return float(np.mean(values))
+    return first
+
+
+def _merge_mappings(values: list[dict[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for key in values[0]:
+        parts = [value[key] for value in values if key in value]
+        whole = key in _OF_THE_FIRST or len(parts) < len(values)
+        merged[key] = parts[0] if whole else _merge(parts)
+    for key in ("test_mean", "val_mean", "nmi", "sim_at_5"):
+        parts = [value.get(key) for value in values]
+        if len(parts) > 1 and None not in parts:
+            errors = np.std(np.array(parts, float), ddof=1) / math.sqrt(len(parts))
+            merged[f"{key.removesuffix('_mean')}_se"] = float(errors)
+    for part in ("val", "test"):
+        merged |= _merged_deviation(part, values)
+    return merged
+
+
+def _merged_deviation(part: str, values: list[dict[str, Any]]) -> dict[str, float]:
+    """The deviation over all runs: within each, and between their means."""
+    means, deviations = [v.get(f"{part}_mean") for v in values], [v.get(f"{part}_std") for v in values]
+    if None in means or None in deviations:
+        return {}
+    within = np.mean(np.square(np.array(deviations, float)))
+    return {f"{part}_std": float(math.sqrt(within + np.var(np.array(means, float))))}

@@ -1,0 +1,238 @@
+"""The linear probe: logistic regression with Adam, all random initialisations trained at once.
+
+Shapes: n rows, d columns, I initialisations, C classes, S splits; weights are [d, I * C], so a step is one product.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gscl_scale import seeding
+from gscl_scale.config import EvaluateConfig
+from gscl_scale.evaluate.rows import Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
+
+_LOGITS = 1 << 26  # most logits at once: 256 MB
+_BLOCK_ROWS = 32768
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """Accuracies [S, I] at the best validation epoch, under the decay with the best mean validation accuracy.
+
+    val, test [S, I]   NaN where a split has no such nodes
+    best_epoch [S, I]  from 1; the last epoch where a split has no validation nodes
+    val_by_decay       mean validation accuracy of every decay tried; NaN where nothing could be validated
+    """
+
+    val: npt.NDArray[np.float64]
+    test: npt.NDArray[np.float64]
+    best_epoch: npt.NDArray[np.int64]
+    weight_decay: float
+    val_by_decay: dict[float, float]
+    rows_per_step: int
+
+    @property
+    def val_mean(self) -> float:
+        """Mean validation accuracy over splits and initialisations."""
+        return _mean(self.val)
+
+    @property
+    def test_mean(self) -> float:
+        """Mean test accuracy over splits and initialisations."""
+        return _mean(self.test)
+
+    def figures(self) -> dict[str, Any]:
+        """The figures as plain values, None where there is nothing to measure."""
+        values = {
+            "val_mean": self.val_mean,
+            "val_std": _std(self.val),
+            "test_mean": self.test_mean,
+            "test_std": _std(self.test),
+            "weight_decay": self.weight_decay,
+        }
+        if self.test.shape[0] > 1:
+            values["test_se"] = _std(self.test.mean(axis=1)) / math.sqrt(self.test.shape[0])
+        return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def probe(
+    vectors: Vectors,
+    labels: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int8],
+    num_classes: int,
+    config: EvaluateConfig,
+    device: torch.device | str = "cpu",
+) -> ProbeResult:
+    """Probe the vectors on one split, given as codes [N] of 1 (train), 2 (val), 3 (test)."""
+    return probe_splits(vectors, labels, [Split("given", None, codes)], num_classes, config, device)
+
+
+def probe_splits(
+    vectors: Vectors,
+    labels: npt.NDArray[np.int64],
+    splits: Sequence[Split],
+    num_classes: int,
+    config: EvaluateConfig,
+    device: torch.device | str = "cpu",
+) -> ProbeResult:
+    """Probe the vectors on every split; epoch and weight decay are chosen on validation nodes alone."""
+    scaling = fit_scaling(vectors, config.probe_scaling)
+    tries = [
+        _probe_split(_Task(vectors, labels, split.codes, num_classes, scaling, config, device, number))
+        for number, split in enumerate(splits)
+    ]
+    by_decay = [[runs[number] for runs in tries] for number in range(len(config.probe_weight_decay))]
+    means = [_mean(np.stack([run.val for run in runs])) for runs in by_decay]
+    chosen = 0 if all(map(math.isnan, means)) else int(np.nanargmax(means))  # the first on ties
+    kept = by_decay[chosen]
+    return ProbeResult(
+        val=np.stack([run.val for run in kept]),
+        test=np.stack([run.test for run in kept]),
+        best_epoch=np.stack([run.best_epoch for run in kept]),
+        weight_decay=config.probe_weight_decay[chosen],
+        val_by_decay=dict(zip(config.probe_weight_decay, means, strict=True)),
+        rows_per_step=_rows_per_step(num_classes, config),
+    )
+
+
+@dataclass(frozen=True)
+class _Task:
+    vectors: Vectors
+    labels: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int8]
+    num_classes: int
+    scaling: Scaling
+    config: EvaluateConfig
+    device: torch.device | str
+    number: int
+
+    def nodes(self, code: int) -> npt.NDArray[np.int64]:
+        return np.flatnonzero((self.codes == code) & (self.labels >= 0))
+
+    def load(self, nodes: npt.NDArray[np.int64]) -> "_Labelled":
+        target = torch.from_numpy(self.labels[nodes].astype(np.int64)).to(self.device)
+        return _Labelled(load_rows(self.vectors, nodes, self.scaling, self.device), target)
+
+    def generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(seeding.integer("probe", self.config.seed, self.number))
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    rows: Rows
+    target: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _Run:
+    val: npt.NDArray[np.float64]
+    test: npt.NDArray[np.float64]
+    best_epoch: npt.NDArray[np.int64]
+
+
+def _probe_split(task: _Task) -> list[_Run]:
+    """One run per weight decay; all begin with the same weights."""
+    size = _rows_per_step(task.num_classes, task.config)
+    draw = seeding.generator("probe order", task.config.seed, task.number)
+    train_nodes = task.nodes(TRAIN)
+    assert train_nodes.size, "a split without labelled training nodes"
+    if train_nodes.size > size:
+        train_nodes = draw.permutation(train_nodes)
+    train = [task.load(nodes) for nodes in blocks(train_nodes, size)]
+    val = [task.load(nodes) for nodes in blocks(task.nodes(VAL), size)]
+    fitted = [_fit(task, train, val, decay) for decay in task.config.probe_weight_decay]
+    correct = torch.zeros(len(fitted), task.config.initialisations, dtype=torch.int64, device=task.device)
+    test_nodes = task.nodes(TEST)
+    for nodes in blocks(test_nodes, size):
+        part = task.load(nodes)
+        correct += torch.stack([_correct([part], one.weight, one.bias, task.num_classes) for one in fitted])
+    num_val = sum(part.target.numel() for part in val)
+    return [
+        _Run(_share(one.val_correct, num_val), _share(right, test_nodes.size), one.best_epoch.cpu().numpy())
+        for one, right in zip(fitted, correct, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    weight: torch.Tensor
+    bias: torch.Tensor
+    val_correct: torch.Tensor
+    best_epoch: torch.Tensor
+
+
+def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decay: float) -> _Fitted:
+    """Train, and keep of each initialisation the weights of its first best validation epoch."""
+    config, num_classes = task.config, task.num_classes
+    weight, bias = _initial(task)
+    adam = torch.optim.Adam([weight, bias], lr=config.probe_learning_rate, weight_decay=decay)
+    best_weight, best_bias = weight.clone(), bias.clone()
+    best = torch.full((config.initialisations,), -1, dtype=torch.int64, device=task.device)
+    epoch = torch.zeros_like(best)
+    for step in range(1, config.probe_epochs + 1):
+        weight.grad, bias.grad = _gradient(train[(step - 1) % len(train)], weight, bias, num_classes)
+        adam.step()
+        if val:
+            correct = _correct(val, weight, bias, num_classes)
+            better = correct > best
+            if better.any():
+                columns = better.repeat_interleave(num_classes)
+                best_weight[:, columns], best_bias[columns] = weight[:, columns], bias[columns]
+                best, epoch = torch.maximum(best, correct), torch.where(better, step, epoch)
+    if not val:
+        return _Fitted(weight, bias, best, torch.full_like(epoch, config.probe_epochs))
+    return _Fitted(best_weight, best_bias, best, epoch)
+
+
+def _initial(task: _Task) -> tuple[torch.Tensor, torch.Tensor]:
+    """Uniform weights of Glorot and Bengio, drawn on the processor so that every device starts alike."""
+    num_columns, count = width(task.vectors), task.config.initialisations
+    limit = math.sqrt(6 / (num_columns + task.num_classes))
+    drawn = torch.rand(count, num_columns, task.num_classes, generator=task.generator()) * (2 * limit) - limit
+    weight = drawn.permute(1, 0, 2).reshape(num_columns, -1)
+    return weight.contiguous().to(task.device), torch.zeros(count * task.num_classes, device=task.device)
+
+
+def _gradient(
+    part: _Labelled, weight: torch.Tensor, bias: torch.Tensor, num_classes: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradient of the mean cross entropy of each initialisation: rows.T @ (softmax - one hot) / n."""
+    logits = (part.rows.times(weight) + bias).view(part.target.numel(), -1, num_classes)
+    error = torch.softmax(logits, dim=2)
+    error -= torch.nn.functional.one_hot(part.target, num_classes)[:, None, :]
+    error = error.view(part.target.numel(), -1) / part.target.numel()
+    return part.rows.transposed_times(error), error.sum(0)
+
+
+def _correct(parts: list[_Labelled], weight: torch.Tensor, bias: torch.Tensor, num_classes: int) -> torch.Tensor:
+    """Right answers [I] of each initialisation."""
+    total = torch.zeros(weight.shape[1] // num_classes, dtype=torch.int64, device=weight.device)
+    for part in parts:
+        logits = (part.rows.times(weight) + bias).view(part.target.numel(), -1, num_classes)
+        total += (logits.argmax(2) == part.target[:, None]).sum(0)
+    return total
+
+
+def _rows_per_step(num_classes: int, config: EvaluateConfig) -> int:
+    return min(_BLOCK_ROWS, max(256, _LOGITS // (config.initialisations * num_classes)))
+
+
+def _share(correct: torch.Tensor, total: int) -> npt.NDArray[np.float64]:
+    counts = correct.cpu().numpy().astype(np.float64)
+    return counts / total if total else np.full_like(counts, np.nan)
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else math.nan
+
+
+def _std(values: npt.NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.std(ddof=1)) if known.size > 1 else 0.0 if known.size else math.nan

@@ -1,0 +1,205 @@
+"""All figures of a run, each with the protocol beside it."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gscl_scale.config import EvaluateConfig
+from gscl_scale.errors import RunError
+from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi, sample_labelled
+from gscl_scale.evaluate.linear_probe import ProbeResult, probe_splits
+from gscl_scale.evaluate.rows import Vectors, blocks, num_rows, rows_per_block, width
+from gscl_scale.evaluate.search import most_queries, sim_at_5
+from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
+from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
+from gscl_scale.graph import Graph
+
+METHODS = ("trained", "untrained", "raw")
+
+
+def evaluate_run(
+    graph: Graph,
+    vectors: dict[str, Vectors],
+    rings: RingLists | None,
+    config: EvaluateConfig,
+    device: torch.device | str = "cpu",
+) -> dict[str, Any]:
+    """The figures of `trained`, `untrained` and `raw` vectors; what cannot be measured is named under `missing`.
+
+    Names: probe.{method}.{val_mean,val_std,test_mean,test_std}, clusters.nmi, search.sim_at_5, rings.similarity; the
+    last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended.
+    """
+    methods = {name: vectors[name] for name in METHODS if name in vectors}
+    for name, rows in methods.items():
+        _check(name, rows, graph)
+    metrics: dict[str, Any] = {
+        "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
+        "width": {name: width(rows) for name, rows in methods.items()},
+        "missing": {},
+    }
+    if reason := why_no_splits(graph, config):
+        metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
+    else:
+        metrics |= _probes(graph, methods, config, device)
+        metrics["clusters"] = _clusters(graph, methods, config)
+        metrics["search"] = _search(graph, methods, config, device)
+    if rings is None:
+        metrics["missing"]["rings"] = "no ring samples were given"
+    else:
+        metrics["rings"] = _rings(methods, rings, config)
+    metrics["spread"] = {name: spread(rows, config.seed) for name, rows in methods.items()}
+    return metrics
+
+
+def _check(name: str, rows: Vectors, graph: Graph) -> None:
+    if num_rows(rows) != graph.num_nodes:
+        raise RunError(
+            f"{name} vectors have {num_rows(rows):,} rows, expected one for each of the {graph.num_nodes:,} nodes; "
+            "embed the graph again"
+        )
+    if isinstance(rows, np.ndarray):
+        for nodes in blocks(np.arange(graph.num_nodes), rows_per_block(rows)):
+            finite = np.isfinite(rows[nodes]).all(axis=1)
+            if not finite.all():
+                raise RunError(
+                    f"{name} vectors are not finite, first at node {nodes[np.argmin(finite)]:,}; "
+                    "training diverged: lower train.learning_rate or set train.clip, and train again"
+                )
+
+
+# --- probe -----------------------------------------------------------------------------------------------------------
+
+
+def _probes(
+    graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig, device: torch.device | str
+) -> dict[str, Any]:
+    """The probe on the splits of every fraction; `probe` is the first, or the published splits."""
+    splits = make_splits(graph, config)
+    sections = {}
+    for fraction in dict.fromkeys(split.fraction for split in splits):
+        some = [split for split in splits if split.fraction == fraction]
+        sections[fraction] = _probe_section(graph, methods, some, config, device)
+    out = {"probe": next(iter(sections.values()))}
+    if len(sections) > 1:
+        out["probe_by_fraction"] = {f"{fraction:g}": section for fraction, section in sections.items()}
+    return out
+
+
+def _probe_section(
+    graph: Graph,
+    methods: dict[str, Vectors],
+    splits: list[Split],
+    config: EvaluateConfig,
+    device: torch.device | str,
+) -> dict[str, Any]:
+    assert graph.labels is not None
+    classes = max(len(graph.classes), int(graph.labels.max()) + 1)
+    results = {
+        name: probe_splits(rows, graph.labels, splits, classes, config, device) for name, rows in methods.items()
+    }
+    return {
+        **{name: result.figures() for name, result in results.items()},
+        "splits": [
+            {
+                "name": split.name,
+                **split.counts(),
+                **{name: _split_figures(result, number) for name, result in results.items()},
+            }
+            for number, split in enumerate(splits)
+        ],
+        "protocol": _probe_protocol(splits, results, config),
+    }
+
+
+def _split_figures(result: ProbeResult, number: int) -> dict[str, float | None]:
+    values = {
+        "val_mean": result.val[number].mean(),
+        "test_mean": result.test[number].mean(),
+        "best_epoch_mean": result.best_epoch[number].mean(),
+    }
+    return {name: None if np.isnan(value) else float(value) for name, value in values.items()}
+
+
+def _probe_protocol(splits: list[Split], results: dict[str, ProbeResult], config: EvaluateConfig) -> dict[str, Any]:
+    counts = [split.counts() for split in splits]
+    validated = all(count["val"] for count in counts)
+    first = next(iter(results.values()))
+    return {
+        "kind": "published" if splits[0].fraction is None else "random",
+        "train_fraction": splits[0].fraction,
+        "val_fraction": None if splits[0].fraction is None else config.val_fraction,
+        "num_splits": len(splits),
+        "counts": counts[0],
+        "least_val": min(count["val"] for count in counts),
+        "initialisations": config.initialisations,
+        "epochs": config.probe_epochs,
+        "learning_rate": config.probe_learning_rate,
+        "rows_per_step": first.rows_per_step,
+        "weight_decays": list(config.probe_weight_decay),
+        "val_by_decay": {
+            name: {f"{decay:g}": None if np.isnan(mean) else mean for decay, mean in result.val_by_decay.items()}
+            for name, result in results.items()
+        },
+        "scaling": config.probe_scaling,
+        "selection": "best validation accuracy" if validated else "last epoch where a split has no validation nodes",
+        "seed": config.seed,
+    }
+
+
+# --- clusters, search, rings -----------------------------------------------------------------------------------------
+
+
+def _clusters(graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig) -> dict[str, Any]:
+    assert graph.labels is not None
+    nodes = sample_labelled(graph.labels, config.sample, config.seed, "cluster nodes")
+    values = {_key("nmi", name): cluster_nmi(rows, graph.labels, nodes, config.seed) for name, rows in methods.items()}
+    protocol = {
+        "algorithm": "k-means on rows of length one",
+        "k": int(np.unique(graph.labels[nodes]).size),
+        "n_init": N_INIT,
+        "seed": config.seed,
+        **_sampling(nodes, graph.labels),
+    }
+    return {**values, "protocol": protocol}
+
+
+def _search(
+    graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig, device: torch.device | str
+) -> dict[str, Any]:
+    assert graph.labels is not None
+    most = most_queries(int((graph.labels >= 0).sum()), config.sample)
+    queries = sample_labelled(graph.labels, most, config.seed, "search queries")
+    values = {_key("sim_at_5", name): sim_at_5(rows, graph.labels, queries, device) for name, rows in methods.items()}
+    protocol = {
+        "algorithm": "exact cosine search among all labelled nodes, the query apart",
+        "seed": config.seed,
+        **_sampling(queries, graph.labels),
+    }
+    return {**values, "protocol": protocol}
+
+
+def _sampling(nodes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> dict[str, Any]:
+    labelled = int((labels >= 0).sum())
+    return {"nodes": int(nodes.size), "labelled": labelled, "sampled": bool(nodes.size < labelled)}
+
+
+def _rings(methods: dict[str, Vectors], rings: RingLists, config: EvaluateConfig) -> dict[str, Any]:
+    """Mean cosine per hop, and last beyond; the distributions are for violins."""
+    levels = {name: ring_similarity(rows, rings.anchors, rings.levels, config.seed) for name, rows in methods.items()}
+    means = {_key("similarity", name): [level["mean"] for level in found] for name, found in levels.items()}
+    protocol = {
+        "levels": [*(f"hop {hop}" for hop in range(1, len(rings.levels))), "beyond"],
+        "anchors": int(rings.anchors.size),
+        "members": "as stored in the ring samples",
+        "pairs_per_hop": PAIRS_PER_HOP,
+        "quantiles": list(QUANTILES),
+        "histogram": f"{BINS} bins over cosines from -1 to 1",
+        "seed": config.seed,
+    }
+    return {**means, "distribution": levels, "protocol": protocol}
+
+
+def _key(figure: str, method: str) -> str:
+    return figure if method == "trained" else f"{figure}_{method}"

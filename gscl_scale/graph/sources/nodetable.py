@@ -1,0 +1,234 @@
+"""The node table: ids, labels, splits and features, in the order of its rows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gscl_scale.config import TablesGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.graph import SPLIT_CODES
+from gscl_scale.graph.scratch import RowFile
+from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
+from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
+
+_SPLIT_NAMES = {**SPLIT_CODES, "valid": SPLIT_CODES["val"], "validation": SPLIT_CODES["val"], "": 0}
+_CLASS_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """The columns of a graph's nodes."""
+
+    ids: pa.Array
+    features: npt.NDArray[np.float32] | None = None
+    labels: npt.NDArray[Any] | None = None
+    splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    ids: str
+    label: str | None
+    split: str | None
+    features: list[str]
+    notes: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """All, each once."""
+        wanted = [self.ids, self.label, self.split, *self.features]
+        return list(dict.fromkeys(name for name in wanted if name is not None))
+
+
+def read_nodes(config: TablesGraph) -> NodeTable:
+    """Read a node table; ids, labels and splits stay in memory, features wait in a file."""
+    assert config.nodes is not None
+    files = files_of(config.nodes, "nodes")
+    columns = _choose(schema_of(files[0], [config.id_column]), files[0], config)
+    for file in files:
+        schema_of(file, columns.names)
+    ids, labels, splits = [], [], []
+    with RowFile() as rows:
+        for part in _parts(files, columns):
+            ids.append(ids_of(part, columns.ids))
+            if columns.label:
+                labels.append(part.text_or_numbers(columns.label))
+            if columns.split:
+                splits.append(_split_codes(part, columns.split))
+            if columns.features:
+                rows.append(_matrix(part, columns.features, rows.width))
+        return _finish(files, columns, ids, labels, splits, rows.mapped())
+
+
+def _parts(files: list[Path], columns: _Columns) -> Iterable[Part]:
+    numbers = tuple(columns.features)
+    return (part for file in files for part in stream(file, columns.names, numbers))
+
+
+def _finish(
+    files: list[Path],
+    columns: _Columns,
+    ids: list[pa.Array],
+    labels: list[pa.Array],
+    splits: list[npt.NDArray[np.int8]],
+    features: npt.NDArray[np.float32] | None,
+) -> NodeTable:
+    if not ids:
+        raise GraphError(f"{files[0].parent if len(files) > 1 else files[0]} has no rows; expected one row per node")
+    codes = np.concatenate(splits) if splits else np.zeros(0, np.int8)
+    notes = list(columns.notes)
+    if columns.split and not codes.any():
+        notes.append(f"column {columns.split} names no node's part: no split was taken")
+    return NodeTable(
+        ids=_one_type(ids, is_csv(files[0]), files[0]),
+        features=features,
+        labels=_labels(labels, is_csv(files[0]), f"{files[0]}: {columns.label}") if labels else None,
+        splits={columns.split: codes} if columns.split and codes.any() else {},
+        notes=notes,
+    )
+
+
+def _choose(schema: pa.Schema, path: Path, config: TablesGraph) -> _Columns:
+    """Which columns are what: those that the config names, and by default all other numbers as features."""
+    label, split = (_optional(schema, path, config, key) for key in ("label_column", "split_column"))
+    if config.feature_columns is not None:
+        return _Columns(config.id_column, label, split, list(config.feature_columns), [])
+    remaining = [name for name in schema.names if name not in (config.id_column, label, split)]
+    features = [name for name in remaining if _is_numeric(schema.types[schema.names.index(name)])]
+    return _Columns(config.id_column, label, split, features, _column_notes(features, remaining))
+
+
+def _optional(schema: pa.Schema, path: Path, config: TablesGraph, key: str) -> str | None:
+    """The column that a key names; its default may be absent."""
+    name: str | None = getattr(config, key)
+    if name is None or name in schema.names:
+        return name
+    if name != TablesGraph.model_fields[key].default:
+        raise GraphError(f"{path}: no column {name!r} (graph.{key}); it has {', '.join(schema.names)}")
+    return None
+
+
+def _column_notes(features: list[str], remaining: list[str]) -> list[str]:
+    notes = []
+    if features:
+        shown = ", ".join(features[:8]) + (f" and {len(features) - 8:,} more" if len(features) > 8 else "")
+        notes.append(f"features are the columns {shown} (graph.feature_columns chooses others)")
+    if others := [name for name in remaining if name not in features]:
+        notes.append(f"columns that are no numbers were left out: {', '.join(others[:8])}")
+    return notes
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _is_numeric(kind.value_type)
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    )
+
+
+def _one_type(ids: list[pa.Array], from_csv: bool, path: Path) -> pa.Array:
+    if len({part.type for part in ids}) > 1:
+        raise GraphError(
+            f"{path.parent}: files have ids of types {', '.join(sorted({str(part.type) for part in ids}))}; "
+            "write all with ids of one type"
+        )
+    whole = pa.concat_arrays(ids)
+    return short_text(guess_integers(whole) if from_csv else whole)
+
+
+def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
+    values = part.text_or_numbers(column)
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.int8)
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        raise GraphError(f"{part.path}: {column} is of type {values.type}, expected text: train, val, test, or empty")
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(values.fill_null("")))
+    known = pc.index_in(text, pa.array(list(_SPLIT_NAMES), text.type))
+    if known.null_count:
+        at = pc.index(known.is_null(), True).as_py()
+        raise GraphError(
+            f"{part.where(at)}: {column} is {values[at].as_py()!r}, expected train, val, test, or nothing; correct it"
+        )
+    codes: npt.NDArray[np.int8] = np.array(list(_SPLIT_NAMES.values()), np.int8)[known.to_numpy(zero_copy_only=False)]
+    return codes
+
+
+def _labels(parts: list[pa.Array], from_csv: bool, where: str) -> npt.NDArray[Any]:
+    """Integers with -1, floats with NaN, or names with None where a label is unknown."""
+    if len({part.type for part in parts}) > 1:
+        raise GraphError(f"{where} is of different types in different files; write all files with one type")
+    labels = pa.concat_arrays(parts)
+    kind = labels.type
+    if from_csv:
+        unknown = pc.is_in(pc.utf8_lower(labels), pa.array(["", "nan"], kind))
+        labels = pc.if_else(unknown, None, labels)
+        if pc.all(pc.match_substring_regex(labels, _CLASS_NUMBER)).as_py():
+            return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        signed = labels.cast(pa.int64()) if labels.null_count or pa.types.is_boolean(kind) else labels
+        return signed.fill_null(-1).to_numpy(zero_copy_only=False)
+    elif pa.types.is_floating(kind) or pa.types.is_null(kind):
+        return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    elif not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise GraphError(f"{where} is of type {kind}, expected integers or text")
+    coded = pc.dictionary_encode(labels)
+    names = np.array([*coded.dictionary.to_pylist(), None], object)  # the text of a class is kept once
+    return names[coded.indices.fill_null(names.size - 1).to_numpy(zero_copy_only=False)]
+
+
+def _matrix(part: Part, columns: list[str], width: int | None) -> npt.NDArray[np.float32]:
+    """The feature columns side by side [rows, width]."""
+    blocks = [_block(part, name) for name in columns]
+    matrix = np.concatenate(blocks, axis=1)
+    if width is not None and matrix.shape[1] != width:
+        raise GraphError(
+            f"{part.where(0)}: the features have {matrix.shape[1]} numbers, those before have {width}; "
+            "expected one width for all nodes"
+        )
+    return matrix
+
+
+def _block(part: Part, name: str) -> npt.NDArray[np.float32]:
+    column = part.text_or_numbers(name)
+    if not _is_numeric(column.type):
+        raise GraphError(
+            f"{part.path}: feature {name!r} is of type {column.type}, expected numbers or lists of numbers; "
+            "leave it out of graph.feature_columns"
+        )
+    if column.null_count:
+        raise GraphError(_empty_feature(part, name, pc.index(column.is_null(), True).as_py()))
+    if hasattr(column.type, "value_type"):
+        return _lists(part, name, column)
+    return _float32(column).reshape(-1, 1)
+
+
+def _lists(part: Part, name: str, column: pa.Array) -> npt.NDArray[np.float32]:
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    if (lengths != lengths[0]).any():
+        at = int(np.argmax(lengths != lengths[0]))
+        raise GraphError(
+            f"{part.where(at)}: feature {name!r} has {lengths[at]} numbers, the rows before have {lengths[0]}; "
+            "expected lists of one length"
+        )
+    values = column.flatten()
+    if values.null_count:
+        raise GraphError(_empty_feature(part, name, pc.index(values.is_null(), True).as_py() // int(lengths[0])))
+    if hasattr(values.type, "value_type"):
+        raise GraphError(f"{part.path}: feature {name!r} is of type {column.type}, expected lists of numbers")
+    return _float32(values).reshape(len(column), -1)
+
+
+def _float32(values: pa.Array) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # the graph folder refuses what becomes infinite
+        return values.to_numpy(zero_copy_only=False).astype(np.float32)
+
+
+def _empty_feature(part: Part, name: str, at: int) -> str:
+    return f"{part.where(at)}: feature {name!r} is empty; fill it, or leave it out of graph.feature_columns"

@@ -1,0 +1,155 @@
+"""Node-property data sets of the Open Graph Benchmark, read by the ogb package."""
+
+import contextlib
+import difflib
+import io
+import shutil
+import sys
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gscl_scale.config import OgbGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.files import publish, publish_folder
+from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.splits import split_from_rows
+
+_TIMEOUT_S = 60
+_PARTS = {"train": "train", "val": "valid", "test": "test"}
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, IndexError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+def read(config: OgbGraph) -> Draft:
+    """Read a data set from its raw files, which are downloaded once; no pickled cache is opened."""
+    info = _info(config.dataset)
+    if info["is hetero"] == "True":
+        raise GraphError(
+            f"{config.dataset} has several kinds of nodes, expected one kind; choose another data set, "
+            "or export one kind of its nodes as tables"
+        )
+    folder = config.path / config.dataset.replace("-", "_")
+    _obtain(folder, info, config.dataset)
+    graph, labels = _raw(folder, info)
+    notes = []
+    if graph.get("edge_feat") is not None:
+        notes.append("the edges' features are not used")
+    if labels.shape[1] > 1:
+        notes.append(f"each node has {labels.shape[1]} labels at once: they are not used, expected one class per node")
+    return Draft(
+        name=config.dataset,
+        origin=f"{config.dataset} in {folder}",
+        num_nodes=int(graph["num_nodes"]),
+        edges=[(graph["edge_index"][0], graph["edge_index"][1])],
+        features=graph["node_feat"],
+        labels=labels[:, 0] if labels.shape[1] == 1 else None,
+        splits={"official": _split(folder, info["split"], int(graph["num_nodes"]))},
+        notes=notes,
+    )
+
+
+def _info(dataset: str) -> dict[str, str]:
+    """The package's own record of the data set."""
+    table = Path(_ogb("ogb").__file__).parent / "nodeproppred" / "master.csv"
+    master = pd.read_csv(table, index_col=0, keep_default_na=False, dtype=str)
+    if dataset not in master:
+        close = difflib.get_close_matches(dataset, master.columns, n=2, cutoff=0.5) or list(master.columns)
+        raise GraphError(
+            f"graph.dataset: ogb has no node-property data set {dataset!r}; did you mean {' or '.join(close)}?"
+        )
+    return {str(key): str(value) for key, value in master[dataset].items()}
+
+
+def _ogb(module: str) -> Any:
+    """Import a module of ogb without the thread in which it asks the network for its newest version."""
+    missing = object()
+    before = sys.modules.get("outdated", missing)
+    sys.modules["outdated"] = None  # type: ignore[assignment]  # ogb then goes on without the check
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise GraphError(f"graph.source ogb needs the package {error.name}; install it with pip") from None
+    finally:
+        if before is missing:
+            del sys.modules["outdated"]
+        else:
+            sys.modules["outdated"] = before  # type: ignore[assignment]
+
+
+def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
+    """Make sure that the raw files of the right release are there; ask nothing."""
+    if not folder.exists():
+        _download(folder, info, dataset)
+    release = f"RELEASE_v{info['version']}.txt"
+    if not (folder / release).exists():
+        found = ", ".join(sorted(path.name for path in folder.glob("RELEASE*"))) or "none"
+        raise GraphError(
+            f"{folder} is another release of {dataset}: expected {release}, got {found}; "
+            "delete the folder to download it again"
+        )
+    needed = folder / "raw" / ("data.npz" if info["binary"] == "True" else "edge.csv.gz")
+    if not needed.exists():
+        raise GraphError(f"{folder} is not complete: no {needed.name} in raw; delete the folder to download it again")
+
+
+def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
+    archive = folder.with_name(f"{folder.name}.zip")
+    try:
+        with (
+            publish(archive) as temporary,
+            urllib.request.urlopen(info["url"], timeout=_TIMEOUT_S) as answer,
+            temporary.open("wb") as file,
+        ):
+            shutil.copyfileobj(answer, file, 1 << 22)
+        with publish_folder(folder) as out, zipfile.ZipFile(archive) as members:
+            members.extractall(out)
+            for path in sorted((out / info["download_name"]).iterdir()):
+                path.rename(out / path.name)
+            (out / info["download_name"]).rmdir()
+    except (OSError, urllib.error.URLError, zipfile.BadZipFile, zlib.error) as error:
+        raise GraphError(
+            f"{dataset} is not in {folder} and cannot be downloaded from {info['url']} ({error}); "
+            f"unpack it there yourself so that {folder / 'raw'} exists, or set graph.path"
+        ) from None
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+def _raw(folder: Path, info: dict[str, str]) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+    """The graph and the labels [N, tasks], by the package's raw readers."""
+    reader = _ogb("ogb.io.read_graph_raw")
+    raw, inverse = str(folder / "raw"), info["add_inverse_edge"] == "True"
+    with _explained(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        if info["binary"] == "True":
+            graph = reader.read_binary_graph_raw(raw, add_inverse_edge=inverse)[0]
+            with np.load(folder / "raw" / "node-label.npz") as file:
+                labels = file["node_label"]
+        else:
+            graph = reader.read_csv_graph_raw(raw, add_inverse_edge=inverse)[0]
+            labels = pd.read_csv(folder / "raw" / "node-label.csv.gz", header=None).to_numpy()
+    return graph, labels.reshape(labels.shape[0], -1)
+
+
+def _split(folder: Path, kind: str, num_nodes: int) -> npt.NDArray[np.int8]:
+    files = {part: folder / "split" / kind / f"{name}.csv.gz" for part, name in _PARTS.items()}
+    with _explained(folder):
+        rows = {part: pd.read_csv(path, header=None).to_numpy()[:, 0] for part, path in files.items()}
+    return split_from_rows(rows, num_nodes, str(folder))
+
+
+@contextlib.contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        what = " ".join(str(error).split())
+        raise GraphError(f"{folder} is damaged or not complete: {what}; delete it to download it again") from None

@@ -1,0 +1,235 @@
+"""Data sets and Data objects of torch-geometric."""
+
+import contextlib
+import difflib
+import inspect
+import pickle
+import socket
+import urllib.error
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from gscl_scale.config import PygGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.graph import SPLIT_CODES
+from gscl_scale.graph.splits import splits_from_masks
+
+_TIMEOUT_S = 60
+_OPTIONS = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them
+_DAMAGE = (EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError)
+
+
+def read(config: PygGraph) -> Draft:
+    """Open a data set by class and name, downloading it once."""
+    class_name, _, name = config.dataset.partition("/")
+    dataset_class = _class(class_name)
+    options = _options(dataset_class, config, name)
+    with _explained(config):
+        dataset = dataset_class(str(_root(config.path, class_name, name)), **options)
+        count, data = len(dataset), dataset[0]
+    if count != 1:
+        raise GraphError(f"{config.dataset} holds {count:,} graphs, expected one; choose a data set of one graph")
+    draft = draft_from_data(data, config.dataset.replace("/", "-").lower())
+    draft.origin = config.dataset
+    return draft
+
+
+def draft_from_data(data: Any, name: str) -> Draft:
+    """A draft of a `torch_geometric.data.Data`: edge_index or adj_t, and if present x, y, masks and n_id."""
+    if not isinstance(data, import_geometric("torch_geometric.data").Data):
+        raise GraphError(
+            f"{name}: expected a torch_geometric.data.Data with one kind of nodes, got {type(data).__name__}; "
+            "data.to_homogeneous() makes one of several kinds"
+        )
+    edges, rows = _edges(data, name)
+    num_nodes = _num_nodes(data, edges, rows)
+    notes: list[str] = []
+    return Draft(
+        name=name,
+        origin=name,
+        num_nodes=num_nodes,
+        edges=[edges],
+        features=_features(data, name),
+        labels=_labels(data, name, notes),
+        splits=_splits(data, name, num_nodes, notes),
+        ids=_ids(data, name),
+        notes=notes,
+    )
+
+
+def import_geometric(module: str) -> Any:
+    """Import a module of torch-geometric, without the deprecations of torch that importing it reports."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return import_module(module)
+
+
+def _class(class_name: str) -> Any:
+    base = import_geometric("torch_geometric.data").Dataset
+    datasets = vars(import_geometric("torch_geometric.datasets"))
+    known = {name: value for name, value in datasets.items() if _is_dataset(value, base)}
+    if class_name not in known:
+        close = difflib.get_close_matches(class_name, known, n=3, cutoff=0.5)
+        cure = f"did you mean {' or '.join(close)}?" if close else "see torch_geometric.datasets"
+        raise GraphError(f"graph.dataset: torch-geometric has no data set {class_name!r}; {cure}")
+    return known[class_name]
+
+
+def _is_dataset(value: Any, base: type) -> bool:
+    return inspect.isclass(value) and issubclass(value, base) and "root" in inspect.signature(value).parameters
+
+
+def _options(dataset_class: Any, config: PygGraph, name: str) -> dict[str, Any]:
+    parameters = inspect.signature(dataset_class).parameters
+    options = {key: value for key, value in _OPTIONS.items() if key in parameters}
+    if "is_undirected" in parameters:
+        options["is_undirected"] = config.undirected
+    if "name" in parameters:
+        if not name and parameters["name"].default is inspect.Parameter.empty:
+            raise GraphError(f"graph.dataset: {config.dataset} needs a name, such as Planetoid/Cora")
+        return options | ({"name": name} if name else {})
+    if name:
+        raise GraphError(f"graph.dataset: {config.dataset.partition('/')[0]} takes no name; leave out '/{name}'")
+    return options
+
+
+def _root(path: Path, class_name: str, name: str) -> Path:
+    """The folder itself where it already holds this data set, else one below it for each class."""
+    held = path / name if name else path
+    return path if (held / "raw").exists() or (held / "processed").exists() else path / class_name
+
+
+@contextlib.contextmanager
+def _explained(config: PygGraph) -> Iterator[None]:
+    """Say in one sentence why a data set cannot be opened; a silent network is given up on."""
+    from aiohttp import ClientError
+
+    network = (urllib.error.URLError, ClientError, FileNotFoundError, ConnectionError, TimeoutError, socket.gaierror)
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_TIMEOUT_S)
+    try:
+        yield
+    except network as error:
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise GraphError(
+            f"{config.dataset} is not in {config.path} and cannot be downloaded ({what}); "
+            "check its name and the network, or copy its raw files there"
+        ) from None
+    except AssertionError:
+        raise GraphError(
+            f"graph.dataset: torch-geometric refuses {config.dataset}; look up the names that its class takes"
+        ) from None
+    except (*_DAMAGE, OSError) as error:
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise GraphError(
+            f"{config.dataset} in {config.path} cannot be read: {what}; check its name, or delete its files to "
+            "download them again"
+        ) from None
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _numpy(tensor: Any) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
+
+
+def _is_torch_sparse(value: Any) -> bool:
+    """Whether this is a SparseTensor of the package torch-sparse."""
+    return hasattr(value, "sparse_sizes") and hasattr(value, "coo")
+
+
+def _edges(data: Any, name: str) -> tuple[Edges, int]:
+    """Both ends of the edges, and the least number of nodes that they say; adj_t holds targets in its rows."""
+    if data.get("edge_index") is not None:
+        edge_index = data.edge_index
+        edge_index = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype.is_floating_point:
+            raise GraphError(
+                f"{name}: edge_index is {edge_index.dtype} of shape {tuple(edge_index.shape)}, "
+                "expected integers of shape [2, E]"
+            )
+        source, target = _numpy(edge_index)
+        return (source, target), 0
+    adj_t = data.get("adj_t")
+    if adj_t is None:
+        raise GraphError(f"{name}: no edges; expected edge_index or adj_t in the Data object")
+    if _is_torch_sparse(adj_t):
+        target, source, _ = adj_t.coo()
+        return (_numpy(source), _numpy(target)), int(adj_t.sparse_sizes()[0])
+    matrix = adj_t.to_sparse_coo().coalesce()
+    target, source = _numpy(matrix.indices())
+    return (source, target), int(matrix.shape[0])
+
+
+def _num_nodes(data: Any, edges: Edges, rows: int) -> int:
+    """As the object says, or as its features say; else the most that edges, labels and masks name."""
+    said = data.to_dict().get("num_nodes")
+    if said is not None:
+        return int(said)
+    columns = [data.get(name) for name in ("x", "y", *(f"{part}_mask" for part in SPLIT_CODES), "n_id")]
+    sizes = [int(column.shape[0]) if column is not None and column.dim() else 0 for column in columns[1:]]
+    if columns[0] is not None:
+        return int(columns[0].size(0))
+    return max(rows, *sizes, *(int(ends.max()) + 1 if ends.size else 0 for ends in edges))
+
+
+def _features(data: Any, name: str) -> npt.NDArray[Any] | sp.csr_array | None:
+    x = data.get("x")
+    if x is None:
+        return None
+    if _is_torch_sparse(x):
+        return sp.csr_array(x.to_scipy("csr"))
+    if str(x.layout) != "torch.strided":
+        coo = x.detach().cpu().to_sparse_coo().coalesce()
+        rows, columns = _numpy(coo.indices())
+        return sp.csr_array((_numpy(coo.values()), (rows, columns)), shape=tuple(coo.shape))
+    if str(x.dtype) in ("torch.bfloat16", "torch.float16"):
+        x = x.float()
+    array = _numpy(x)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _labels(data: Any, name: str, notes: list[str]) -> npt.NDArray[Any] | None:
+    y = data.get("y")
+    if y is None:
+        return None
+    labels = _numpy(y)
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        notes.append(f"each node has {labels.shape[1]} labels at once: they are not used, expected one class per node")
+        return None
+    return labels
+
+
+def _splits(data: Any, name: str, num_nodes: int, notes: list[str]) -> dict[str, npt.NDArray[np.int8]]:
+    found = {part: data.get(f"{part}_mask") for part in SPLIT_CODES}
+    if lacking := [f"{part}_mask" for part, mask in found.items() if mask is None]:
+        if len(lacking) < len(found):
+            notes.append(f"no {' and no '.join(lacking)}: the other masks are not used")
+        return {}
+    masks = {part: _numpy(mask).astype(bool) for part, mask in found.items()}
+    widths = {mask.shape[1] for mask in masks.values() if mask.ndim == 2}
+    if len(widths) > 1 or any(mask.ndim not in (1, 2) or mask.shape[0] != num_nodes for mask in masks.values()):
+        shapes = ", ".join(f"{part} {mask.shape}" for part, mask in masks.items())
+        raise GraphError(f"{name}: masks have shapes {shapes}; expected [{num_nodes}] or [{num_nodes}, S]")
+    return splits_from_masks(masks, name)
+
+
+def _ids(data: Any, name: str) -> pa.Array | None:
+    n_id = data.get("n_id")
+    if n_id is None:
+        return None
+    if n_id.dim() != 1 or n_id.dtype.is_floating_point:
+        raise GraphError(f"{name}: n_id has shape {tuple(n_id.shape)}, expected one integer per node")
+    return pa.array(_numpy(n_id))

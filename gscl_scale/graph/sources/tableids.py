@@ -1,0 +1,73 @@
+"""Ids of edge and node tables: integers or text."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.sources.tablefiles import Part
+
+_INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,17})$"  # read as an integer and written again, it is the same text
+_SHORT_TEXT = 2**31 - 1  # bytes that an Arrow string array holds
+_MERGE_AT = 1 << 22
+
+
+def is_integer_text(text: pa.Array) -> pa.Array:
+    """Whether each text is an integer as a program would write it: no sign of plus, no zeros in front."""
+    return pc.match_substring_regex(text, _INTEGER_TEXT)
+
+
+def ids_of(part: Part, column: str) -> pa.Array:
+    """A column of ids: integers below 2^63 or text, none of them missing."""
+    ids = part.text_or_numbers(column)
+    text = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type) or pa.types.is_string_view(ids.type)
+    if not (text or pa.types.is_integer(ids.type)) and ids.null_count < len(ids):
+        raise GraphError(f"{part.path}: {column} is of type {ids.type}, expected ids that are integers or text")
+    missing = ids.is_null() if not text else pc.or_(ids.is_null(), pc.fill_null(pc.equal(ids, ""), False))
+    if (at := pc.index(missing, True).as_py()) >= 0:
+        raise GraphError(f"{part.where(at)}: {column} is empty; expected an id, correct or drop the row")
+    if text:
+        return ids.cast(pa.large_string())
+    if ids.type == pa.uint64() and len(ids) and pc.max(ids).as_py() >= 2**63:
+        raise GraphError(f"{part.path}: {column} holds ids from 2^63; write them as text")
+    return ids
+
+
+class DistinctIds:
+    """The distinct ids of a stream, merged now and then; ids of CSV files are integers as long as all look so."""
+
+    def __init__(self) -> None:
+        self.ids: pa.Array | None = None
+        self._waiting: list[pa.Array] = []
+        self._count = 0
+
+    def add(self, ids: pa.Array) -> None:
+        """Note some ids."""
+        self._waiting.append(pc.unique(ids))
+        self._count += len(self._waiting[-1])
+        if self._count > max(_MERGE_AT, 0 if self.ids is None else len(self.ids)):
+            self.merge()
+
+    def merge(self) -> pa.Array:
+        """The distinct ids so far, in no order."""
+        parts = ([] if self.ids is None else [self.ids]) + self._waiting
+        if any(not pa.types.is_integer(part.type) for part in parts):
+            parts = [part.cast(pa.large_string()) for part in parts]
+        elif len({part.type for part in parts}) > 1:
+            parts = [part.cast(pa.int64()) for part in parts]
+        self.ids = pc.unique(pa.concat_arrays(parts)) if parts else pa.array([], pa.int64())
+        self._waiting, self._count = [], 0
+        return self.ids
+
+
+def guess_integers(text: pa.Array) -> pa.Array:
+    """Ids of a CSV file as integers where all are."""
+    return text.cast(pa.int64()) if pc.all(is_integer_text(text)).as_py() else text
+
+
+def short_text(ids: pa.Array) -> pa.Array:
+    """Text as the plain string type where that can hold it."""
+    if isinstance(ids, pa.ChunkedArray):
+        ids = ids.combine_chunks()
+    if pa.types.is_large_string(ids.type) and pc.sum(pc.binary_length(ids)).as_py() in range(_SHORT_TEXT):
+        return ids.cast(pa.string())
+    return ids

@@ -1,0 +1,128 @@
+"""Edge and node tables, Parquet or CSV, with ids of the user's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gscl_scale import seeding
+from gscl_scale.config import TablesGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.sources.nodetable import NodeTable, read_nodes
+from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
+from gscl_scale.graph.sources.tableids import DistinctIds, guess_integers, ids_of, is_integer_text, short_text
+
+
+def read(config: TablesGraph) -> Draft:
+    """Read the node table whole but for its features, and the edge table as a stream."""
+    files = files_of(config.edges, "edges")
+    needed = [config.source_column, config.target_column]
+    for file in files:
+        schema_of(file, needed)
+    nodes = read_nodes(config) if config.nodes else NodeTable(_distinct_ids(files, needed))
+    return Draft(
+        name=config.edges.name.split(".")[0],
+        origin=str(config.nodes or config.edges),
+        num_nodes=len(nodes.ids),
+        edges=_edges(files, needed, nodes.ids),
+        features=nodes.features,
+        labels=nodes.labels,
+        splits=nodes.splits,
+        ids=nodes.ids,
+        notes=nodes.notes,
+    )
+
+
+def _edges(files: list[Path], columns: list[str], ids: pa.Array) -> Iterator[Edges]:
+    finder = _Finder(ids)
+    for file in files:
+        for part in stream(file, columns):
+            yield finder.rows_of(part, columns[0]), finder.rows_of(part, columns[1])
+
+
+class _Finder:
+    """From ids to rows of the node table, in O(N) memory: by a hash table of 64-bit keys."""
+
+    def __init__(self, ids: pa.Array) -> None:
+        self._ids = ids
+        self._text = not pa.types.is_integer(ids.type)
+        self._index = pd.Index(self._keys(ids))
+        self._exact = self._index.is_unique  # else two texts share a key
+
+    def rows_of(self, part: Part, column: str) -> npt.NDArray[np.int64]:
+        """Row of each id of a column; an id that no row has is refused with its place."""
+        wanted = ids_of(part, column)
+        wanted = self._same_kind(wanted, part, column)
+        rows: npt.NDArray[np.int64]
+        if self._exact:
+            rows = self._index.get_indexer(pd.Index(self._keys(wanted)))
+            if self._text:
+                same = pc.equal(pc.take(self._ids, pa.array(np.maximum(rows, 0))), wanted)
+                rows = np.where(same.to_numpy(zero_copy_only=False), rows, -1)
+        else:
+            found = pc.index_in(wanted, value_set=self._ids)
+            rows = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        if (rows < 0).any():
+            at = int(np.argmin(rows))
+            raise GraphError(
+                f"{part.where(at)}: {column} {wanted[at].as_py()!r} is no id of the node table; "
+                "add the node or drop the edge"
+            )
+        return rows
+
+    def _keys(self, ids: pa.Array) -> npt.NDArray[Any]:
+        return seeding.identities_of(ids) if self._text else ids.to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def _same_kind(self, wanted: pa.Array, part: Part, column: str) -> pa.Array:
+        if self._text:
+            if pa.types.is_integer(wanted.type):
+                raise GraphError(_two_kinds(part.path, column, "integers", "text"))
+            return wanted.cast(self._ids.type)
+        if pa.types.is_integer(wanted.type):
+            return wanted
+        if not is_csv(part.path):
+            raise GraphError(_two_kinds(part.path, column, "text", "integers"))
+        odd = pc.invert(is_integer_text(wanted))
+        if (at := pc.index(odd, True).as_py()) >= 0:
+            raise GraphError(
+                f"{part.where(at)}: {column} is {wanted[at].as_py()!r} and the node table's ids are integers; "
+                "correct the edge, or write both tables as Parquet with ids of one type"
+            )
+        return wanted.cast(pa.int64())
+
+
+def _two_kinds(path: Path, column: str, edges: str, nodes: str) -> str:
+    return (
+        f"{path}: ids in {column} are {edges} and those of the node table are {nodes}; "
+        "write both tables with ids of one type"
+    )
+
+
+def _distinct_ids(files: list[Path], columns: list[str]) -> pa.Array:
+    """The ids that edges name, in sorted order, so that the order of the edges does not matter."""
+    distinct = DistinctIds()
+    first: tuple[Path, str, bool] | None = None
+    for file in files:
+        for part in stream(file, columns):
+            for column in columns:
+                ids = ids_of(part, column)
+                number = pa.types.is_integer(ids.type)
+                first = first or (file, column, number)
+                if number != first[2]:
+                    raise GraphError(
+                        f"{file}: ids in {column} are {_kind(number)} and those in {first[1]} of {first[0]} are "
+                        f"{_kind(first[2])}; write both with ids of one type"
+                    )
+                distinct.add(guess_integers(ids) if is_csv(file) else ids)
+    ids = distinct.merge()
+    return short_text(pc.take(ids, pc.sort_indices(ids)))
+
+
+def _kind(number: bool) -> str:
+    return "integers" if number else "text"

@@ -1,0 +1,177 @@
+"""Pictures of a run, as SVG that follows the page's colours or as files of their own."""
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gscl_scale.files import publish
+
+_POINTS = 300
+_RC: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.5, "text.parse_math": False}
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of text and axes, of the trained encoder, of what it is compared with, and of rules."""
+
+    ink: str = "#26292e"
+    accent: str = "#0f766e"
+    other: str = "#b45309"
+    rule: str = "#d9dce1"
+
+
+PRINT = Theme()
+# placeholders that `as_svg` turns into the page's own colours, so that a picture follows light and dark
+_PAGE = Theme("#010101", "#010102", "#010103", "#010104")
+_PAGE_COLOURS = {
+    _PAGE.ink: "currentColor",
+    _PAGE.accent: "var(--accent)",
+    _PAGE.other: "var(--other)",
+    _PAGE.rule: "var(--rule)",
+}
+
+
+def loss_svg(curve: list[dict[str, Any]]) -> str:
+    """The loss over training steps; empty where no finite loss was logged."""
+    points = [(step["step"], step["loss"]) for step in curve if math.isfinite(step.get("loss") or math.nan)]
+    if not points:
+        return ""
+    steps, losses = _averaged(np.array(points, float))
+    figure, axes = _figure(_PAGE)
+    dots = "o" if steps.size == 1 else ""
+    axes.plot(steps, losses, color=_PAGE.accent, linewidth=1.6, marker=dots)
+    _name(axes, _PAGE, "step", "loss")
+    words = f"Line: the loss falls from {losses[0]:.3f} to {losses[-1]:.3f} over {int(points[-1][0]):,} steps."
+    return as_svg(figure, "loss", words if losses[-1] < losses[0] else words.replace("falls", "goes"))
+
+
+def consistency_svg(stats: dict[str, Any]) -> str:
+    """Label consistency LC(n) per hop; empty where the graph has no labels."""
+    if not stats.get("lc"):
+        return ""
+    values = ", ".join(f"{value:.2f}" for value in stats["lc"])
+    return as_svg(consistency_figure(stats, _PAGE), "consistency", f"Line: label consistency per hop: {values}.")
+
+
+def violins_svg(distribution: dict[str, list[dict[str, Any]]], levels: Sequence[str]) -> str:
+    """Cosine of anchors and ring members per hop: untrained on the left, trained on the right of each violin."""
+    figure, axes = _figure(_PAGE)
+    shown = [name for name in ("untrained", "trained") if name in distribution]
+    if not any(level["pairs"] for name in shown for level in distribution[name]):
+        return ""
+    for name in shown:
+        side = {"untrained": -1.0, "trained": 1.0}[name]
+        colour = _PAGE.accent if name == "trained" else _PAGE.other
+        for place, level in enumerate(distribution[name]):
+            if level["pairs"]:
+                _half_violin(axes, place, level, side, colour)
+        axes.fill_between([], [], color=colour, alpha=0.45, linewidth=0, label=name)
+    axes.set_xticks(range(len(levels)), [level.removeprefix("hop ") for level in levels])
+    _name(axes, _PAGE, "hop", "cosine to the anchor")
+    axes.legend(frameon=False, labelcolor=_PAGE.ink, loc="best", fontsize=9, handlelength=1.0)
+    means = [level["mean"] for level in distribution.get("trained", [])]
+    said = ", ".join("none" if mean is None else f"{mean:.2f}" for mean in means)
+    return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {said}.")
+
+
+def consistency_figure(stats: dict[str, Any], theme: Theme) -> Figure:
+    """LC(n) with one standard error where sampled; the mean size of each ring stands below its hop."""
+    figure, axes = _figure(theme)
+    hops = np.arange(1, len(stats["ring_size"]) + 1)
+    style: Any = {"color": theme.accent, "marker": "o", "markersize": 4.5, "linewidth": 1.6, "capsize": 3}
+    if stats["lc"]:
+        axes.errorbar(hops, stats["lc"], yerr=stats["lc_se"], **style)
+    else:
+        axes.text(0.5, 0.5, "the graph has no labels", transform=axes.transAxes, ha="center", color=theme.ink)
+    for hop, value in zip(hops, stats["lc"] or [], strict=False):
+        axes.annotate(f"{value:.2f}", (hop, value), (0, 7), textcoords="offset points", ha="center", color=theme.ink)
+    axes.set_ylim(0, 1.08)
+    axes.set_xticks(hops, [f"{hop}\n{_short(size)}" for hop, size in zip(hops, stats["ring_size"], strict=True)])
+    axes.margins(x=0.08)
+    _name(axes, theme, "hop n, and mean size of its ring", "LC(n)")
+    return figure
+
+
+def plot_consistency(stats: dict[str, Any], path: Path) -> None:
+    """Write the plot of LC(n) to an .svg, .png or .pdf file; for a graph without labels it says so."""
+    figure = consistency_figure(stats, PRINT)
+    kind = path.suffix.lstrip(".").lower() or "svg"
+    with matplotlib.rc_context({**_RC, "svg.hashsalt": "consistency"}), publish(path) as temporary:
+        date = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else {}
+        figure.savefig(temporary, format=kind, dpi=200, metadata=date)
+
+
+def as_svg(figure: Figure, name: str, alt: str) -> str:
+    """A figure as an SVG element without any reference outside itself, in the page's colours, with a text for all."""
+    buffer = io.StringIO()
+    with matplotlib.rc_context({**_RC, "svg.hashsalt": name}):
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Type", "Format"))
+        )
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.S)
+    text = text.replace("xlink:href", "href")
+    text = re.sub(r'<g id="[^"]*"', "<g", text)
+    text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px; font-family: inherit", text)
+    text = re.sub(
+        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{escape(alt)}">', text
+    )
+    for placeholder, colour in _PAGE_COLOURS.items():
+        text = text.replace(placeholder, colour)
+    return text
+
+
+def _figure(theme: Theme) -> tuple[Figure, Axes]:
+    with matplotlib.rc_context(_RC):
+        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
+        axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(theme.rule)
+    axes.tick_params(colors=theme.ink, length=0, pad=5)
+    axes.grid(axis="y", color=theme.rule, linewidth=0.7)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _name(axes: Axes, theme: Theme, x: str, y: str) -> None:
+    axes.set_xlabel(x, color=theme.ink)
+    axes.set_ylabel(y, color=theme.ink)
+
+
+def _averaged(points: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """At most 300 points: means of equal runs of steps."""
+    parts = np.array_split(points, min(_POINTS, len(points)))
+    means = np.array([part.mean(axis=0) for part in parts])
+    return means[:, 0], means[:, 1]
+
+
+def _half_violin(axes: Axes, place: int, level: dict[str, Any], side: float, colour: str) -> None:
+    """The histogram as half a violin, its middle half as a bar, its mean as a dot."""
+    counts = np.array(level["histogram"], float)
+    edges = np.linspace(-1, 1, counts.size + 1)
+    centres = (edges[:-1] + edges[1:]) / 2
+    filled = np.flatnonzero(counts)
+    some = slice(max(0, filled[0] - 1), filled[-1] + 2)
+    reach = place + side * (0.02 + 0.4 * counts[some] / counts.max())
+    axes.fill_betweenx(centres[some], place + side * 0.02, reach, color=colour, alpha=0.45, linewidth=0)
+    middle = place + side * 0.06
+    axes.plot([middle, middle], [level["quantiles"][1], level["quantiles"][3]], color=colour, linewidth=2)
+    axes.plot([middle], [level["mean"]], color=colour, marker="o", markersize=4.5)
+
+
+def _short(size: float) -> str:
+    if size < 100:
+        return f"{size:.1f}"
+    return f"{size:,.0f}" if size < 1e5 else f"{size / 1e6:.2g}M"

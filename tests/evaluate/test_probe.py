@@ -1,0 +1,165 @@
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from gscl_scale import seeding
+from gscl_scale.config import EvaluateConfig
+from gscl_scale.evaluate import Split, probe, probe_splits
+from gscl_scale.evaluate.linear_probe import _correct, _gradient, _Labelled
+from gscl_scale.evaluate.rows import Scaling, fit_scaling, load_rows, stays_sparse
+from gscl_scale.graph import SparseFeatures
+
+
+def blobs(distance: float, nodes: int = 300, classes: int = 3) -> tuple[Any, Any, Any]:
+    """Vectors around one centre per class, labels, and codes of a split 60/60/180."""
+    draw = seeding.generator("blobs", 5)
+    labels = draw.integers(0, classes, nodes)
+    vectors = draw.standard_normal((nodes, 10)) + distance * np.eye(classes, 10)[labels]
+    codes = np.repeat(np.array([1, 2, 3], np.int8), [60, 60, nodes - 120])
+    return vectors.astype(np.float32), labels, codes
+
+
+def as_sparse(dense: np.ndarray) -> SparseFeatures:
+    matrix = sparse.csr_array(dense)
+    return SparseFeatures(
+        matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32), dense.shape[1]
+    )
+
+
+QUICK = EvaluateConfig(initialisations=4, probe_epochs=120, probe_learning_rate=0.05, probe_scaling="none")
+
+
+def test_probe_reaches_what_scikit_learn_reaches() -> None:
+    vectors, labels, codes = blobs(2.0)
+    codes = np.where(codes == 2, 1, codes).astype(np.int8)  # trained to the end, with scikit-learn's penalty C = 1
+    settings = {"probe_epochs": 1000, "probe_weight_decay": [1 / 120], "initialisations": 4}
+    reference = LogisticRegression().fit(vectors[codes == 1], labels[codes == 1])
+    expected = reference.score(vectors[codes == 3], labels[codes == 3])
+    result = probe(vectors, labels, codes, 3, QUICK.model_copy(update=settings))
+    np.testing.assert_allclose(result.test, expected, atol=0.006)
+
+
+def test_probe_is_perfect_on_separable_data_under_every_scaling() -> None:
+    vectors, labels, codes = blobs(12.0)
+    for scaling in ("none", "l2", "standard"):
+        result = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_scaling": scaling}))
+        assert result.figures()["test_mean"] > 0.99
+        assert (result.val == 1).all()
+
+
+def test_probe_is_the_same_for_the_same_seed_and_initialisations_differ() -> None:
+    vectors, labels, codes = blobs(1.0)
+    one, two = (probe(vectors, labels, codes, 3, QUICK) for _ in range(2))
+    np.testing.assert_array_equal(one.val, two.val)
+    np.testing.assert_array_equal(one.test, two.test)
+    other = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"seed": 1}))
+    assert not np.array_equal(one.test, other.test)
+    assert len(set(one.test[0])) > 1
+
+
+def test_training_many_initialisations_at_once_gives_each_its_own_gradient() -> None:
+    vectors, labels, codes = blobs(1.0)
+    rows = load_rows(vectors, np.flatnonzero(codes == 1), Scaling("none"), "cpu")
+    part = _Labelled(rows, torch.from_numpy(labels[codes == 1]))
+    weight = torch.randn(10, 4 * 3, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    bias = torch.zeros(12, requires_grad=True)
+    logits = (rows.matrix @ weight + bias).view(60, 4, 3)
+    loss = sum(torch.nn.functional.cross_entropy(logits[:, lane], part.target) for lane in range(4))
+    expected = torch.autograd.grad(loss, [weight, bias])
+    for got, wanted in zip(_gradient(part, weight.detach(), bias.detach(), 3), expected, strict=True):
+        torch.testing.assert_close(got, wanted)
+    assert _correct([part], weight.detach(), bias.detach(), 3).tolist() == [
+        int((logits[:, lane].argmax(1) == part.target).sum()) for lane in range(4)
+    ]
+
+
+def test_test_labels_are_never_looked_at_when_choosing() -> None:
+    vectors, labels, codes = blobs(1.0)
+    config = QUICK.model_copy(update={"probe_weight_decay": [0.0, 1e-2, 1e-1, 1.0]})
+    shuffled = labels.copy()
+    shuffled[codes == 3] = seeding.generator("shuffle", 1).permutation(labels[codes == 3])
+    honest, shuffle = (probe(vectors, each, codes, 3, config) for each in (labels, shuffled))
+    assert honest.weight_decay == shuffle.weight_decay
+    assert honest.val_by_decay == shuffle.val_by_decay
+    np.testing.assert_array_equal(honest.val, shuffle.val)
+    np.testing.assert_array_equal(honest.best_epoch, shuffle.best_epoch)
+    assert honest.test_mean > shuffle.test_mean + 0.1
+
+
+def test_the_test_figure_is_taken_at_the_first_best_validation_epoch() -> None:
+    vectors, labels, codes = blobs(1.0)
+    config = QUICK.model_copy(update={"probe_weight_decay": [0.0], "initialisations": 1})
+    by_epochs = [probe(vectors, labels, codes, 3, config.model_copy(update={"probe_epochs": n})) for n in range(1, 41)]
+    no_val = np.where(codes == 2, 0, codes).astype(np.int8)
+    last = [probe(vectors, labels, no_val, 3, config.model_copy(update={"probe_epochs": n})) for n in range(1, 41)]
+    result = by_epochs[-1]
+    best = int(result.best_epoch[0, 0])
+    # where the best stands, training for exactly so many epochs and taking the last gives the same test figure
+    assert last[best - 1].test_mean == result.test_mean
+    assert by_epochs[best - 1].val_mean == result.val_mean
+    assert all(run.val_mean < result.val_mean for run in by_epochs[: best - 1])
+
+
+def test_the_decay_with_the_best_mean_validation_is_kept_and_the_first_on_ties() -> None:
+    vectors, labels, codes = blobs(1.0)
+    result = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [1.0, 0.0]}))
+    assert result.weight_decay == max(result.val_by_decay, key=lambda decay: result.val_by_decay[decay])
+    assert result.val_mean == max(result.val_by_decay.values())
+    separable, labels, codes = blobs(12.0)
+    tie = probe(separable, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [1e-4, 0.0]}))
+    assert tie.weight_decay == 1e-4
+    assert tie.best_epoch.max() < 60  # all later epochs are as good
+
+
+def test_a_split_without_validation_nodes_uses_the_last_epoch_and_has_no_validation_figure() -> None:
+    vectors, labels, codes = blobs(3.0)
+    result = probe(vectors, labels, np.where(codes == 2, 0, codes).astype(np.int8), 3, QUICK)
+    assert set(result.best_epoch[0]) == {120}
+    assert result.figures()["val_mean"] is None
+    assert result.figures()["test_mean"] > 0.8
+    assert result.weight_decay == 0.0
+
+
+@pytest.mark.parametrize("scaling", ["none", "l2", "standard"])
+def test_sparse_vectors_give_what_the_same_dense_ones_give(scaling: Any) -> None:
+    draw = seeding.generator("sparse", 2)
+    dense = (draw.random((300, 120)) * (draw.random((300, 120)) < 0.05)).astype(np.float32)
+    dense[7] = 0
+    vectors, nodes, scale = as_sparse(dense), np.array([5, 7, 299, 0]), fit_scaling(dense, scaling)
+    assert stays_sparse(vectors)
+    one, other = load_rows(dense, nodes, scale, "cpu"), load_rows(vectors, nodes, fit_scaling(vectors, scaling), "cpu")
+    weight, error = torch.randn(120, 6), torch.randn(4, 6)
+    torch.testing.assert_close(one.times(weight), other.times(weight), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(one.transposed_times(error), other.transposed_times(error), atol=1e-4, rtol=1e-4)
+
+
+def test_large_splits_are_worked_off_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, labels, codes = blobs(3.0)
+    whole = probe(vectors, labels, codes, 3, QUICK)
+    monkeypatch.setattr("gscl_scale.evaluate.linear_probe._BLOCK_ROWS", 17)
+    parts = probe(vectors, labels, codes, 3, QUICK)
+    assert parts.rows_per_step == 17
+    assert parts.test_mean == pytest.approx(whole.test_mean, abs=0.05)
+    assert parts.val.shape == whole.val.shape
+
+
+def test_figures_over_several_splits_carry_a_standard_error() -> None:
+    vectors, labels, codes = blobs(1.0)
+    splits = [Split("a", None, codes), Split("b", None, codes[::-1].copy())]
+    result = probe_splits(vectors, labels, splits, 3, QUICK)
+    assert result.test.shape == (2, 4)
+    figures = result.figures()
+    assert figures["test_std"] == pytest.approx(result.test.std(ddof=1))
+    assert figures["test_se"] == pytest.approx(abs(np.diff(result.test.mean(axis=1))[0]) / 2)
+    assert "test_se" not in probe(vectors, labels, codes, 3, QUICK).figures()
+
+
+@pytest.mark.gpu
+def test_probe_agrees_on_a_gpu() -> None:
+    vectors, labels, codes = blobs(2.0)
+    on_cpu, on_gpu = (probe(vectors, labels, codes, 3, QUICK, device) for device in ("cpu", "cuda"))
+    assert on_gpu.test_mean == pytest.approx(on_cpu.test_mean, abs=0.02)

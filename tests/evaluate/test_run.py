@@ -1,0 +1,138 @@
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gscl_scale import seeding
+from gscl_scale.config import EvaluateConfig, RingsConfig
+from gscl_scale.errors import RunError
+from gscl_scale.evaluate import combine_repeats, evaluate_run, figures_table, ring_lists
+from gscl_scale.evaluate.figures import warnings_of
+from gscl_scale.graph import Graph
+from gscl_scale.rings import Lists, RingSample
+
+QUICK = EvaluateConfig(initialisations=3, probe_epochs=50, probe_learning_rate=0.1, random_splits=2)
+
+
+class WholeGraph:
+    """Rings of hops 1 and 2, as `take` of stored samples gives them: here arbitrary lists."""
+
+    def take(self, anchors: np.ndarray) -> RingSample:
+        lists = [Lists(np.arange(anchors.size + 1), np.roll(anchors, shift)) for shift in (1, 2, 3)]
+        nothing = np.zeros((anchors.size, RingsConfig().hops))
+        return RingSample(anchors, lists[:2], lists[2], nothing[:, 0], nothing.astype(np.int64), nothing[:, 0] > 0)
+
+
+def vectors_of(graph: Graph) -> dict[str, Any]:
+    noise = seeding.generator("untrained", 1).standard_normal((graph.num_nodes, 8)).astype(np.float32)
+    return {"trained": np.asarray(graph.features) + 0, "untrained": noise, "raw": graph.features}
+
+
+@pytest.fixture(scope="module")
+def measured(random_graph: Graph) -> dict[str, Any]:
+    return evaluate_run(random_graph, vectors_of(random_graph), ring_lists(WholeGraph(), random_graph, QUICK), QUICK)
+
+
+@pytest.fixture
+def metrics(measured: dict[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(measured)
+
+
+def test_figures_carry_the_agreed_names(metrics: dict[str, Any]) -> None:
+    for method in ("trained", "untrained", "raw"):
+        for figure in ("val_mean", "val_std", "test_mean", "test_std"):
+            assert 0 <= metrics["probe"][method][figure] <= 1
+    assert 0 <= metrics["clusters"]["nmi"] <= 1
+    assert 0 <= metrics["search"]["sim_at_5"] <= 1
+    assert len(metrics["rings"]["similarity"]) == 3
+    for section, figure in (("clusters", "nmi"), ("search", "sim_at_5"), ("rings", "similarity")):
+        assert {f"{figure}_untrained", f"{figure}_raw"} <= set(metrics[section])
+        assert metrics[section]["protocol"]
+    assert metrics["missing"] == {}
+    json.dumps(metrics, allow_nan=False)
+
+
+def test_the_protocol_stands_beside_the_figures(metrics: dict[str, Any]) -> None:
+    protocol = metrics["probe"]["protocol"]
+    assert protocol["kind"] == "random"
+    assert protocol["num_splits"] == 2
+    assert protocol["counts"] == {"train": 6, "val": 6, "test": 44}
+    assert protocol["initialisations"] == 3
+    assert protocol["weight_decays"] == QUICK.probe_weight_decay
+    assert metrics["probe"]["trained"]["weight_decay"] in QUICK.probe_weight_decay
+    assert [split["name"] for split in metrics["probe"]["splits"]] == ["random_0.1_0", "random_0.1_1"]
+
+
+def test_informative_vectors_are_far_above_noise(metrics: dict[str, Any]) -> None:
+    assert metrics["probe"]["trained"]["test_mean"] > metrics["probe"]["untrained"]["test_mean"] + 0.2
+    assert metrics["search"]["sim_at_5"] > metrics["search"]["sim_at_5_untrained"] + 0.2
+    assert metrics["probe"]["trained"] == metrics["probe"]["raw"]
+
+
+def test_every_train_fraction_has_its_figures_and_the_first_is_the_probe(random_graph: Graph) -> None:
+    config = QUICK.model_copy(update={"train_fractions": [0.1, 0.3]})
+    metrics = evaluate_run(random_graph, vectors_of(random_graph), None, config)
+    assert list(metrics["probe_by_fraction"]) == ["0.1", "0.3"]
+    assert metrics["probe_by_fraction"]["0.1"] == metrics["probe"]
+    assert metrics["missing"] == {"rings": "no ring samples were given"}
+
+
+def test_a_graph_without_labels_gets_what_needs_none_and_the_reason(make_graph: Callable[..., Graph]) -> None:
+    graph = make_graph(30, [(a, (a + 1) % 30) for a in range(30)])
+    metrics = evaluate_run(graph, vectors_of(graph), ring_lists(WholeGraph(), graph, QUICK), QUICK)
+    assert not {"probe", "clusters", "search"} & set(metrics)
+    assert set(metrics["missing"].values()) == {"the graph has no labels"}
+    assert metrics["rings"]["similarity"]
+    assert metrics["spread"]["trained"]["effective_rank"] >= 1
+    _, rows, remarks = figures_table(metrics)
+    assert rows == []
+    assert "Not measured: accuracy, NMI and Sim@5, because the graph has no labels." in remarks
+
+
+def test_vectors_that_are_not_finite_or_too_few_are_refused(random_graph: Graph) -> None:
+    vectors = vectors_of(random_graph)
+    vectors["trained"][17, 2] = np.nan
+    with pytest.raises(RunError, match="trained vectors are not finite, first at node 17"):
+        evaluate_run(random_graph, vectors, None, QUICK)
+    with pytest.raises(RunError, match="have 3 rows, expected one for each of the 60 nodes"):
+        evaluate_run(random_graph, {"trained": vectors["untrained"][:3]}, None, QUICK)
+
+
+def test_the_table_has_a_row_for_each_method_and_words_beneath(metrics: dict[str, Any]) -> None:
+    headers, rows, remarks = figures_table(metrics)
+    assert headers == ["", "validation %", "test %", "NMI", "Sim@5"]
+    assert [row[0] for row in rows] == ["raw features", "untrained encoder", "trained encoder"]
+    assert any("2 random splits" in remark for remark in remarks)
+
+
+def test_warnings_name_no_gain_few_validation_nodes_and_collapse(metrics: dict[str, Any]) -> None:
+    words = " ".join(warnings_of(metrics))
+    assert "no gain over the raw features" in words  # the trained vectors are the raw ones here
+    assert "only 6 validation nodes" in words
+    assert "collapsed" not in words
+    metrics["spread"]["trained"] = {"mean_cosine": 0.999, "effective_rank": 1.1}
+    assert "collapsed" in " ".join(warnings_of(metrics))
+
+
+def test_repeats_are_combined_to_means_with_errors(metrics: dict[str, Any], random_graph: Graph) -> None:
+    other = evaluate_run(
+        random_graph,
+        vectors_of(random_graph),
+        ring_lists(WholeGraph(), random_graph, QUICK),
+        QUICK.model_copy(update={"seed": 1}),
+    )
+    merged = combine_repeats([metrics, other])
+    means = [one["probe"]["untrained"]["test_mean"] for one in (metrics, other)]
+    assert merged["probe"]["untrained"]["test_mean"] == pytest.approx(np.mean(means))
+    assert merged["probe"]["untrained"]["test_se"] == pytest.approx(abs(means[0] - means[1]) / 2)
+    assert merged["probe"]["protocol"] == metrics["probe"]["protocol"]
+    assert merged["repeats"]["count"] == 2
+    assert merged["repeats"]["seeds"] == [0, 1]
+    assert set(merged) == {*metrics, "repeats"}
+    same = combine_repeats([metrics, metrics])["probe"]["raw"]
+    assert same["test_std"] == pytest.approx(metrics["probe"]["raw"]["test_std"])
+    assert same["test_se"] == 0
+    figures_table(merged)

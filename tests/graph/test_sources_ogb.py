@@ -1,0 +1,189 @@
+"""Data sets in OGB's own layout."""
+
+import builtins
+import gzip
+import io
+import sys
+import threading
+import urllib.error
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gscl_scale.config import OgbGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph import write_graph
+from gscl_scale.graph.sources import ogb, read
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ogb", "ignore::FutureWarning:ogb")
+
+EDGES = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [4, 5], [5, 0]])
+LABELS = np.array([0, 1, 2, np.nan, 1, 0])
+
+
+def csv_gz(path, values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(values).to_csv(path, index=False, header=False, compression="gzip")
+
+
+def make(root, dataset="ogbn-arxiv", split="time", labels=LABELS, features=True, edge_features=False):
+    folder = root / dataset.replace("-", "_")
+    tables = {"edge": EDGES, "node-label": labels, "num-node-list": [6], "num-edge-list": [6]}
+    if features:
+        tables["node-feat"] = np.arange(12).reshape(6, 2) / 4
+    if edge_features:
+        tables["edge-feat"] = np.ones((6, 3))
+    for name, values in tables.items():
+        csv_gz(folder / "raw" / f"{name}.csv.gz", values)
+    for name, rows in {"train": [0, 1], "valid": [2], "test": [4, 5]}.items():
+        csv_gz(folder / "split" / split / f"{name}.csv.gz", rows)
+    (folder / "RELEASE_v1.txt").touch()
+    return folder
+
+
+def config_of(root, dataset="ogbn-arxiv", **options):
+    return OgbGraph(source="ogb", dataset=dataset, path=root, **options)
+
+
+@pytest.fixture(autouse=True)
+def no_questions(monkeypatch):
+    def ask(*_):
+        raise AssertionError("nobody is there to answer")
+
+    monkeypatch.setattr(builtins, "input", ask)
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    def refuse(*_, **__):
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+
+
+def test_a_data_set_is_read_from_its_raw_files_again_and_again(tmp_path, offline):
+    make(tmp_path)
+    config = config_of(tmp_path)
+    first, again = (write_graph(read(config), config, tmp_path / name) for name in ("first", "again"))
+    assert first.fingerprint == again.fingerprint
+    assert first.name == "ogbn-arxiv"
+    assert first.labels.tolist() == [0, 1, 2, -1, 1, 0]
+    assert first.splits["official"].tolist() == [1, 1, 2, 0, 3, 3]
+    assert first.features.tolist() == [[0, 0.25], [0.5, 0.75], [1, 1.25], [1.5, 1.75], [2, 2.25], [2.5, 2.75]]
+    assert first.indices[first.indptr[0] : first.indptr[1]].tolist() == [1, 3, 5]
+
+
+def test_a_cache_of_the_ogb_package_does_not_disturb(tmp_path, offline):
+    csv_gz(make(tmp_path) / "raw" / "node_year.csv.gz", range(6))
+    config = config_of(tmp_path)
+    before = read(config)
+    (tmp_path / "ogbn_arxiv" / "processed").mkdir()  # as in the archive that OGB hands out
+    dataset = ogb._ogb("ogb.nodeproppred.dataset").NodePropPredDataset("ogbn-arxiv", root=str(tmp_path))
+    assert (tmp_path / "ogbn_arxiv" / "processed" / "data_processed").exists()
+    after = read(config)
+    np.testing.assert_array_equal(np.stack(after.edges[0]), dataset[0][0]["edge_index"])
+    np.testing.assert_array_equal(after.features, before.features)
+    assert {part: rows.tolist() for part, rows in dataset.get_idx_split().items()} == {
+        "train": np.flatnonzero(after.splits["official"] == 1).tolist(),
+        "valid": np.flatnonzero(after.splits["official"] == 2).tolist(),
+        "test": np.flatnonzero(after.splits["official"] == 3).tolist(),
+    }
+
+
+def test_edges_that_ogb_stores_once_count_both_ways(tmp_path, offline):
+    make(tmp_path, "ogbn-products", "sales_ranking")
+    config = config_of(tmp_path, "ogbn-products", undirected=False)
+    graph = write_graph(read(config), config, tmp_path / "graph")
+    assert graph.indices[graph.indptr[0] : graph.indptr[1]].tolist() == [1, 3, 5]
+
+
+def test_many_labels_at_once_and_features_of_edges_are_left_out_with_a_note(tmp_path, offline):
+    make(tmp_path, "ogbn-proteins", "species", labels=np.ones((6, 112), int), features=False, edge_features=True)
+    draft = read(config_of(tmp_path, "ogbn-proteins"))
+    assert draft.labels is None
+    assert draft.features is None
+    assert "the edges' features are not used" in draft.notes
+    assert any("112 labels at once" in note for note in draft.notes)
+
+
+def test_a_binary_data_set_is_read_too(tmp_path, offline):
+    folder = make(tmp_path, "ogbn-papers100M")
+    arrays = {"edge_index": EDGES.T, "num_nodes_list": np.array([6]), "num_edges_list": np.array([6])}
+    np.savez(folder / "raw" / "data.npz", node_feat=np.ones((6, 2), np.float16), **arrays)
+    np.savez(folder / "raw" / "node-label.npz", node_label=LABELS[:, None])
+    draft = read(config_of(tmp_path, "ogbn-papers100M"))
+    assert draft.num_nodes == 6
+    np.testing.assert_array_equal(draft.labels, LABELS)
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("ogbn-arxhiv", "did you mean ogbn-arxiv"), ("x", "ogbn-products")])
+def test_an_unknown_name_is_refused_with_close_ones(tmp_path, name, sentence):
+    with pytest.raises(GraphError, match=sentence):
+        read(config_of(tmp_path, name))
+
+
+def test_several_kinds_of_nodes_are_refused(tmp_path):
+    with pytest.raises(GraphError, match="ogbn-mag has several kinds of nodes, expected one kind"):
+        read(config_of(tmp_path, "ogbn-mag"))
+
+
+def test_without_folder_and_network_the_cure_is_said_and_nothing_is_left(tmp_path, offline):
+    with pytest.raises(GraphError, match=r"cannot be downloaded from http.*no network.*or set graph.path"):
+        read(config_of(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_download_is_unpacked_whole_and_read(tmp_path, monkeypatch):
+    make(tmp_path / "far")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in (tmp_path / "far" / "ogbn_arxiv").rglob("*"):
+            file.write(path, "arxiv" / path.relative_to(tmp_path / "far" / "ogbn_arxiv"))
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(archive.getvalue()))
+    assert read(config_of(tmp_path / "near")).num_nodes == 6
+    assert [path.name for path in (tmp_path / "near").iterdir()] == ["ogbn_arxiv"]
+
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(archive.getvalue()[:500]))
+    with pytest.raises(GraphError, match="cannot be downloaded"):
+        read(config_of(tmp_path / "broken"))
+    assert not list((tmp_path / "broken").iterdir())
+
+
+def test_another_release_is_refused_and_nobody_is_asked(tmp_path, offline):
+    folder = make(tmp_path)
+    (folder / "RELEASE_v1.txt").rename(folder / "RELEASE_v0.txt")
+    with pytest.raises(GraphError, match=r"expected RELEASE_v1.txt, got RELEASE_v0.txt; delete the folder"):
+        read(config_of(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["edge", "node-feat", "node-label", "num-node-list"])
+def test_a_truncated_file_is_refused(tmp_path, offline, name):
+    path = make(tmp_path) / "raw" / f"{name}.csv.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(GraphError, match=r"ogbn_arxiv is damaged or not complete: .*delete it to download it again"):
+        read(config_of(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["raw/edge.csv.gz", "raw/node-label.csv.gz", "split/time/test.csv.gz"])
+def test_a_missing_file_is_refused(tmp_path, offline, name):
+    (make(tmp_path) / name).unlink()
+    with pytest.raises(GraphError, match=r"ogbn_arxiv is .*not complete"):
+        read(config_of(tmp_path))
+
+
+def test_a_split_past_the_last_node_is_refused(tmp_path, offline):
+    (make(tmp_path) / "split" / "time" / "test.csv.gz").write_bytes(gzip.compress(b"6\n"))
+    with pytest.raises(GraphError, match="the test split names nodes outside 0 to 5"):
+        read(config_of(tmp_path))
+
+
+def test_the_package_never_asks_the_network_for_its_newest_version(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] in ("ogb", "outdated")]:
+        monkeypatch.delitem(sys.modules, name)
+    started = []
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread))
+    assert ogb._ogb("ogb.version").check_outdated is None
+    assert not started
+    assert "outdated" not in sys.modules

@@ -1,0 +1,239 @@
+import copy
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+from gscl_scale.config import Config
+from gscl_scale.report import plot_consistency, write_report
+
+VOID = {"meta", "path", "use", "br", "circle", "rect", "line", "link", "img"}
+HOSTILE = "<script>alert('$x^2$')</script>"
+
+
+class Page(HTMLParser):
+    """Every element and attribute of a page; refuses elements that do not close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def figures(val: float, test: float) -> dict[str, Any]:
+    return {"val_mean": val, "val_std": 0.004, "test_mean": test, "test_std": 0.003, "weight_decay": 0.001}
+
+
+def level(mean: float, pairs: int = 100) -> dict[str, Any]:
+    if not pairs:
+        return {"pairs": 0, "mean": None, "quantiles": [], "histogram": []}
+    counts, _ = np.histogram(np.linspace(mean - 0.2, mean + 0.2, pairs), 40, (-1, 1))
+    return {"pairs": pairs, "mean": mean, "quantiles": [mean] * 5, "histogram": counts.tolist()}
+
+
+def metrics() -> dict[str, Any]:
+    nodes = {"nodes": 100, "labelled": 100, "sampled": False, "seed": 0}
+    return {
+        "graph": {"name": "toy", "nodes": 100, "fingerprint": "abc"},
+        "width": {"trained": 16},
+        "missing": {},
+        "probe": {
+            "raw": figures(0.6, 0.58),
+            "untrained": figures(0.7, 0.69),
+            "trained": figures(0.85, 0.8412),
+            "protocol": {
+                "kind": "random",
+                "num_splits": 5,
+                "counts": {"train": 1000, "val": 1000, "test": 8000},
+                "least_val": 1000,
+                "initialisations": 20,
+                "epochs": 300,
+                "rows_per_step": 32768,
+                "scaling": "l2",
+                "selection": "best validation accuracy",
+                "seed": 0,
+            },
+        },
+        "clusters": {"nmi": 0.6, "nmi_raw": 0.2, "protocol": {"algorithm": "k-means", "k": 7, "n_init": 10, **nodes}},
+        "search": {"sim_at_5": 0.9, "sim_at_5_untrained": 0.7, "protocol": nodes},
+        "rings": {
+            "similarity": [0.7, 0.4, None],
+            "distribution": {
+                "trained": [level(0.7), level(0.4), level(0, 0)],
+                "untrained": [level(0.5), level(0.45), level(0.3)],
+            },
+            "protocol": {"levels": ["hop 1", "hop 2", "beyond"], "anchors": 100},
+        },
+        "spread": {"trained": {"mean_cosine": 0.2, "effective_rank": 9.5}},
+    }
+
+
+def statistics() -> dict[str, Any]:
+    return {
+        "name": "toy",
+        "nodes": 100,
+        "entries": 400,
+        "edges": 200,
+        "directed": False,
+        "features": 12,
+        "classes": 3,
+        "labelled": 100,
+        "isolated": 2,
+        "degree": {"min": 0, "mean": 4.0, "median": 3.0, "max": 20},
+        "homophily": 0.81,
+        "lc": [0.81, 0.6, 0.3],
+        "lc_se": [0.01, 0.01, 0.02],
+        "ring_size": [4.0, 120.5, 2_500_000.0],
+        "ring_size_se": [0.1, 1.0, 10.0],
+        "protocol": {"anchors": 50, "exact": False, "seed": 0, "walk": "edges both ways"},
+    }
+
+
+CURVE = [{"step": step, "epoch": 0, "loss": 2 + 1 / step} for step in range(1, 1000)]
+
+
+def render(path: Path, **changes: Any) -> tuple[str, Page]:
+    given = {"metrics": metrics(), "curve": CURVE, "statistics": statistics(), "config": Config().dump()}
+    write_report(path, **{**given, **changes})
+    text = path.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside(tmp_path: Path) -> None:
+    text, page = render(tmp_path / "report.html")
+    assert text.startswith("<!doctype html>")
+    assert not re.search(r"https?://|//\w+\.\w+|url\((?!#)|@import", text)
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.elements}
+    assert all(attributes["href"].startswith("#") for attributes in page.all("use"))
+    assert {"charset": "utf-8"} in page.all("meta")
+    assert len(text) < 300_000
+    assert list(tmp_path.iterdir()) == [tmp_path / "report.html"]
+
+
+def test_references_within_the_page_are_met_and_ids_are_unique(tmp_path: Path) -> None:
+    text, page = render(tmp_path / "report.html")
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= set(ids)
+
+
+def test_the_headline_and_the_table_tell_the_result(tmp_path: Path) -> None:
+    _, page = render(tmp_path / "report.html")
+    assert (
+        "reach 84.12 % test accuracy, 15.1 points above the untrained encoder and 26.1 points above raw features."
+        in page.text
+    )
+    for part in ("84.12 ± 0.30", "58.00 ± 0.30", "0.600", "5 random splits", "20 random initialisations"):
+        assert part in page.text
+    assert "Take care" not in page.text
+
+
+def test_headers_have_scopes_and_pictures_have_words(tmp_path: Path) -> None:
+    _, page = render(tmp_path / "report.html")
+    assert page.all("th")
+    assert all(attributes.get("scope") in ("row", "col") for attributes in page.all("th"))
+    assert len(page.all("svg")) == len(page.all("figcaption")) == 3
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in page.all("svg"))
+
+
+def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
+    config = {"graph": {"name": HOSTILE, HOSTILE: [HOSTILE]}, HOSTILE: 3}
+    missing = {**metrics(), "missing": {"rings": HOSTILE}}
+    hostile = {**statistics(), "name": HOSTILE}
+    text, page = render(tmp_path / "r.html", statistics=hostile, config=config, notes=[HOSTILE], metrics=missing)
+    assert "<script" not in text
+    assert page.text.count(HOSTILE) >= 5
+    unlabelled = {key: value for key, value in missing.items() if key != "probe"} | {"missing": {"probe": HOSTILE}}
+    text, _ = render(tmp_path / "r.html", statistics=hostile, metrics=unlabelled)
+    assert "<script" not in text
+
+
+def test_what_is_missing_is_explained_in_a_sentence(tmp_path: Path) -> None:
+    bare = {key: value for key, value in metrics().items() if key not in ("probe", "clusters", "search", "rings")}
+    bare["missing"] = dict.fromkeys(("probe", "clusters", "search"), "the graph has no labels")
+    unlabelled = {**statistics(), "lc": None, "lc_se": None, "homophily": None, "labelled": 0}
+    _, page = render(tmp_path / "report.html", metrics=bare, curve=[], statistics=unlabelled)
+    for sentence in (
+        "Every node of toy has an embedding; no accuracy can be given, because the graph has no labels.",
+        "Not measured: accuracy, NMI and Sim@5, because the graph has no labels.",
+        "No training step with a finite loss is in the log.",
+        "Label consistency per hop is not given, because the graph has no labels.",
+        "mean cosine of random pairs 0.20, effective rank 9.5 of 16",
+    ):
+        assert sentence in page.text
+    assert page.all("svg") == []
+
+
+def test_warnings_are_in_plain_words(tmp_path: Path) -> None:
+    poor = metrics()
+    poor["probe"]["trained"] = figures(0.7, 0.6)
+    poor["probe"]["protocol"]["least_val"] = 5
+    poor["spread"]["trained"] = {"mean_cosine": 0.999, "effective_rank": 1.0}
+    _, page = render(tmp_path / "report.html", metrics=poor)
+    assert "Take care" in page.text
+    assert "9.0 points below the untrained encoder" in page.text
+    for words in ("Training brought no gain over the untrained", "Only 5 validation nodes", "have collapsed"):
+        assert words in page.text
+
+
+def test_every_train_share_has_a_row(tmp_path: Path) -> None:
+    several = metrics()
+    several["probe_by_fraction"] = {"0.02": several["probe"], "0.1": copy.deepcopy(several["probe"])}
+    _, page = render(tmp_path / "report.html", metrics=several)
+    assert "2 % of labels" in page.text
+    assert "10 % of labels" in page.text
+
+
+def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
+    assert render(tmp_path / "a.html")[0] == render(tmp_path / "b.html")[0]
+
+
+def test_losses_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+    curve = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": float("nan")}, {"step": 3, "loss": None}, {"step": 4}]
+    _, page = render(tmp_path / "report.html", curve=curve)
+    assert len(page.all("svg")) == 3
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_the_plot_of_consistency_is_written_as_the_name_says(tmp_path: Path, ending: str) -> None:
+    magic = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[ending]
+    plot_consistency(statistics(), tmp_path / f"lc.{ending}")
+    assert (tmp_path / f"lc.{ending}").read_bytes().startswith(magic)
+    plot_consistency({**statistics(), "lc": None, "lc_se": None}, tmp_path / f"none.{ending}")
+
+
+def test_drawing_leaves_no_figure_and_no_setting_behind(tmp_path: Path) -> None:
+    before = json.dumps(dict(matplotlib.rcParams), default=str)
+    render(tmp_path / "report.html")
+    plot_consistency(statistics(), tmp_path / "lc.png")
+    assert pyplot.get_fignums() == []
+    assert json.dumps(dict(matplotlib.rcParams), default=str) == before
