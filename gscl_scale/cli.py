@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -246,7 +247,7 @@ def _print_json(value: Any) -> None:
     print(json_text(value))
 
 
-def _print_table(headers: list[str], rows: list[tuple[str, ...]], title: str = "") -> None:
+def _print_table(headers: list[str], rows: Sequence[tuple[str, ...]], title: str = "") -> None:
     table = Table(title=title or None, title_justify="left", header_style="bold")
     for number, header in enumerate(headers):
         table.add_column(header, justify="left", no_wrap=number == 0, overflow="fold")

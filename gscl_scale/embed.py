@@ -40,6 +40,13 @@ def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
     return manifest.get("fingerprint") == fingerprint and (manifest.get("npy", False) or not npy)
 
 
+def fingerprint_in(folder: Path) -> str:
+    """What the embeddings of a folder were made from."""
+    if not (folder / _MANIFEST).exists():
+        raise FolderError(f"{folder} holds no finished embeddings; run gscl-scale embed first")
+    return str(read_json(folder / _MANIFEST)["fingerprint"])
+
+
 def read_embeddings(folder: Path) -> tuple[pa.Array, npt.NDArray[np.float32]]:
     """(ids, vectors [N, d]) of an embeddings folder."""
     try:

@@ -44,7 +44,7 @@ def publish_folder(path: Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        if path.exists():
+        if path.is_dir():
             shutil.rmtree(path)
         temporary.replace(path)
     finally:

@@ -315,7 +315,7 @@ def _encode(model: Model, graph: Graph, config: Config, device: torch.device) ->
 def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     """Figures of the embeddings, beside raw features and the untrained encoder."""
     made_from = {
-        "embeddings": read_json(run.embeddings / "manifest.json")["fingerprint"] if run.embeddings.exists() else None,
+        "embeddings": embeddings.fingerprint_in(run.embeddings),
         "evaluate": config.evaluate.model_dump(mode="json"),
     }
     if run.metrics.exists() and (metrics := read_json(run.metrics)).get("made_from") == made_from:
@@ -432,8 +432,9 @@ class StageState:
 
 def status(folder: Path) -> list[StageState]:
     """The state of every stage of a run, and of its repeats."""
-    record = read_json(folder / "run.json")
-    config = Config.parse(record["config"])
+    if not (folder / "run.json").exists():
+        raise FolderError(f"{folder} holds no run; give --run or --config the run to look at")
+    config = Config.parse(read_json(folder / "run.json")["config"])
     whole = Run.at(folder)
     states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
     repeats = range(config.train.repeats)

@@ -13,7 +13,6 @@ from gscl_scale.graph import Graph, SparseFeatures
 from gscl_scale.model.propagation import Propagation, SparseInput, sparse_product
 
 _ROWS_AT_ONCE = 65536
-_CONSTANT = 1e-8  # a deviation of so small a part of the mean is below what float32 tells apart
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _scale_dense(features: npt.NDArray[np.float32], scaling: str) -> npt.NDArray
     elif scaling == "standard":
         mean = sum(rows.sum(axis=0, dtype=np.float64) for rows in _blocks(out)) / len(out)
         square = sum(((rows - mean) ** 2).sum(axis=0) for rows in _blocks(out)) / len(out)
-        divisor = _divisor(mean, square)
+        divisor = _divisor(square)
         for rows in _blocks(out):
             rows[:] = (rows - mean) / divisor
     return out
@@ -83,7 +82,7 @@ def _scale_sparse(features: SparseFeatures, scaling: str) -> npt.NDArray[np.floa
         mean = np.bincount(features.indices, features.values, minlength=features.width) / num_nodes
         away = (features.values - mean[features.indices]) ** 2
         square = np.bincount(features.indices, away, minlength=features.width) + (num_nodes - stored) * mean**2
-        return (features.values / _divisor(mean, square / num_nodes)[features.indices]).astype(np.float32)
+        return (features.values / _divisor(square / num_nodes)[features.indices]).astype(np.float32)
     return np.array(features.values)
 
 
@@ -92,7 +91,6 @@ def _blocks(features: npt.NDArray[np.float32]) -> Iterator[npt.NDArray[np.float3
         yield features[low : low + _ROWS_AT_ONCE]
 
 
-def _divisor(mean: npt.NDArray[np.float64], square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The deviation of each column; 1 for a column that is constant but for rounding."""
-    deviation = np.sqrt(square)
-    return np.where(deviation > _CONSTANT * np.abs(mean), deviation, 1)
+def _divisor(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The deviation of each column; 1 for a constant column, whose mean is exact in double precision."""
+    return np.where(square > 0, np.sqrt(square), 1)

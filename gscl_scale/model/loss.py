@@ -55,7 +55,7 @@ def ring_loss(
     for level in range(hops):
         temperature = config.temperature + level * config.temperature_step
         if level == 0 or config.temperature_step > 0:
-            first, sums_AQ = level, _log_sums(similarity, present, log_weight, exists_AQ, level, temperature)
+            first, sums_AQ = level, _log_sums(similarity, present, log_weight, level, temperature)
         terms = _terms(sums_AQ[:, level - first :], exists_AQ[:, level:], config.ranking)
         if config.positives == "out":
             own_sum_A = sums_AQ[:, level - first]
@@ -76,17 +76,15 @@ def _log_sums(
     similarity: Sequence[Tensor],
     present: Sequence[Tensor],
     log_weight: Sequence[Tensor] | None,
-    exists_AQ: Tensor,
     first: int,
     temperature: float,
 ) -> Tensor:
-    """log Z of ring `first` and each farther one, [A, Q]; minus infinity where a ring is empty."""
+    """log Z of ring `first` and each farther one, [A, Q]; without meaning where a ring is empty."""
     sums = []
     for level in range(first, len(similarity)):
         log_sum_A = _log_sum(similarity[level], present[level], temperature)
         if log_weight is not None:
-            weighted_A = log_sum_A + log_weight[level].to(log_sum_A.dtype)
-            log_sum_A = torch.where(exists_AQ[:, level], weighted_A, -torch.inf)
+            log_sum_A = log_sum_A + log_weight[level].to(log_sum_A.dtype)
         sums.append(log_sum_A)
     return torch.stack(sums, dim=1)
 

@@ -26,6 +26,8 @@ class Samples:
     @classmethod
     def open(cls, folder: Path) -> "Samples":
         """Read the manifest; nothing else is trusted."""
+        if not (folder / MANIFEST).exists():
+            raise FolderError(f"{folder} holds no finished samples; run gscl-scale precompute first")
         manifest = read_json(folder / MANIFEST)
         if manifest.get("format") != FORMAT:
             raise FolderError(

@@ -62,9 +62,10 @@ class Checkpoints:
 
     def chosen(self) -> tuple[dict[str, Any], Position]:
         """The model to use: the best on validation where validation was on, else the last."""
-        entry = self._manifest().get("best") or (self._entries() or [None])[-1]
-        if entry is None:
+        best, entries = self._manifest().get("best"), self._entries()
+        if not (best or entries):
             raise FolderError(f"{self._folder} holds no checkpoint; run gscl-scale train first")
+        entry = best or entries[-1]
         path = self._folder / entry["file"]
         if not path.exists() or sha256_of(path) != entry["sha256"]:
             raise FolderError(

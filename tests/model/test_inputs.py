@@ -35,6 +35,13 @@ def test_scaled_rows_have_absolute_sum_one_and_zero_rows_stay_zero(make):
     assert 0 < after.sum() < NUM_NODES
 
 
+def test_a_row_that_stores_only_zeros_stays_zero():
+    matrix = sp.csr_array((np.array([0.0, 2.0], np.float32), ([0, 1], [1, 0])), shape=(2, 2))
+    assert matrix.nnz == 2
+    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "row"))
+    np.testing.assert_array_equal(found, [[0, 0], [1, 0]])
+
+
 def test_standardised_columns_are_those_of_scikit_learn():
     matrix = random_features(50, 4) * [1, 10, 0.1, 1] + [0, 1000, 5, -3]
     found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "standard"))

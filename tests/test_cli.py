@@ -1,0 +1,245 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parent.parent
+QUICK = """
+graph: {source: tables, edges: edges.csv, nodes: nodes.parquet}
+rings: {hops: 2, per_ring: 4, width: 16, beyond: 8, rounds: 2}
+model: {width: 16, projection: 16}
+train: {epochs: 3, batch_size: 64, negatives: 32}
+evaluate: {train_fractions: [0.2], random_splits: 1, initialisations: 2, probe_epochs: 20, probe_weight_decay: [0.0]}
+runtime: {workers: 1, device: cpu}
+"""
+
+
+def cli(*arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "gscl_scale.cli", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def write_tables(folder: Path, num_nodes=90):
+    """Shuffled string ids, two communities, labels, and features."""
+    rng = np.random.default_rng(0)
+    names = np.array([f"user-{v}" for v in rng.permutation(num_nodes)])
+    community = np.arange(num_nodes) % 2
+    edges = rng.integers(0, num_nodes, (700, 2))
+    edges = edges[(community[edges[:, 0]] == community[edges[:, 1]]) | (rng.random(700) < 0.1)]
+    lines = [f"{names[a]},{names[b]}" for a, b in edges]
+    (folder / "edges.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
+    features = rng.normal(size=(num_nodes, 3)) + community[:, None]
+    table = {"id": names, "label": np.where(community, "odd", "even")}
+    pq.write_table(pa.table({**table, **{f"f{i}": features[:, i] for i in range(3)}}), folder / "nodes.parquet")
+    (folder / "quick.yaml").write_text(QUICK)
+    return names
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    names = write_tables(folder)
+    result = cli("run", "--config", "quick.yaml", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder, names, result
+
+
+def test_one_command_goes_from_tables_to_embeddings_keyed_by_the_users_ids_in_their_order(finished):
+    folder, names, result = finished
+    table = pq.read_table(folder / "runs/quick/embeddings/embeddings.parquet")
+    assert table.column("id").to_pylist() == names.tolist()
+    assert table.schema.field("embedding").type == pa.list_(pa.float32(), 16)
+    assert "trained encoder" in result.stdout
+    assert "embeddings.parquet" in result.stdout
+    metrics = json.loads((folder / "runs/quick/metrics.json").read_text())
+    for method in ("trained", "untrained", "raw"):
+        assert {"val_mean", "val_std", "test_mean", "test_std"} <= metrics["probe"][method].keys()
+    assert (folder / "runs/quick/report.html").stat().st_size > 5000
+
+
+def test_a_finished_run_is_not_done_again(finished):
+    folder, _, first = finished
+    before = {p: p.stat().st_mtime_ns for p in (folder / "runs/quick").rglob("*.arrow")}
+    again = cli("run", "--config", "quick.yaml", cwd=folder)
+    assert again.returncode == 0, again.stderr
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    figures = [line for line in first.stdout.splitlines() if "encoder" in line]
+    assert figures == [line for line in again.stdout.splitlines() if "encoder" in line]
+
+
+def test_every_stage_can_be_run_alone(tmp_path, finished):
+    write_tables(tmp_path)
+    for verb in ("ingest", "precompute", "train", "embed", "evaluate", "report"):
+        result = cli(verb, "--config", "quick.yaml", cwd=tmp_path)
+        assert result.returncode == 0, (verb, result.stderr)
+    mine, theirs = (json.loads((f / "runs/quick/metrics.json").read_text()) for f in (tmp_path, finished[0]))
+    assert mine["probe"] == theirs["probe"]
+
+
+def test_status_tells_what_is_complete_and_what_is_missing(tmp_path):
+    write_tables(tmp_path)
+    cli("precompute", "--config", "quick.yaml", cwd=tmp_path)
+    states = json.loads(cli("status", "--config", "quick.yaml", "--json", cwd=tmp_path).stdout)
+    assert [(s["stage"], s["state"]) for s in states] == [
+        ("graph", "complete"),
+        ("precompute", "complete"),
+        ("train", "missing"),
+        ("embed", "missing"),
+        ("evaluate", "missing"),
+        ("report", "missing"),
+    ]
+    assert "complete" in cli("status", "--config", "quick.yaml", cwd=tmp_path).stdout
+
+
+def test_repeats_report_means_over_seeds_of_whole_runs(tmp_path):
+    write_tables(tmp_path)
+    result = cli("run", "--config", "quick.yaml", "--set", "train.repeats=2", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    one, two, both = (
+        json.loads((tmp_path / "runs/quick" / name / "metrics.json").read_text()) for name in ("seed-0", "seed-1", ".")
+    )
+    means = [m["probe"]["trained"]["test_mean"] for m in (one, two)]
+    assert both["probe"]["trained"]["test_mean"] == pytest.approx(np.mean(means))
+    assert both["probe"]["trained"]["test_se"] == pytest.approx(np.std(means, ddof=1) / np.sqrt(2))
+    assert "2 runs with other seeds" in result.stdout
+
+
+def test_stats_prints_a_table_json_and_a_plot(finished):
+    folder, _, _ = finished
+    table = cli("stats", "--config", "quick.yaml", "--plot", "lc.svg", cwd=folder)
+    assert "homophily HM" in table.stdout
+    assert (folder / "lc.svg").read_text().lstrip().startswith("<")
+    values = json.loads(cli("stats", "--config", "quick.yaml", "--json", cwd=folder).stdout)
+    assert values["nodes"] == 90
+    assert len(values["lc"]) == 5
+    assert values["lc"][0] == pytest.approx(values["homophily"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "--set", "train.epoch=3"], "train.epoch: unknown key; did you mean epochs?"),
+        (["run", "--config", "nowhere.yaml"], "config file nowhere.yaml does not exist"),
+        (["run", "--set", "graph.source=npz", "--set", "graph.path=no.npz"], "no.npz does not exist"),
+        (["train", "--config", "quick.yaml", "--run", "fresh"], "run gscl-scale precompute first"),
+        (["status", "--run", "nowhere"], "nowhere"),
+        (["run", "--config", "quick.yaml", "--run", "edges.csv"], "edges.csv is a file; give --run a folder"),
+        (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
+    ],
+)
+def test_bad_requests_get_one_sentence_and_exit_code_2(tmp_path, arguments, says):
+    write_tables(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken/precious.txt").write_text("mine")
+    result = cli(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    lines = [line for line in result.stderr.splitlines() if line.startswith("gscl-scale: ")]
+    assert len(lines) == 1
+    assert says in lines[0]
+    assert "Traceback" not in result.stderr
+    assert (tmp_path / "taken/precious.txt").read_text() == "mine"
+
+
+def test_a_bad_graph_leaves_nothing_behind(tmp_path):
+    np.savez(tmp_path / "bad.npz", edge_index=np.array([[0, 1], [1, 7]]), num_nodes=3, x=np.ones((3, 2)))
+    result = cli("run", "--set", "graph.source=npz", "--set", "graph.path=bad.npz", "--run", "out", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "names node 7, expected 0 to 2" in result.stderr
+    assert not (tmp_path / "out/graph").exists()
+
+
+def test_a_run_of_another_configuration_is_refused_with_the_key_and_nothing_is_lost(finished):
+    folder, _, _ = finished
+    before = (folder / "runs/quick/run.json").read_text()
+    result = cli("run", "--config", "quick.yaml", "--set", "loss.temperature=0.3", cwd=folder)
+    assert result.returncode == 2
+    assert "made with loss.temperature = 0.5, now it is 0.3" in result.stderr
+    assert (folder / "runs/quick/run.json").read_text() == before
+
+
+def test_an_input_that_changed_since_is_refused(tmp_path):
+    write_tables(tmp_path)
+    assert cli("ingest", "--config", "quick.yaml", cwd=tmp_path).returncode == 0
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("user-0,user-1\n")
+    result = cli("run", "--config", "quick.yaml", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "edges.csv has changed since" in result.stderr
+
+
+def test_other_evaluation_settings_only_measure_again(finished):
+    folder, _, _ = finished
+    checkpoints = {p: p.stat().st_mtime_ns for p in (folder / "runs/quick/checkpoints").iterdir()}
+    result = cli("evaluate", "--config", "quick.yaml", "--set", "evaluate.seed=5", "--json", cwd=folder)
+    assert json.loads(result.stdout)["probe"]["protocol"]["seed"] == 5
+    assert {p: p.stat().st_mtime_ns for p in checkpoints} == checkpoints
+    cli("evaluate", "--config", "quick.yaml", cwd=folder)
+
+
+def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tmp_path):
+    write_tables(tmp_path)
+    command = [sys.executable, "-m", "gscl_scale.cli", "run", "--config", "quick.yaml"]
+    for marker in ("graph/manifest.json", "samples/round-001/part-00000.arrow", "checkpoints/manifest.json"):
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not (tmp_path / "runs/quick" / marker).exists():
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert cli("run", "--config", "quick.yaml", cwd=tmp_path).returncode == 0
+    for name in ("graph/indices.arrow", "graph/manifest.json", "samples/manifest.json"):
+        assert (tmp_path / "runs/quick" / name).read_bytes() == (finished[0] / "runs/quick" / name).read_bytes()
+    mine, theirs = (
+        pq.read_table(f / "runs/quick/embeddings/embeddings.parquet").column("embedding").to_pylist()
+        for f in (tmp_path, finished[0])
+    )
+    assert mine == theirs
+
+
+def test_the_verbs_and_their_common_flags_are_these(tmp_path):
+    listed = cli("--help", cwd=tmp_path).stdout
+    verbs = [
+        "run",
+        "ingest",
+        "stats",
+        "precompute",
+        "train",
+        "embed",
+        "evaluate",
+        "report",
+        "status",
+        "config",
+        "bench",
+    ]
+    for verb in verbs:
+        assert f"  {verb} " in listed
+    for verb in verbs[:-2]:
+        flags = cli(verb, "--help", cwd=tmp_path).stdout
+        assert all(flag in flags for flag in ("--config", "--set", "--run"))
+
+
+def test_config_prints_the_resolved_values_and_the_schema(tmp_path):
+    printed = cli("config", "--set", "train.epochs=3", cwd=tmp_path).stdout
+    assert "epochs: 3" in printed
+    (tmp_path / "again.yaml").write_text(printed)
+    assert cli("config", "--config", "again.yaml", cwd=tmp_path).stdout == printed
+    schema = cli("config", "--schema", cwd=tmp_path).stdout
+    assert "train.epochs\n    number; default 100\n    Passes over all anchors." in schema
+
+
+def test_help_and_precompute_workers_do_not_import_torch(tmp_path):
+    program = "import sys, gscl_scale.cli, gscl_scale.shards.task; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False).returncode == 0

@@ -1,0 +1,98 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gscl_scale.config import Config, schema_rows
+from gscl_scale.errors import ConfigError
+
+
+def refused(*settings, values=None):
+    with pytest.raises(ConfigError) as caught:
+        Config.load(None, list(settings)) if values is None else Config.parse(values)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "begins", "says"),
+    [
+        ("train.epochs=many", "train.epochs: ", "integer, unable to parse string as an integer, got 'many'"),
+        ("train.epoch=3", "train.epoch: ", "unknown key; did you mean epochs?"),
+        ("trane.epochs=3", "trane: ", "unknown key; did you mean train?"),
+        ("loss.gate=2", "loss.gate: ", "less than or equal to 1, got 2"),
+        ("loss.gate=.nan", "loss.gate: ", "finite number"),
+        ("rings.per_ring=ratio:2", "rings.per_ring: ", "a share, such as ratio:0.2, got 'ratio:2'"),
+        ("rings.per_ring=0", "rings.per_ring: ", "expected a number from 1, 'all'"),
+        ("rings.rounds=often", "rings.rounds: ", "'epoch' for a fresh round per epoch"),
+        ("model.layers=true", "model.layers: ", "expected a number, got True"),
+        ("model.activation=gelu", "model.activation: ", "'relu', 'prelu' or 'rrelu'"),
+        ("graph.source=neo4j", "graph.source: ", "expected one of digits, synthetic, npz, tables, ogb, pyg"),
+        ("graph.source=npz", "graph.path: ", "required and not given"),
+        ("train.patience=3", "train: ", "set train.validate_every to 1 or more"),
+        ("evaluate.train_fractions=[]", "evaluate.train_fractions: ", "at least 1 item"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_path_and_the_cure(setting, begins, says):
+    message = refused(setting)
+    assert message.startswith(begins)
+    assert says in message
+
+
+def test_a_setting_without_section_or_value_is_refused():
+    for setting in ("epochs=3", "train.epochs", "=3"):
+        assert "expected section.key=value" in refused(setting)
+
+
+def test_a_key_of_another_source_is_refused():
+    assert refused(values={"graph": {"source": "digits", "path": "x"}}).startswith("graph.path: unknown key")
+
+
+def test_settings_are_stronger_than_the_file(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("train:\n  epochs: 7\n  learning_rate: 1e-3\n")
+    config = Config.load(file, ["train.epochs=9"])
+    assert config.train.epochs == 9
+    assert config.train.learning_rate == 0.001  # YAML reads 1e-3 as text
+
+
+def test_every_file_that_is_no_config_is_refused(tmp_path):
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    (tmp_path / "broken.yaml").write_text("a: [1\n")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "tag.yaml").write_text("train: !!python/object/apply:os.system ['true']\n")
+    for name, says in [
+        ("missing.yaml", "does not exist"),
+        ("list.yaml", "expected sections"),
+        ("broken.yaml", "not valid YAML"),
+        ("binary.yaml", "not UTF-8"),
+        ("tag.yaml", "not valid YAML"),
+        ("", "is a folder"),
+    ]:
+        with pytest.raises(ConfigError, match=says):
+            Config.load(tmp_path / name)
+
+
+def test_the_environment_fills_paths_and_a_missing_name_is_explained(monkeypatch):
+    values = {"graph": {"source": "npz", "path": "$SOME_FOLDER/cora.npz"}}
+    monkeypatch.setenv("SOME_FOLDER", "/data")
+    assert str(Config.parse(values).graph.path) == "/data/cora.npz"
+    monkeypatch.delenv("SOME_FOLDER")
+    assert "environment variable SOME_FOLDER is not set" in refused(values=values)
+
+
+def test_the_resolved_config_reads_back_as_itself():
+    config = Config.load(None, ["graph.source=tables", "graph.edges=e.csv", "rings.per_ring=ratio:0.2"])
+    assert Config.parse(config.dump()) == config
+
+
+def test_every_key_has_a_sentence_a_type_and_a_default():
+    for key, kind, _, sentence in schema_rows():
+        assert sentence.endswith("."), key
+        assert kind
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner)))
+def test_no_value_of_a_section_is_a_traceback(value):
+    for section in ("graph", "train"):
+        if value is not None and value != {}:
+            with pytest.raises(ConfigError):
+                Config.parse({section: value})

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gscl_scale
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, FolderError, GraphError
+from gscl_scale.graph import Graph
+from tests.graphs import make_graph, random_edges
+
+SMALL = {
+    "rings": {"hops": 1, "per_ring": 4, "width": 8, "beyond": 8, "rounds": 1},
+    "model": {"width": 8, "projection": 8},
+    "train": {"epochs": 2, "batch_size": 40},
+    "runtime": {"workers": 1, "device": "cpu"},
+}
+
+
+@pytest.fixture
+def data():
+    edges = torch.from_numpy(random_edges(80, 200, seed=0).T.copy())
+    features = torch.from_numpy(np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32))
+    return Data(x=features, edge_index=edges, y=torch.arange(80) % 3)
+
+
+def test_fit_embeds_a_torch_geometric_graph_in_the_order_of_its_nodes(data):
+    embeddings = gscl_scale.fit(data, SMALL)
+    assert embeddings.shape == (80, 8)
+    assert embeddings.dtype == np.float32
+    assert np.isfinite(embeddings).all()
+    assert (gscl_scale.fit(data, SMALL) == embeddings).all()
+
+
+def test_fit_takes_a_graph_without_labels_or_features(data):
+    del data.x, data.y
+    data.num_nodes = 80
+    assert gscl_scale.fit(data, SMALL).shape == (80, 8)
+
+
+def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
+    first = gscl_scale.fit(data, SMALL, run=tmp_path / "run")
+    before = (tmp_path / "run/log.jsonl").read_text()
+    assert (gscl_scale.fit(data, SMALL, run=tmp_path / "run") == first).all()
+    assert (tmp_path / "run/log.jsonl").read_text().count('"step"') == before.count('"step"')
+    with pytest.raises(FolderError, match="another graph"):
+        data.x = data.x + 1
+        gscl_scale.fit(data, SMALL, run=tmp_path / "run")
+
+
+def test_fit_takes_a_graph_of_a_folder_and_a_config_object_or_file(tmp_path):
+    graph = make_graph(tmp_path / "graph", random_edges(80, 200, seed=0), 80)
+    config = Config.parse({"graph": {"source": "memory"}, **SMALL})
+    vectors = gscl_scale.fit(Graph.open(graph.folder), config)
+    assert vectors.shape == (80, 8)
+    with pytest.raises(ConfigError, match="does not exist"):
+        gscl_scale.fit(graph, tmp_path / "missing.yaml")
+
+
+def test_fit_refuses_what_is_no_graph():
+    with pytest.raises(GraphError, match="expected a torch_geometric Data, a Graph or a Draft, got list"):
+        gscl_scale.fit([1, 2, 3], SMALL)
