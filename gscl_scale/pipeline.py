@@ -385,11 +385,12 @@ def fit(
 
 def _fit(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> npt.NDArray[np.float32]:
     one = open_run(config, folder)
-    if isinstance(graph, Graph):
-        if not one.graph.exists():
-            shutil.copytree(graph.folder, one.graph)
+    if (one.graph / "manifest.json").exists():
+        _refuse_other_graph(graph, config, one)
+    elif isinstance(graph, Graph):
+        shutil.copytree(graph.folder, one.graph)
     else:
-        ingest(config, one, console, draft=graph if isinstance(graph, Draft) else _draft_of(graph))
+        ingest(config, one, console, draft=_draft_of(graph))
     console = console.with_log(one.log)
     precompute(config, one, console)
     train(config, one, console)
@@ -397,7 +398,19 @@ def _fit(graph: "Data | Graph | Draft", config: Config, folder: Path, console: C
     return embeddings.read_embeddings(one.embeddings)[1]
 
 
-def _draft_of(data: "Data") -> Draft:
+def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:
+    """Compare the graph that was handed over with the one that the run was made from."""
+    fingerprint = graph.fingerprint if isinstance(graph, Graph) else None
+    if not isinstance(graph, Graph):
+        with tempfile.TemporaryDirectory(prefix="gscl-scale-") as folder:
+            fingerprint = write_graph(_draft_of(graph), config.graph, Path(folder) / "graph").fingerprint
+    if fingerprint != Graph.open(run.graph).fingerprint:
+        raise FolderError(f"{run.folder} was made from another graph; choose another run, or delete this folder")
+
+
+def _draft_of(data: "Data | Draft") -> Draft:
+    if isinstance(data, Draft):
+        return data
     from gscl_scale.graph.sources.pyg import draft_from_data
 
     if not hasattr(data, "edge_index") and not hasattr(data, "adj_t"):

@@ -43,8 +43,8 @@ def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
     before = (tmp_path / "run/log.jsonl").read_text()
     assert (gscl_scale.fit(data, SMALL, run=tmp_path / "run") == first).all()
     assert (tmp_path / "run/log.jsonl").read_text().count('"step"') == before.count('"step"')
+    data.x = data.x + 1
     with pytest.raises(FolderError, match="another graph"):
-        data.x = data.x + 1
         gscl_scale.fit(data, SMALL, run=tmp_path / "run")
 
 
