@@ -348,11 +348,12 @@ def stats(config: Config, run: Run, console: Console, anchors: int | None = None
 def report(config: Config, run: Run, console: Console) -> Path:
     """One page to look at."""
     graph = Graph.open(run.graph)
+    first = run if config.train.repeats == 1 else run.repeat(config.train.seed)
     write_report(
         run.report,
         config=config.dump(),
         metrics=read_json(run.metrics),
-        curve=read_curve(run.log),
+        curve=read_curve(first.log),
         statistics=stats(config, run, console),
         notes=graph.manifest["notes"],
     )

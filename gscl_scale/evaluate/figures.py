@@ -17,12 +17,21 @@ Rows = list[tuple[str, ...]]
 
 def figures_table(metrics: dict[str, Any]) -> tuple[Headers, Rows, list[str]]:
     """(headers, one row per method, sentences beneath: protocol, what is missing and why, warnings)."""
-    headers = ["", "validation %", "test %", "NMI", "Sim@5"]
+    by_fraction = metrics.get("probe_by_fraction", {})
+    measured = [f"test %, {100 * float(fraction):g} % of labels" for fraction in by_fraction]
+    headers = ["", *(measured or ["validation %", "test %"]), "NMI", "Sim@5"]
     rows: Rows = []
     if "probe" in metrics:
         rows = [_row(metrics, name) for name in METHODS if name in metrics["probe"]]
     remarks = [*protocol_sentences(metrics), *missing_sentences(metrics)]
     return headers, rows, [*remarks, *(f"Warning: {warning}" for warning in warnings_of(metrics))]
+
+
+def margin(figures: dict[str, Any], part: str, metrics: dict[str, Any]) -> float | None:
+    """What stands after ±: the standard error over the repeats of a run, else the deviation within it."""
+    name = f"{part}_se" if "repeats" in metrics else f"{part}_std"
+    value: float | None = figures.get(name)
+    return value
 
 
 def percent(mean: float | None, std: float | None = None) -> str:
@@ -36,7 +45,7 @@ def protocol_sentences(metrics: dict[str, Any]) -> list[str]:
     """How the figures were measured, in words."""
     sentences = []
     if "probe" in metrics:
-        sentences += _probe_sentences(metrics["probe"])[: 1 if "repeats" in metrics else 2]
+        sentences += _probe_sentences(metrics["probe"], "repeats" in metrics)[: 1 if "repeats" in metrics else 2]
     if "clusters" in metrics:
         found = metrics["clusters"]["protocol"]
         sentences.append(
@@ -47,7 +56,10 @@ def protocol_sentences(metrics: dict[str, Any]) -> list[str]:
     if found := metrics.get("spread", {}).get("trained"):
         sentences.append(_spread_sentence(found, metrics["width"]["trained"]))
     if repeats := metrics.get("repeats"):
-        sentences.append(f"Means of {repeats['count']} runs with other seeds; ± is the deviation over all of them.")
+        sentences.append(
+            f"Means of {repeats['count']} whole runs, each with its own seeds of weights, rings, split and probe; "
+            "± is their standard error."
+        )
     return sentences
 
 
@@ -69,13 +81,13 @@ def combine_repeats(figures: list[dict[str, Any]]) -> dict[str, Any]:
     """The metrics of several runs as one: means under the same names, standard errors as `..._se`.
 
     A `_std` covers the spread within and between runs; protocols are those of the first run; `repeats.runs` keeps the
-    trained probe of each.
+    probe of each.
     """
     merged = _merge(figures)
     merged["repeats"] = {
         "count": len(figures),
         "seeds": [one.get("probe", {}).get("protocol", {}).get("seed") for one in figures],
-        "runs": [one.get("probe", {}).get("trained") for one in figures],
+        "runs": [{name: one["probe"][name] for name in METHODS if name in one.get("probe", {})} for one in figures],
     }
     return merged
 
@@ -88,16 +100,17 @@ def _row(metrics: dict[str, Any], name: str) -> tuple[str, ...]:
     suffix = "" if name == "trained" else f"_{name}"
     nmi = metrics.get("clusters", {}).get(f"nmi{suffix}")
     search = metrics.get("search", {}).get(f"sim_at_5{suffix}")
+    by_fraction = [section[name] for section in metrics.get("probe_by_fraction", {}).values()]
+    measured = [(part, "test") for part in by_fraction] or [(figures, "val"), (figures, "test")]
     return (
         METHODS[name],
-        percent(figures["val_mean"], figures["val_std"]),
-        percent(figures["test_mean"], figures["test_std"]),
+        *(percent(part[f"{kind}_mean"], margin(part, kind, metrics)) for part, kind in measured),
         "-" if nmi is None else f"{nmi:.3f}",
         "-" if search is None else f"{search:.3f}",
     )
 
 
-def _probe_sentences(probe: dict[str, Any]) -> list[str]:
+def _probe_sentences(probe: dict[str, Any], repeated: bool) -> list[str]:
     protocol = probe["protocol"]
     counts, splits = protocol["counts"], protocol["num_splits"]
     parts = f"{counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes"
@@ -107,9 +120,9 @@ def _probe_sentences(probe: dict[str, Any]) -> list[str]:
     steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
     return [
         f"Accuracy: logistic regression on frozen vectors ({scaling[protocol['scaling']]}) with Adam, "
-        f"{protocol['epochs']} steps{steps}; {kind} into train / validation / test ({parts}); mean ± standard "
-        f"deviation over {protocol['initialisations']} random initialisations{' and all splits' * (splits > 1)}, "
-        f"at the {protocol['selection']}.",
+        f"{protocol['epochs']} steps{steps}; {kind} into train / validation / test ({parts}); "
+        f"{'mean' if repeated else 'mean ± standard deviation'} over {protocol['initialisations']} random "
+        f"initialisations{' and all splits' * (splits > 1)}, at the {protocol['selection']}.",
         f"Weight decay chosen on validation: {decays}.",
     ]
 
@@ -148,9 +161,22 @@ def _gain_warnings(metrics: dict[str, Any]) -> list[str]:
                 f"training brought no gain over the {METHODS[name]} ({100 * gain:+.2f} points of test accuracy); "
                 "try other rings.hops, loss.temperature or train.learning_rate"
             )
-        elif gain < math.hypot(trained["test_std"] or 0, other["test_std"] or 0):
-            warnings.append(f"the gain over the {METHODS[name]} ({100 * gain:.2f} points) is within the deviation")
+        elif gain < 2 * (error := _gain_error(metrics, name)):
+            warnings.append(
+                f"the gain over the {METHODS[name]} ({100 * gain:.2f} points) is less than two standard errors "
+                f"({100 * error:.2f} each)"
+            )
     return warnings
+
+
+def _gain_error(metrics: dict[str, Any], name: str) -> float:
+    """Standard error of the gain, paired over repeats or splits; over initialisations where there is one of each."""
+    pairs = metrics.get("repeats", {}).get("runs") or metrics["probe"]["splits"]
+    gains = [pair["trained"]["test_mean"] - pair[name]["test_mean"] for pair in pairs]
+    if len(gains) > 1:
+        return float(np.std(gains, ddof=1) / math.sqrt(len(gains)))
+    both = math.hypot(*(metrics["probe"][one]["test_std"] or 0 for one in ("trained", name)))
+    return both / math.sqrt(metrics["probe"]["protocol"]["initialisations"])
 
 
 def _validation_warnings(metrics: dict[str, Any]) -> list[str]:

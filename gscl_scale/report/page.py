@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale.evaluate.consistency import graph_rows, hop_rows, ring_protocol
-from gscl_scale.evaluate.figures import METHODS, missing_sentences, percent, protocol_sentences, warnings_of
+from gscl_scale.evaluate.figures import METHODS, margin, missing_sentences, percent, protocol_sentences, warnings_of
 from gscl_scale.files import publish
 from gscl_scale.report.plots import consistency_svg, loss_svg, violins_svg
 from gscl_scale.report.style import STYLE
@@ -96,8 +96,8 @@ def _method_row(metrics: dict[str, Any], name: str) -> str:
     probe, suffix = metrics["probe"][name], "" if name == "trained" else f"_{name}"
     others = [metrics.get("clusters", {}).get(f"nmi{suffix}"), metrics.get("search", {}).get(f"sim_at_5{suffix}")]
     cells = [
-        f"<td>{_with_std(probe['val_mean'], probe['val_std'])}</td>",
-        f'<td class="key">{_with_std(probe["test_mean"], probe["test_std"])}</td>',
+        f"<td>{_with_std(probe['val_mean'], margin(probe, 'val', metrics))}</td>",
+        f'<td class="key">{_with_std(probe["test_mean"], margin(probe, "test", metrics))}</td>',
         *(f"<td>{'-' if value is None else f'{value:.3f}'}</td>" for value in others),
     ]
     own = ' class="own"' if name == "trained" else ""
@@ -112,7 +112,9 @@ def _by_fraction(metrics: dict[str, Any]) -> str:
     names = [name for name in METHODS if name in next(iter(sections.values()))]
     rows = "".join(
         f'<tr><th scope="row">{100 * float(fraction):g} % of labels</th>'
-        + "".join(f"<td>{_with_std(part[name]['test_mean'], part[name]['test_std'])}</td>" for name in names)
+        + "".join(
+            f"<td>{_with_std(part[name]['test_mean'], margin(part[name], 'test', metrics))}</td>" for name in names
+        )
         + "</tr>"
         for fraction, part in sections.items()
     )

@@ -3,6 +3,7 @@
 import itertools
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +14,8 @@ from gscl_scale.errors import TaskError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
+INLINE_S = 1.0
+
 
 def num_workers(setting: int) -> int:
     """The setting, or one per core that this process may use."""
@@ -21,27 +24,27 @@ def num_workers(setting: int) -> int:
     )
 
 
-def run_tasks(
-    function: Callable[[Task], Result], tasks: Iterable[Task], workers: int, warm: bool = True
-) -> Iterator[Result]:
+def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Iterator[Result]:
     """Results as they come, with at most two tasks per worker in flight.
 
-    `warm` runs the first task in this process: compiled kernels are cached once, before several processes want them.
+    The first task runs in this process, so that compiled kernels are cached once before several processes want them,
+    and so do those of the first second: small jobs never pay for starting processes.
     """
     remaining = iter(tasks)
-    if warm:
-        yield from map(function, itertools.islice(remaining, 1))
-    if workers == 1:
-        yield from map(function, remaining)
-        return
-    head = list(itertools.islice(remaining, 1))
-    if not head:
-        return
-    remaining = itertools.chain(head, remaining)
+    yield from map(function, itertools.islice(remaining, 1))
+    began = time.monotonic()
+    for task in remaining:
+        if workers > 1 and time.monotonic() - began > INLINE_S:
+            yield from _in_processes(function, itertools.chain([task], remaining), workers)
+            return
+        yield function(task)
+
+
+def _in_processes(function: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Iterator[Result]:
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         running: set[Future[Result]] = set()
         try:
-            for task in remaining:
+            for task in tasks:
                 running.add(pool.submit(function, task))
                 if len(running) >= 2 * workers:
                     finished, running = wait(running, return_when=FIRST_COMPLETED)

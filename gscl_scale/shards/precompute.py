@@ -54,7 +54,7 @@ def precompute(
         total = rounds * _num_parts(graph, config)
         tasks = _tasks(graph, graph_folder, folder, config, weights, rounds, done)
         with console.progress("precompute", total, unit="parts", done=len(done)) as advance:
-            for record in run_tasks(run_part, tasks, workers, warm=not done):
+            for record in run_tasks(run_part, tasks, workers):
                 journal.append(record)
                 done[record.round_number, record.part] = record
                 advance(1)

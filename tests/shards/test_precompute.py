@@ -12,7 +12,7 @@ import pytest
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.files import read_json
-from gscl_scale.runtime import Console
+from gscl_scale.runtime import Console, local
 from gscl_scale.shards import Samples, is_complete, precompute
 from tests.graphs import make_graph, random_edges
 
@@ -67,7 +67,8 @@ def assert_same_bytes(one: Path, other: Path):
     assert not errors
 
 
-def test_two_and_three_processes_write_the_bytes_of_one(graph_folder, reference, tmp_path):
+def test_two_and_three_processes_write_the_bytes_of_one(graph_folder, reference, tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "INLINE_S", 0.0)
     for workers in (2, 3):
         precompute(graph_folder, tmp_path / str(workers), CONFIG, 1, workers, QUIET)
         assert_same_bytes(reference, tmp_path / str(workers))
@@ -90,6 +91,7 @@ def test_a_killed_worker_process_is_reported_and_finished_parts_are_kept(graph_f
     samples = tmp_path / "samples"
     script = (
         "import sys; from pathlib import Path; from gscl_scale.config import RingsConfig; "
+        "from gscl_scale.runtime import local; local.INLINE_S = 0.0; "
         "from gscl_scale.runtime import Console; from gscl_scale.shards import precompute\n"
         "if __name__ == '__main__':\n"
         "    config = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds=300, part_anchors=37)\n"
