@@ -16,6 +16,8 @@ from rich.table import Table
 from gscl_scale import __version__
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.errors import GsclError, UserError
+from gscl_scale.runs import Run, open_run
+from gscl_scale.runs import status as run_status
 from gscl_scale.runtime import Console
 
 app = typer.Typer(
@@ -60,14 +62,16 @@ def _start(config_file: Path | None, settings: list[str] | None, run: Path | Non
 
 @app.command()
 def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
-    """Go from the graph to embeddings, figures and a report; finished stages are skipped."""
+    """From the graph to embeddings, figures and a report.
+
+    Finished stages are skipped, so the same command goes on after a stop."""
     from gscl_scale import pipeline
 
     config, folder, console = _start(config_file, settings, run_folder)
     began = time.monotonic()
     metrics = pipeline.run(config, folder, console)
     _print_figures(metrics)
-    whole = pipeline.Run.at(folder)
+    whole = Run.at(folder)
     last = whole if config.train.repeats == 1 else whole.repeat(config.train.seed)
     print(f"embeddings  {last.embeddings / 'embeddings.parquet'}")
     print(f"report      {whole.report}")
@@ -80,7 +84,7 @@ def ingest(config_file: ConfigFile = None, settings: Settings = None, run_folder
     from gscl_scale import pipeline
 
     config, folder, console = _start(config_file, settings, run_folder)
-    graph = pipeline.ingest(config, pipeline.open_run(config, folder), console)
+    graph = pipeline.ingest(config, open_run(config, folder), console)
     print(f"graph {graph.name} is in {folder / 'graph'}")
 
 
@@ -93,13 +97,13 @@ def stats(
     plot: Annotated[Path | None, typer.Option(help="Write the plot of LC(n) to this file (.svg or .png).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Describe the graph: degrees, homophily, label consistency and ring sizes per hop."""
+    """Degrees, homophily, label consistency, ring sizes."""
     from gscl_scale import pipeline
     from gscl_scale.evaluate import statistics_table
     from gscl_scale.report import plot_consistency
 
     config, folder, console = _start(config_file, settings, run_folder)
-    opened = pipeline.open_run(config, folder)
+    opened = open_run(config, folder)
     pipeline.ingest(config, opened, console)
     result = pipeline.stats(config, opened, console, anchors)
     target = plot or folder / "consistency.svg"
@@ -113,12 +117,15 @@ def stats(
 
 @app.command()
 def precompute(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
-    """Sample the rings of every node into Arrow files."""
+    """Sample the rings of every node into Arrow files.
+
+    Files of an earlier run are compared with their checksums; damaged ones are made again.
+    """
     from gscl_scale import pipeline
 
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
-        pipeline.precompute(one, part, told)
+        pipeline.precompute(one, part, told, verify=True)
         print(f"samples are in {part.samples}")
 
 
@@ -148,7 +155,9 @@ def embed(config_file: ConfigFile = None, settings: Settings = None, run_folder:
 def evaluate(
     config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
 ) -> None:
-    """Measure the embeddings beside raw features and the untrained encoder."""
+    """Measure the embeddings.
+
+    Raw features and the untrained encoder always stand beside them."""
     from gscl_scale import pipeline
 
     config, folder, console = _start(config_file, settings, run_folder)
@@ -171,11 +180,9 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
 def status(
     config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
 ) -> None:
-    """Tell which stages of a run are complete, which are missing, where, and since when."""
-    from gscl_scale import pipeline
-
+    """Which stages are complete or missing, and since when."""
     _, folder, _ = _start(config_file, settings, run_folder)
-    states = pipeline.status(folder)
+    states = run_status(folder)
     if as_json:
         _print_json([vars(state) for state in states])
         return
@@ -204,7 +211,7 @@ def show_config(
         print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())
 
 
-bench = typer.Typer(help="Measure speed and memory beside the best other tools.", no_args_is_help=True)
+bench = typer.Typer(help="Speed and memory beside the best other tools.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
 

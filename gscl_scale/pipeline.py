@@ -3,21 +3,16 @@
 Every stage reads the run folder, does its part, and records that it is finished; a finished stage is skipped.
 """
 
-import json
-import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import torch
 
-import gscl_scale
 from gscl_scale import embed as embeddings
 from gscl_scale import shards
 from gscl_scale.batches import BatchStream
@@ -29,6 +24,7 @@ from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.sources import read
 from gscl_scale.model import Model, build_model, prepare_inputs
 from gscl_scale.report import write_report
+from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, with_seed
 from gscl_scale.runtime import Console, num_workers
 from gscl_scale.train import Checkpoints, Trainer
 from gscl_scale.train import train as train_model
@@ -36,53 +32,6 @@ from gscl_scale.train.loop import Validate, encode_all
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run folder; repeats of a run share its graph."""
-
-    folder: Path
-    graph: Path
-
-    @classmethod
-    def at(cls, folder: Path) -> "Run":
-        """The run in a folder, with a graph of its own."""
-        return cls(folder, folder / "graph")
-
-    def repeat(self, seed: int) -> "Run":
-        """The repeat of this run with another seed."""
-        return Run(self.folder / f"seed-{seed}", self.graph)
-
-    @property
-    def samples(self) -> Path:
-        """Ring samples."""
-        return self.folder / "samples"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Checkpoints of the training."""
-        return self.folder / "checkpoints"
-
-    @property
-    def embeddings(self) -> Path:
-        """Embeddings of all nodes."""
-        return self.folder / "embeddings"
-
-    @property
-    def metrics(self) -> Path:
-        """Figures."""
-        return self.folder / "metrics.json"
-
-    @property
-    def report(self) -> Path:
-        """The page to look at."""
-        return self.folder / "report.html"
-
-    @property
-    def log(self) -> Path:
-        """One object a line: everything that happened."""
-        return self.folder / "log.jsonl"
 
 
 def run(config: Config, folder: Path, console: Console) -> dict[str, Any]:
@@ -119,68 +68,8 @@ def each_repeat(config: Config, folder: Path, console: Console) -> Iterator[tupl
         return
     for number in range(config.train.repeats):
         one = with_seed(config, number)
-        part = whole.repeat(one.train.seed)
-        _record_run(one, part.folder)
+        part = claim(one, whole.repeat(one.train.seed))
         yield one, part, console.with_log(part.log)
-
-
-def with_seed(config: Config, number: int) -> Config:
-    """The configuration of one repeat: every seed moved on by `number`, nothing else."""
-    return config.model_copy(
-        update={
-            "rings": config.rings.model_copy(update={"seed": config.rings.seed + number}),
-            "train": config.train.model_copy(update={"seed": config.train.seed + number, "repeats": 1}),
-            "evaluate": config.evaluate.model_copy(update={"seed": config.evaluate.seed + number}),
-        }
-    )
-
-
-def open_run(config: Config, folder: Path) -> Run:
-    """Claim a run folder for a configuration; one that holds work of another is refused."""
-    run = Run.at(folder)
-    if folder.exists() and not folder.is_dir():
-        raise FolderError(f"{folder} is a file; give --run a folder")
-    if (folder / "run.json").exists():
-        _refuse_other_config(config, run, read_json(folder / "run.json"))
-    elif folder.exists() and any(folder.iterdir()):
-        raise FolderError(f"{folder} is not empty and holds no run; choose another --run")
-    _record_run(config, folder)
-    return run
-
-
-def _record_run(config: Config, folder: Path) -> None:
-    previous = read_json(folder / "run.json") if (folder / "run.json").exists() else {}
-    versions = {
-        "gscl_scale": gscl_scale.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "pyarrow": pa.__version__,
-    }
-    record = {"config": config.dump(), "versions": versions, "inputs": previous.get("inputs", {})}
-    if record != previous:
-        write_json(folder / "run.json", record)
-
-
-def _refuse_other_config(config: Config, run: Run, record: dict[str, Any]) -> None:
-    """Compare the sections whose work is already on disk, and name the first key that differs."""
-    started = {
-        "graph": run.graph,
-        "rings": run.samples,
-        "model": run.checkpoints,
-        "loss": run.checkpoints,
-        "train": run.checkpoints,
-    }
-    free = {"rings": {"rounds", "disk_gb"}, "graph": {"memory_mb"}}
-    now = config.dump()
-    for section, place in started.items():
-        before = record.get("config", {}).get(section, {})
-        for key in sorted({*before, *now[section]} - free.get(section, set())):
-            if place.exists() and before.get(key) != now[section].get(key):
-                raise FolderError(
-                    f"{run.folder} was made with {section}.{key} = {before.get(key)!r}, now it is "
-                    f"{now[section].get(key)!r}; choose another --run, or delete {place} and what was made from it"
-                )
 
 
 # --- graph -----------------------------------------------------------------------------------------------------------
@@ -188,7 +77,7 @@ def _refuse_other_config(config: Config, run: Run, record: dict[str, Any]) -> No
 
 def ingest(config: Config, run: Run, console: Console, draft: Draft | None = None) -> Graph:
     """Bring the graph into its folder."""
-    inputs = _input_state(config)
+    inputs = input_state(config)
     if (run.graph / "manifest.json").exists():
         before = read_json(run.folder / "run.json").get("inputs", {})
         for path in inputs:
@@ -200,7 +89,11 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
         return Graph.open(run.graph)
     console = console.with_log(run.log)
     console.event("ingest", "started", source=config.graph.source)
-    graph = write_graph(draft or read(config.graph), config.graph, run.graph)
+    try:
+        graph = write_graph(draft or read(config.graph), config.graph, run.graph)
+    finally:
+        if not run.graph.exists():
+            forget(run)
     record = read_json(run.folder / "run.json")
     write_json(run.folder / "run.json", {**record, "inputs": inputs, "graph_fingerprint": graph.fingerprint})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
@@ -214,25 +107,13 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     return graph
 
 
-def _input_state(config: Config) -> dict[str, list[int]]:
-    """Size and time of every file that the graph section names, to notice when one changes."""
-    state = {}
-    for key in ("path", "edges", "nodes"):
-        named = getattr(config.graph, key, None)
-        if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
-            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
-                if path.is_file():
-                    state[str(path)] = [path.stat().st_size, path.stat().st_mtime_ns]
-    return state
-
-
 # --- rings and shards ------------------------------------------------------------------------------------------------
 
 
-def precompute(config: Config, run: Run, console: Console) -> None:
-    """Sample the rings of every node."""
+def precompute(config: Config, run: Run, console: Console, verify: bool = False) -> None:
+    """Sample the rings of every node; `verify` compares finished files with their checksums and repairs them."""
     graph = Graph.open(run.graph)
-    if shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
+    if not verify and shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
         return
     workers = num_workers(config.runtime.workers)
     shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, workers, console)
@@ -428,84 +309,3 @@ def _as_config(config: "Config | dict[str, Any] | Path | str | None") -> Config:
     if isinstance(config, (str, Path)):
         return Config.load(Path(config))
     return Config.parse({"graph": {"source": "memory"}, **(config or {})})
-
-
-# --- status ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class StageState:
-    """What is known of one stage: complete, begun or missing, where it lives, since when, and a word about it."""
-
-    stage: str
-    state: str
-    place: Path
-    since: float | None
-    detail: str
-
-
-def status(folder: Path) -> list[StageState]:
-    """The state of every stage of a run, and of its repeats."""
-    if not (folder / "run.json").exists():
-        raise FolderError(f"{folder} holds no run; give --run or --config the run to look at")
-    config = Config.parse(read_json(folder / "run.json")["config"])
-    whole = Run.at(folder)
-    states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
-    repeats = range(config.train.repeats)
-    for number in repeats if config.train.repeats > 1 else ():
-        one = with_seed(config, number)
-        states += _stage_states(one, whole.repeat(one.train.seed), f"seed {one.train.seed}: ")
-    if config.train.repeats == 1:
-        return states + _stage_states(config, whole, "")
-    figures = _state("evaluate", whole.metrics, whole.metrics, lambda _: f"{config.train.repeats} repeats")
-    return [*states, figures, _state("report", whole.report, whole.report, lambda _: "")]
-
-
-def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
-    def train_detail(manifest: Path) -> str:
-        last = read_json(manifest)["checkpoints"][-1]
-        return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
-
-    def samples_detail(manifest: Path) -> str:
-        return f"{len(read_json(manifest)['rounds'])} rounds"
-
-    def rows_detail(manifest: Path) -> str:
-        values = read_json(manifest)
-        return f"{values['rows']:,} x {values['width']}"
-
-    states = [
-        _state("precompute", run.samples, run.samples / "manifest.json", samples_detail),
-        _state("train", run.checkpoints, run.checkpoints / "manifest.json", train_detail),
-        _state("embed", run.embeddings, run.embeddings / "manifest.json", rows_detail),
-        _state("evaluate", run.metrics, run.metrics, lambda _: ""),
-        _state("report", run.report, run.report, lambda _: ""),
-    ]
-    return [StageState(prefix + s.stage, s.state, s.place, s.since, s.detail) for s in states]
-
-
-def _graph_detail(manifest: Path) -> str:
-    values = read_json(manifest)
-    return f"{values['num_nodes']:,} nodes, {values['num_entries']:,} entries"
-
-
-def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str]) -> StageState:
-    if marker.exists():
-        text = detail(marker)
-        state = "begun" if text.endswith("unfinished") else "complete"
-        return StageState(stage, state, place, marker.stat().st_mtime, text)
-    if place.exists():
-        return StageState(stage, "begun", place, place.stat().st_mtime, "run the same command again to go on")
-    return StageState(stage, "missing", place, None, "")
-
-
-def read_curve(log: Path) -> list[dict[str, Any]]:
-    """The training steps of a log, each once: a step that a resumed run repeated counts as it was last."""
-    steps: dict[int, dict[str, Any]] = {}
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # a line cut off when the run was killed
-        if event.get("event") == "step":
-            steps[event["step"]] = event
-    return [steps[step] for step in sorted(steps)]

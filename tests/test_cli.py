@@ -90,6 +90,23 @@ def test_every_stage_can_be_run_alone(tmp_path, finished):
     assert mine["probe"] == theirs["probe"]
 
 
+def test_a_damaged_part_stops_training_with_its_name_and_precompute_repairs_it(tmp_path, finished):
+    write_tables(tmp_path)
+    assert cli("precompute", "--config", "quick.yaml", cwd=tmp_path).returncode == 0
+    part = tmp_path / "runs/quick/samples/round-001/part-00000.arrow"
+    content = bytearray(part.read_bytes())
+    content[-200] ^= 1
+    part.write_bytes(content)
+    failed = cli("train", "--config", "quick.yaml", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "part-00000.arrow: expected" in failed.stderr
+    assert "other content; run gscl-scale precompute again" in failed.stderr
+    assert cli("precompute", "--config", "quick.yaml", cwd=tmp_path).returncode == 0
+    assert cli("train", "--config", "quick.yaml", cwd=tmp_path).returncode == 0
+    theirs = finished[0] / "runs/quick/samples/round-001/part-00000.arrow"
+    assert part.read_bytes() == theirs.read_bytes()
+
+
 def test_status_tells_what_is_complete_and_what_is_missing(tmp_path):
     write_tables(tmp_path)
     cli("precompute", "--config", "quick.yaml", cwd=tmp_path)
@@ -159,7 +176,7 @@ def test_a_bad_graph_leaves_nothing_behind(tmp_path):
     result = cli("run", "--set", "graph.source=npz", "--set", "graph.path=bad.npz", "--run", "out", cwd=tmp_path)
     assert result.returncode == 2
     assert "names node 7, expected 0 to 2" in result.stderr
-    assert not (tmp_path / "out/graph").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_of_another_configuration_is_refused_with_the_key_and_nothing_is_lost(finished):

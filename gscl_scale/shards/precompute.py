@@ -52,7 +52,7 @@ def precompute(
 
     def run(rounds: int) -> None:
         total = rounds * _num_parts(graph, config)
-        tasks = _tasks(graph, graph_folder, folder, config, weights, rounds, done)
+        tasks = _tasks(graph, graph_folder, folder, config, weights, rounds, done, journal)
         with console.progress("precompute", total, unit="parts", done=len(done)) as advance:
             for record in run_tasks(run_part, tasks, workers):
                 journal.append(record)
@@ -87,15 +87,15 @@ def _tasks(
     weights: npt.NDArray[np.float64] | None,
     rounds: int,
     done: dict[tuple[int, int], PartRecord],
+    journal: "_Journal",
 ) -> Iterator[PartTask]:
     """The parts that are not finished, in order; priorities of a round are drawn when its first part is due."""
     identities = graph.identities()
     for round_number in range(rounds):
         parts = [part for part in range(_num_parts(graph, config)) if (round_number, part) not in done]
-        path = priorities_path(folder, round_number)
-        if config.sharing == "shared" and (parts or not path.exists()):
+        if config.sharing == "shared" and (parts or not journal.has_priorities(round_number)):
             drawn = draw_priorities(identities, config.seed, round_number, weights, graph.indices.dtype.type)
-            write_priorities(path, drawn)
+            write_priorities(priorities_path(folder, round_number), drawn)
         for part in parts:
             first = part * config.part_anchors
             end = min(first + config.part_anchors, graph.num_nodes)
@@ -189,6 +189,14 @@ class _Journal:
             manifest = read_json(self._folder / MANIFEST)
             records += [PartRecord.from_json(part) for entry in manifest["rounds"] for part in entry["parts"]]
         return {(record.round_number, record.part): record for record in records if self._is_whole(record)}
+
+    def has_priorities(self, round_number: int) -> bool:
+        """Whether the priorities of a round are on disk, and what a manifest says they are."""
+        path = priorities_path(self._folder, round_number)
+        recorded = read_json(self._folder / MANIFEST)["rounds"] if self.complete else []
+        if not path.exists() or round_number >= len(recorded):
+            return path.exists()
+        return bool(sha256_of(path) == recorded[round_number]["priorities"]["sha256"])
 
     def append(self, record: PartRecord) -> None:
         """Record a finished part."""

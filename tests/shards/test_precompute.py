@@ -165,13 +165,14 @@ def test_an_unfinished_folder_of_another_configuration_is_refused_too(graph_fold
         precompute(graph_folder, samples, CONFIG, 1, 1, QUIET)
 
 
+@pytest.mark.parametrize("name", ["part-00003.arrow", "priorities.arrow"])
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
-def test_a_damaged_part_is_named_when_read_and_repaired_by_the_next_precompute(
-    graph_folder, reference, tmp_path, damage
+def test_a_damaged_file_is_named_when_read_and_repaired_by_the_next_precompute(
+    graph_folder, reference, tmp_path, damage, name
 ):
     samples = tmp_path / "samples"
     precompute(graph_folder, samples, CONFIG, 1, 1, QUIET)
-    part = samples / "round-001" / "part-00003.arrow"
+    part = samples / "round-001" / name
     content = bytearray(part.read_bytes())
     if damage == "flip":
         content[len(content) // 2] ^= 1
@@ -180,7 +181,7 @@ def test_a_damaged_part_is_named_when_read_and_repaired_by_the_next_precompute(
         part.write_bytes(content[:-100])
     else:
         part.unlink()
-    with pytest.raises(FolderError, match=r"part-00003\.arrow.*precompute again"):
+    with pytest.raises(FolderError, match=rf"{name}.*precompute again"):
         Samples.open(samples).round(1)
     precompute(graph_folder, samples, CONFIG, 1, 1, QUIET)
     assert_same_bytes(reference, samples)

@@ -11,7 +11,9 @@ from gscl_scale import pipeline
 from gscl_scale.batches import BatchStream
 from gscl_scale.config import Config
 from gscl_scale.errors import DivergedError, FolderError
+from gscl_scale.graph import Graph
 from gscl_scale.model import build_model, prepare_inputs
+from gscl_scale.runs import open_run, read_curve
 from gscl_scale.runtime import Console
 from gscl_scale.shards import Samples
 from gscl_scale.train import Checkpoints, Position, Trainer, train, training_step
@@ -29,6 +31,8 @@ import os, signal, sys
 from pathlib import Path
 from gscl_scale import pipeline
 from gscl_scale.config import Config
+from gscl_scale.runs import open_run, read_curve
+from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
 from gscl_scale.train import loop
 
@@ -42,7 +46,7 @@ def step_then_die(*arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 step, loop.training_step = loop.training_step, step_then_die
-run = pipeline.Run.at(Path(sys.argv[1]))
+run = Run.at(Path(sys.argv[1]))
 pipeline.train(config, run, Console(run.log, quiet=True))
 """
 
@@ -50,14 +54,14 @@ pipeline.train(config, run, Console(run.log, quiet=True))
 def prepared(folder: Path, values=VALUES):
     """A run with graph and samples."""
     config = Config.parse(values)
-    run = pipeline.open_run(config, folder)
+    run = open_run(config, folder)
     make_graph(run.graph, random_edges(120, 300, seed=3), 120, labels=np.arange(120) % 3)
     pipeline.precompute(config, run, QUIET)
     return config, run
 
 
 def losses(run):
-    return [(event["step"], event["loss"]) for event in pipeline.read_curve(run.log)]
+    return [(event["step"], event["loss"]) for event in read_curve(run.log)]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +130,7 @@ def test_checkpoints_of_another_configuration_are_refused(undisturbed):
 
 def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(undisturbed):
     config, run = undisturbed
-    graph = pipeline.Graph.open(run.graph)
+    graph = Graph.open(run.graph)
     model = build_model(config.model, graph.num_features, 0)
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
@@ -139,7 +143,7 @@ def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(
 
 def test_clipping_bounds_the_step(undisturbed):
     config, run = undisturbed
-    graph = pipeline.Graph.open(run.graph)
+    graph = Graph.open(run.graph)
     stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     moved = []
@@ -158,7 +162,7 @@ def validated(tmp_path, figures, **settings):
     """Train with a validation that returns the given figures; returns the chosen and last positions."""
     values = {**VALUES, "train": {**VALUES["train"], "validate_every": 1, **settings}}
     config, run = prepared(tmp_path / "run", values)
-    graph = pipeline.Graph.open(run.graph)
+    graph = Graph.open(run.graph)
     trainer = Trainer(build_model(config.model, graph.num_features, 0), config.train)
     stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))

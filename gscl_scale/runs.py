@@ -1,0 +1,213 @@
+"""The run folder: where everything lives, whose it is, and how far it is."""
+
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gscl_scale.config import Config
+from gscl_scale.errors import FolderError
+from gscl_scale.files import read_json, write_json
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder; repeats of a run share its graph."""
+
+    folder: Path
+    graph: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Run":
+        """The run in a folder, with a graph of its own."""
+        return cls(folder, folder / "graph")
+
+    def repeat(self, seed: int) -> "Run":
+        """The repeat of this run with another seed."""
+        return Run(self.folder / f"seed-{seed}", self.graph)
+
+    @property
+    def samples(self) -> Path:
+        """Ring samples."""
+        return self.folder / "samples"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoints of the training."""
+        return self.folder / "checkpoints"
+
+    @property
+    def embeddings(self) -> Path:
+        """Embeddings of all nodes."""
+        return self.folder / "embeddings"
+
+    @property
+    def metrics(self) -> Path:
+        """Figures."""
+        return self.folder / "metrics.json"
+
+    @property
+    def report(self) -> Path:
+        """The page to look at."""
+        return self.folder / "report.html"
+
+    @property
+    def log(self) -> Path:
+        """One object a line: everything that happened."""
+        return self.folder / "log.jsonl"
+
+
+def open_run(config: Config, folder: Path) -> Run:
+    """Claim a run folder for a configuration; one that holds work of another is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file; give --run a folder")
+    if not (folder / "run.json").exists() and folder.exists() and any(folder.iterdir()):
+        raise FolderError(f"{folder} is not empty and holds no run; choose another --run")
+    return claim(config, Run.at(folder))
+
+
+def claim(config: Config, run: Run) -> Run:
+    """Write run.json, the resolved configuration and the versions; work of another configuration is refused."""
+    path = run.folder / "run.json"
+    previous = read_json(path) if path.exists() else {}
+    if "config" in previous:
+        _refuse_other_config(config, run, previous["config"])
+    packages = ("gscl-scale", "torch", "torch-geometric", "numpy", "numba", "pyarrow")
+    versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    record = {**previous, "config": config.dump(), "versions": versions}
+    if record != previous:
+        write_json(path, record)
+    return run
+
+
+def forget(run: Run) -> None:
+    """Take back the claim on a folder in which nothing was made."""
+    for path in (run.folder / "run.json", run.log):
+        path.unlink(missing_ok=True)
+    if not any(run.folder.iterdir()):
+        run.folder.rmdir()
+
+
+def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> None:
+    """Compare the sections whose work is already on disk, and name the first key that differs."""
+    started = {
+        "graph": run.graph,
+        "rings": run.samples,
+        "model": run.checkpoints,
+        "loss": run.checkpoints,
+        "train": run.checkpoints,
+    }
+    free = {"rings": {"rounds", "disk_gb"}, "graph": {"memory_mb"}, "train": {"checkpoint_every"}}
+    now = config.dump()
+    for section, place in started.items():
+        before = earlier.get(section, {})
+        for key in sorted({*before, *now[section]} - free.get(section, set())):
+            if place.exists() and before.get(key) != now[section].get(key):
+                raise FolderError(
+                    f"{run.folder} was made with {section}.{key} = {before.get(key)!r}, now it is "
+                    f"{now[section].get(key)!r}; choose another --run, or delete {place} and what was made from it"
+                )
+
+
+def input_state(config: Config) -> dict[str, list[int]]:
+    """Size and time of every file that the graph section names, to notice when one changes."""
+    state = {}
+    for key in ("path", "edges", "nodes"):
+        named = getattr(config.graph, key, None)
+        if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
+            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
+                if path.is_file():
+                    state[str(path)] = [path.stat().st_size, path.stat().st_mtime_ns]
+    return state
+
+
+def with_seed(config: Config, number: int) -> Config:
+    """The configuration of one repeat: every seed moved on by `number`, nothing else."""
+    return config.model_copy(
+        update={
+            "rings": config.rings.model_copy(update={"seed": config.rings.seed + number}),
+            "train": config.train.model_copy(update={"seed": config.train.seed + number, "repeats": 1}),
+            "evaluate": config.evaluate.model_copy(update={"seed": config.evaluate.seed + number}),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class StageState:
+    """What is known of one stage: complete, begun or missing, where it lives, since when, and a word about it."""
+
+    stage: str
+    state: str
+    place: Path
+    since: float | None
+    detail: str
+
+
+def status(folder: Path) -> list[StageState]:
+    """The state of every stage of a run, and of its repeats."""
+    if not (folder / "run.json").exists():
+        raise FolderError(f"{folder} holds no run; give --run or --config the run to look at")
+    config = Config.parse(read_json(folder / "run.json")["config"])
+    whole = Run.at(folder)
+    states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
+    repeats = range(config.train.repeats)
+    for number in repeats if config.train.repeats > 1 else ():
+        one = with_seed(config, number)
+        states += _stage_states(one, whole.repeat(one.train.seed), f"seed {one.train.seed}: ")
+    if config.train.repeats == 1:
+        return states + _stage_states(config, whole, "")
+    figures = _state("evaluate", whole.metrics, whole.metrics, lambda _: f"{config.train.repeats} repeats")
+    return [*states, figures, _state("report", whole.report, whole.report, lambda _: "")]
+
+
+def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
+    def train_detail(manifest: Path) -> str:
+        last = read_json(manifest)["checkpoints"][-1]
+        return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
+
+    def samples_detail(manifest: Path) -> str:
+        return f"{len(read_json(manifest)['rounds'])} rounds"
+
+    def rows_detail(manifest: Path) -> str:
+        values = read_json(manifest)
+        return f"{values['rows']:,} x {values['width']}"
+
+    states = [
+        _state("precompute", run.samples, run.samples / "manifest.json", samples_detail),
+        _state("train", run.checkpoints, run.checkpoints / "manifest.json", train_detail),
+        _state("embed", run.embeddings, run.embeddings / "manifest.json", rows_detail),
+        _state("evaluate", run.metrics, run.metrics, lambda _: ""),
+        _state("report", run.report, run.report, lambda _: ""),
+    ]
+    return [StageState(prefix + s.stage, s.state, s.place, s.since, s.detail) for s in states]
+
+
+def _graph_detail(manifest: Path) -> str:
+    values = read_json(manifest)
+    return f"{values['num_nodes']:,} nodes, {values['num_entries']:,} entries"
+
+
+def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str]) -> StageState:
+    if marker.exists():
+        text = detail(marker)
+        state = "begun" if text.endswith("unfinished") else "complete"
+        return StageState(stage, state, place, marker.stat().st_mtime, text)
+    if place.exists():
+        return StageState(stage, "begun", place, place.stat().st_mtime, "run the same command again to go on")
+    return StageState(stage, "missing", place, None, "")
+
+
+def read_curve(log: Path) -> list[dict[str, Any]]:
+    """The training steps of a log, each once: a step that a resumed run repeated counts as it was last."""
+    steps: dict[int, dict[str, Any]] = {}
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # a line cut off when the run was killed
+        if event.get("event") == "step":
+            steps[event["step"]] = event
+    return [steps[step] for step in sorted(steps)]
