@@ -132,7 +132,7 @@ def test_repeats_report_means_over_seeds_of_whole_runs(tmp_path):
     means = [m["probe"]["trained"]["test_mean"] for m in (one, two)]
     assert both["probe"]["trained"]["test_mean"] == pytest.approx(np.mean(means))
     assert both["probe"]["trained"]["test_se"] == pytest.approx(np.std(means, ddof=1) / np.sqrt(2))
-    assert "2 runs with other seeds" in result.stdout
+    assert "Means of 2 whole runs" in result.stdout
 
 
 def test_stats_prints_a_table_json_and_a_plot(finished):
