@@ -189,8 +189,8 @@ def status(
     rows = []
     for state in states:
         since = datetime.fromtimestamp(state.since).strftime("%Y-%m-%d %H:%M:%S") if state.since else ""
-        rows.append((state.stage, state.state, since, state.detail, str(state.place)))
-    _print_table(["stage", "state", "since", "", "where"], rows)
+        rows.append((state.stage, state.state, since, state.detail, str(state.place.relative_to(folder))))
+    _print_table(["stage", "state", "since", "", "where"], rows, title=f"run {folder}")
 
 
 @app.command("config")

@@ -60,3 +60,33 @@ def test_fit_takes_a_graph_of_a_folder_and_a_config_object_or_file(tmp_path):
 def test_fit_refuses_what_is_no_graph():
     with pytest.raises(GraphError, match="expected a torch_geometric Data, a Graph or a Draft, got list"):
         gscl_scale.fit([1, 2, 3], SMALL)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rings": {"sampling": "pagerank", "per_ring": "ratio:0.2"}},
+        {"rings": {"sharing": "independent", "sampling": "pagerank", "per_ring": 3}},
+        {"rings": {"per_ring": "all", "hops": 3}, "train": {"members": "stored"}},
+        {"train": {"members": "random", "clip": 1.0, "negatives": 0}},
+        {"loss": {"ranking": "pairwise", "positives": "out", "gate": 0.9, "temperature_step": 0.05}},
+        {"loss": {"weighing": "size"}, "model": {"feature_scaling": "row", "feature_dropout": 0.2}},
+        {"model": {"encoder": "sage", "layers": 2, "feature_scaling": "standard"}},
+        {"model": {"encoder": "gat", "activation": "rrelu"}},
+    ],
+    ids=str,
+)
+def test_every_setting_goes_from_graph_to_embeddings(data, settings):
+    values = {name: {**SMALL.get(name, {}), **settings.get(name, {})} for name in {*SMALL, *settings}}
+    embeddings = gscl_scale.fit(data, values)
+    assert embeddings.shape == (80, 8)
+    assert np.isfinite(embeddings).all()
+    assert embeddings.std(axis=0).max() > 0
+
+
+def test_a_directed_graph_keeps_its_directions(data, tmp_path):
+    gscl_scale.fit(data, {**SMALL, "graph": {"source": "memory", "undirected": False}}, run=tmp_path / "run")
+    graph = Graph.open(tmp_path / "run/graph")
+    assert not graph.undirected
+    source, target = data.edge_index[:, 0].tolist()
+    assert target in graph.indices[graph.indptr[source] : graph.indptr[source + 1]]
