@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
 
 test: $(VENV)/.installed-dev check
-	$(BIN)/pytest -n auto --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 	@echo "all checks passed"
 
 check: $(VENV)/.installed-dev
@@ -21,7 +21,7 @@ check: $(VENV)/.installed-dev
 
 data-test: $(VENV)/.installed-dev
 	@test -n "$(GSCL_DATA)" || { echo "set GSCL_DATA to the folder of the real graphs"; exit 2; }
-	$(BIN)/pytest -m data
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m data
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev

@@ -171,7 +171,7 @@ def _gain_warnings(metrics: dict[str, Any]) -> list[str]:
 
 def _gain_error(metrics: dict[str, Any], name: str) -> float:
     """Standard error of the gain, paired over repeats or splits; over initialisations where there is one of each."""
-    pairs = metrics.get("repeats", {}).get("runs") or metrics["probe"]["splits"]
+    pairs = metrics.get("repeats", {}).get("runs") or metrics["probe"].get("splits", [])
     gains = [pair["trained"]["test_mean"] - pair[name]["test_mean"] for pair in pairs]
     if len(gains) > 1:
         return float(np.std(gains, ddof=1) / math.sqrt(len(gains)))
