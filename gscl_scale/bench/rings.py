@@ -96,15 +96,23 @@ def _measure(name: str, folder: Path, rings: RingsConfig, seconds: float) -> tup
     graph = Graph.open(folder)
     work = {"exact": _exact, "igraph": _igraph}[name](graph, rings)
     anchors = seeding.generator("bench").permutation(graph.num_nodes)[:_MOST_ANCHORS]
-    work(anchors[:8])  # compile and touch the graph
-    size = 16
+    work(anchors[:256])  # compile, and touch the graph
+    size = 64
     done, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds and done < anchors.size:
         work(anchors[done : done + size])
         done += min(size, anchors.size - done)
         size = min(2 * size, 4096) if spent < seconds / 8 else size
-    rate = done / (time.perf_counter() - began)
-    return rate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, done
+    return done / (time.perf_counter() - began), _peak_mb(), done
+
+
+def _peak_mb() -> float:
+    """Peak memory of this process alone: ru_maxrss of a new process begins with its parent's on Linux."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _exact(graph: Graph, rings: RingsConfig) -> Work:

@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings import frontier
+from gscl_scale.rings import frontier, words
+from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.priorities import Priorities, round_key
 from gscl_scale.rings.sample import Lists, RingSample, parse_per_ring, wanted_of
 
@@ -20,12 +21,14 @@ def exact_rings(
     priorities: Priorities,
     config: RingsConfig,
 ) -> RingSample:
-    """Ring samples of `anchors` under the shared priorities of a round."""
+    """Ring samples of `anchors` under the shared priorities of a round; 64 anchors at once where that is less work."""
     ring_size, lengths, decided = _outputs(anchors.size, config.hops)
-    flat = _search_all(
-        indptr, indices, anchors, priorities.order, priorities.rank(), priorities.priority,
-        config.hops, config.width, *parse_per_ring(config.per_ring), config.beyond, ring_size, lengths, decided,
-    )  # fmt: skip
+    where = (indptr, indices, anchors, priorities.order, priorities.rank(), priorities.priority)
+    out = (config.beyond, ring_size, lengths, decided)
+    if isinstance(config.per_ring, int) and words.pays(indptr, indices, anchors, config.hops):
+        flat = words.search_words(*where, config.hops, config.width, config.per_ring, *out)
+    else:
+        flat = _search_all(*where, config.hops, config.width, *parse_per_ring(config.per_ring), *out)
     return _collect(anchors, flat, lengths, decided, ring_size, config.hops)
 
 
@@ -159,18 +162,18 @@ def _search(  # type: ignore[no-untyped-def]
             _walk(seen, order, hop + 2, count, kept)
         else:
             _select(queue[first:tail], rank, count, kept)
-        num_low = _merge(low, num_low, kept, count, merged)
+        num_low = merge(low, num_low, kept, count, merged)
         low, merged = merged, low
         stored = asked
         while stored < count and (num_low < width or kept[stored] <= low[width - 1]):
             stored += 1
-        flat = _reserve(flat, used + stored)
+        flat = reserve(flat, used + stored)
         for i in range(stored):
             flat[used + i] = order[kept[i]]
         used += stored
         lengths[hop] = stored
     count = min(num_beyond, rank.size - tail)
-    flat = _reserve(flat, used + count)
+    flat = reserve(flat, used + count)
     lengths[hops] = count
     position = 0
     while count > 0:
@@ -208,27 +211,3 @@ def _select(ring, rank, count, kept):  # type: ignore[no-untyped-def]
                 filled = count
                 bound = kept[count - 1]
     kept[:filled].sort()
-
-
-@numba.njit(cache=True, nogil=True)
-def _merge(left, num_left, right, num_right, out):  # type: ignore[no-untyped-def]
-    """The lowest of two ascending lists, as many as `out` holds; returns how many."""
-    i = j = n = 0
-    while n < out.size and (i < num_left or j < num_right):
-        if j >= num_right or (i < num_left and left[i] < right[j]):
-            out[n] = left[i]
-            i += 1
-        else:
-            out[n] = right[j]
-            j += 1
-        n += 1
-    return n
-
-
-@numba.njit(cache=True, nogil=True)
-def _reserve(flat, size):  # type: ignore[no-untyped-def]
-    if flat.size >= size:
-        return flat
-    larger = np.empty(2 * size, flat.dtype)
-    larger[: flat.size] = flat
-    return larger

@@ -8,7 +8,7 @@ from scipy import stats
 
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings import Priorities, draw_priorities, exact_rings, pagerank, wanted
+from gscl_scale.rings import Priorities, draw_priorities, exact_rings, pagerank, wanted, words
 from gscl_scale.rings.exact import independent_rings
 from gscl_scale.rings.priorities import round_key
 from tests.graphs import awkward_graphs, random_edges
@@ -21,6 +21,22 @@ per_ring_settings = st.one_of(
 
 def identities(num_nodes):
     return np.arange(num_nodes).astype(np.uint64)
+
+
+def assert_one_by_one_equals_64_at_once(indptr, indices, priorities, config):
+    """Both searches of the engine, forced, over all anchors."""
+    anchors = np.arange(indptr.size - 1)
+    samples = []
+    for together in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(words, "pays", lambda *_, answer=together: answer)
+            samples.append(exact_rings(indptr, indices, anchors, priorities, config))
+    one, other = samples
+    for mine, theirs in zip((*one.rings, one.beyond), (*other.rings, other.beyond), strict=True):
+        assert mine.offsets.tolist() == theirs.offsets.tolist()
+        assert mine.members.tolist() == theirs.members.tolist()
+    assert one.decided.tolist() == other.decided.tolist()
+    assert one.ring_size.tolist() == other.ring_size.tolist()
 
 
 def assert_equals_definition(sample, distance, order_of, priority_of, config):
@@ -97,6 +113,36 @@ def test_whatever_is_below_decided_and_in_no_ring_is_beyond(graph, width):
         for u, priority in zip(priorities.order, priorities.priority, strict=True):
             if priority < sample.decided[a] and u not in near:
                 assert distance[a, u] > 2
+
+
+@given(
+    graph=awkward_graphs(),
+    undirected=st.booleans(),
+    hops=st.integers(1, 5),
+    width=st.integers(1, 12),
+    per_ring=st.integers(1, 15),
+    beyond=st.integers(1, 50),
+)
+def test_64_anchors_at_once_are_sampled_as_one_by_one(graph, undirected, hops, width, per_ring, beyond):
+    edges, num_nodes = graph
+    indptr, indices = csr_of(edges, num_nodes, undirected)
+    priorities = draw_priorities(identities(num_nodes), 5, 0, None, np.int32)
+    config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
+    assert_one_by_one_equals_64_at_once(indptr, indices, priorities, config)
+
+
+def test_more_than_one_word_of_anchors_with_hubs_is_sampled_as_one_by_one():
+    indptr, indices = csr_of(random_edges(700, 2500, seed=4, hubs=4), 700)
+    priorities = draw_priorities(identities(700), 5, 0, pagerank(indptr, indices), np.int32)
+    for hops in (2, 3):
+        assert_one_by_one_equals_64_at_once(indptr, indices, priorities, RingsConfig(hops=hops, width=20, per_ring=8))
+
+
+def test_anchors_share_a_traversal_where_balls_are_large_and_not_where_they_are_small():
+    dense = csr_of(random_edges(2000, 12000, seed=0), 2000)
+    assert words.pays(*dense, np.arange(2000), 4)
+    assert not words.pays(*dense, np.arange(2000), 1)
+    assert not words.pays(*dense, np.arange(20), 4)
 
 
 def test_large_rings_and_hubs_are_sampled_as_defined():
