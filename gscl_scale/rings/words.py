@@ -11,8 +11,8 @@ from gscl_scale.rings.lists import merge, reserve
 
 BITS = 64
 _PILOT = 32
-# measured on ogbn-arxiv: a hop's walks over all nodes cost six shared edge visits per node, and an edge visit of a search
-# of its own, which also marks and queues, costs four
+# measured on ogbn-arxiv: a hop's walks over all nodes cost six shared edge visits per node, and an edge visit of a
+# search of its own, which also marks and queues, costs four
 _PASSES = 6
 _OWN_VISIT = 4
 _PLANES = 40  # bits of the vertical counters
