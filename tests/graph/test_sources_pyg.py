@@ -82,6 +82,7 @@ def test_a_data_object_becomes_a_draft(tmp_path):
     assert rows_of(draft, tmp_path) == [[1], [0, 2], [1, 3], [2]]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")  # the warning of making one
 def test_the_rows_of_adj_t_are_targets(tmp_path):
     target, source = EDGE_INDEX.flip(0)
     pairs = torch.stack([target, source])
