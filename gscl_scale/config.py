@@ -50,6 +50,7 @@ class SyntheticGraph(_GraphSection):
     )
     num_nodes: int | None = Field(None, ge=10, description="Number of nodes, in place of the preset's.")
     mean_degree: float | None = Field(None, gt=0, description="Undirected edges drawn per node times two.")
+    num_features: int | None = Field(None, ge=1, description="Width of the features, in place of the preset's.")
     seed: int = Field(0, ge=0, description="Seed of the graph.")
 
 
@@ -131,7 +132,11 @@ class RingsConfig(Section):
     """Which rings are sampled, and how."""
 
     hops: int = Field(2, ge=1, le=8, description="Rings per anchor: k of the paper.")
-    engine: Literal["exact"] = Field("exact", description="exact: breadth-first search from every anchor.")
+    engine: Literal["auto", "exact", "sketch"] = Field(
+        "auto",
+        description="exact: a search from every anchor; sketch: the whole graph in one pass per hop, same samples; "
+        "auto: whichever is less work.",
+    )
     sampling: Literal["uniform", "pagerank"] = Field("uniform", description="Members alike, or by PageRank.")
     width: int = Field(64, ge=1, description="S: the lowest of each ball that are kept; decides what is beyond.")
     per_ring: Annotated[int | str, BeforeValidator(_check_per_ring)] = Field(
@@ -147,6 +152,19 @@ class RingsConfig(Section):
     )
     part_anchors: int = Field(16384, ge=1, description="Anchors per part file; the unit of work and of restart.")
     seed: int = Field(0, ge=0, description="Seed of the priorities.")
+
+    def sketchable(self) -> bool:
+        """Whether the sketch engine can make such samples."""
+        return isinstance(self.per_ring, int) and self.sharing == "shared"
+
+    @model_validator(mode="after")
+    def _sketch_needs_shared_numbers(self) -> "RingsConfig":
+        if self.engine == "sketch" and not self.sketchable():
+            raise ValueError(
+                "the sketch engine needs a number in rings.per_ring and shared priorities; "
+                "set rings.engine to exact, or change these"
+            )
+        return self
 
 
 class ModelConfig(Section):
@@ -242,8 +260,17 @@ class EvaluateConfig(Section):
 class RuntimeConfig(Section):
     """How the work runs; never changes a result."""
 
-    engine: Literal["local"] = Field("local", description="local: processes of this machine.")
-    workers: int = Field(0, ge=0, description="Processes for precompute; 0: one per core.")
+    engine: Literal["local", "ray"] = Field("local", description="local: threads of this machine; ray: a Ray cluster.")
+    workers: int = Field(0, ge=0, description="Tasks of precompute at once; 0: one per core of machine or cluster.")
+    address: str = Field(
+        "", description="Ray: address of the cluster; empty: RAY_ADDRESS, or a cluster of this machine."
+    )
+    task_cpus: float = Field(1.0, gt=0, description="Ray: cores that a task asks for.")
+    task_memory_gb: float = Field(0.0, ge=0, description="Ray: memory that a task asks for; 0: nothing is asked.")
+    task_resources: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="Ray: custom resources that a task asks for."
+    )
+    task_retries: int = Field(3, ge=0, description="Ray: how often a task is tried again after its machine was lost.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where training and embedding run.")
     npy: bool = Field(False, description="Write embeddings.npy beside the Parquet file.")
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import FolderError, RunError
 
 _CHUNK = 1 << 22
 
 
 @contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Tell an error of the disk in one sentence that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise RunError(
+            f"{path}: {reason}; nothing half-written is left and finished work is kept: mend this, and run again"
+        ) from None
+
+
+@contextlib.contextmanager
 def publish(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it and rename it, on failure remove it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
     try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with naming(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -83,6 +97,19 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FolderError(f"{path} is damaged: expected a JSON object; delete its folder and run again")
     return value
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file of JSON lines, none if it is not there; a line cut off by a kill ends them."""
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            break
+    return lines
 
 
 def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:

@@ -21,11 +21,11 @@ from gscl_scale.errors import ConfigError, FolderError, GraphError
 from gscl_scale.evaluate import combine_repeats, evaluate_run, make_splits, probe, ring_lists, statistics
 from gscl_scale.files import fingerprint_of, read_json, write_json
 from gscl_scale.graph import Draft, Graph, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.model import Model, build_model, prepare_inputs
 from gscl_scale.report import write_report
 from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, with_seed
-from gscl_scale.runtime import Console, num_workers
+from gscl_scale.runtime import Console, RunnerSettings, start_runner
 from gscl_scale.train import Checkpoints, Trainer
 from gscl_scale.train import train as train_model
 from gscl_scale.train.loop import Validate, encode_all
@@ -90,7 +90,8 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     console = console.with_log(run.log)
     console.event("ingest", "started", source=config.graph.source)
     try:
-        graph = write_graph(draft or read(config.graph), config.graph, run.graph)
+        draft = draft or read_if_it_fits(config.graph, run.graph, console.say)
+        graph = write_graph(draft, config.graph, run.graph)
     finally:
         if not run.graph.exists():
             forget(run)
@@ -115,8 +116,12 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False)
     graph = Graph.open(run.graph)
     if not verify and shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
         return
-    workers = num_workers(config.runtime.workers)
-    shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, workers, console)
+    with start_runner(_runner_settings(config)) as runner:
+        shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, runner, console)
+
+
+def _runner_settings(config: Config) -> RunnerSettings:
+    return RunnerSettings(**config.runtime.model_dump(exclude={"device", "npy"}))
 
 
 # --- model and train -------------------------------------------------------------------------------------------------

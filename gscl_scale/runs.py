@@ -100,7 +100,7 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "loss": run.checkpoints,
         "train": run.checkpoints,
     }
-    free = {"rings": {"rounds", "disk_gb"}, "graph": {"memory_mb"}, "train": {"checkpoint_every"}}
+    free = {"rings": {"rounds", "disk_gb", "engine"}, "graph": {"memory_mb"}, "train": {"checkpoint_every"}}
     now = config.dump()
     for section, place in started.items():
         before = earlier.get(section, {})

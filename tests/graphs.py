@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from gscl_scale.config import MemoryGraph
 from gscl_scale.graph import Draft, write_graph
+from gscl_scale.runtime import Console, RunnerSettings, start_runner
+from gscl_scale.shards import precompute
 
 
 @st.composite
@@ -55,3 +57,9 @@ def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=N
         ids=pa.array(ids) if ids is not None else None,
     )
     return write_graph(draft, MemoryGraph(**options), folder)
+
+
+def make_samples(graph_folder, folder, config, epochs=1, workers=1, console=None):
+    """Run precompute on threads of this process."""
+    with start_runner(RunnerSettings(workers=workers)) as runner:
+        precompute(graph_folder, folder, config, epochs, runner, console or Console(quiet=True))

@@ -9,8 +9,8 @@ import pytest
 from gscl_scale.config import Config
 from gscl_scale.graph import write_graph
 from gscl_scale.graph.sources import read
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples, precompute
+from gscl_scale.shards import Samples
+from tests.graphs import make_samples
 from tests.oracles import distances
 
 pytestmark = pytest.mark.data
@@ -21,7 +21,7 @@ def test_every_stored_node_of_cora_is_as_far_as_its_column_says(tmp_path, sampli
     path = Path(os.environ["GSCL_DATA"]) / "cora.npz"
     config = Config.load(None, ["graph.source=npz", f"graph.path={path}", "rings.hops=3", f"rings.sampling={sampling}"])
     graph = write_graph(read(config.graph), config.graph, tmp_path / "graph")
-    precompute(tmp_path / "graph", tmp_path / "samples", config.rings, 2, 1, Console(quiet=True))
+    make_samples(tmp_path / "graph", tmp_path / "samples", config.rings, 2)
     distance = distances(graph.indptr, graph.indices)
     for number in (0, 1):
         reader = Samples.open(tmp_path / "samples").round(number)

@@ -1,18 +1,30 @@
 """Who is how far: priorities, ring samples, ring statistics; arrays in, arrays out."""
 
-from gscl_scale.rings.exact import exact_rings
+from gscl_scale.rings.choice import Choice, choose_engine
+from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities
 from gscl_scale.rings.profile import ring_profile
-from gscl_scale.rings.sample import Lists, RingSample, wanted
+from gscl_scale.rings.sample import Lists, RingSample, replace_rows, wanted
+from gscl_scale.rings.sketch import Level, first_level, head_words, level_zero, next_level, read_rings
 
 __all__ = [
+    "Choice",
+    "Level",
     "Lists",
     "Priorities",
     "RingSample",
+    "choose_engine",
     "draw_priorities",
     "exact_rings",
+    "first_level",
+    "head_words",
+    "independent_rings",
+    "level_zero",
+    "next_level",
     "pagerank",
+    "read_rings",
+    "replace_rows",
     "ring_profile",
     "wanted",
 ]

@@ -19,11 +19,15 @@ def exact_rings(
     indices: npt.NDArray[Any],
     anchors: npt.NDArray[np.int64],
     priorities: Priorities,
+    rank: npt.NDArray[Any],
     config: RingsConfig,
 ) -> RingSample:
-    """Ring samples of `anchors` under the shared priorities of a round; 64 anchors at once where that is less work."""
+    """Ring samples of `anchors` under the shared priorities of a round; 64 anchors at once where that is less work.
+
+    `rank` is `priorities.rank()`, which many calls of a round share.
+    """
     ring_size, lengths, decided = _outputs(anchors.size, config.hops)
-    where = (indptr, indices, anchors, priorities.order, priorities.rank(), priorities.priority)
+    where = (indptr, indices, anchors, priorities.order, rank, priorities.priority)
     out = (config.beyond, ring_size, lengths, decided)
     if isinstance(config.per_ring, int) and words.pays(indptr, indices, anchors, config.hops):
         flat = words.search_words(*where, config.hops, config.width, config.per_ring, *out)

@@ -42,6 +42,45 @@ class RingSample:
     ring_size_exact: npt.NDArray[np.bool_]
 
 
+def replace_rows(sample: RingSample, rows: npt.NDArray[np.int64], other: RingSample) -> RingSample:
+    """The sample with the anchors at `rows` as `other` has them, in the same order."""
+    source = np.full(sample.anchors.size, -1, np.int64)
+    source[rows] = np.arange(rows.size)
+    decided, sizes, exact = sample.decided.copy(), sample.ring_size.copy(), sample.ring_size_exact.copy()
+    decided[rows], sizes[rows], exact[rows] = other.decided, other.ring_size, other.ring_size_exact
+    return RingSample(
+        sample.anchors,
+        [_replace_lists(mine, source, theirs) for mine, theirs in zip(sample.rings, other.rings, strict=True)],
+        _replace_lists(sample.beyond, source, other.beyond),
+        decided,
+        sizes,
+        exact,
+    )
+
+
+def _replace_lists(lists: Lists, source: npt.NDArray[np.int64], other: Lists) -> Lists:
+    lengths = np.where(source < 0, lists.lengths(), other.lengths()[source] if other.offsets.size > 1 else 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    members = np.empty(offsets[-1], lists.members.dtype)
+    _copy_rows(lists.offsets, lists.members, other.offsets, other.members, source, offsets, members)
+    return Lists(offsets, members)
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy_rows(offsets, members, other_offsets, other_members, source, out_offsets, out):  # type: ignore[no-untyped-def]
+    """Rows of their own in runs, those of the other one by one."""
+    a = 0
+    while a < source.size:
+        run = a
+        while run < source.size and source[run] < 0:
+            run += 1
+        out[out_offsets[a] : out_offsets[run]] = members[offsets[a] : offsets[run]]
+        if run < source.size:
+            row = source[run]
+            out[out_offsets[run] : out_offsets[run + 1]] = other_members[other_offsets[row] : other_offsets[row + 1]]
+        a = run + 1
+
+
 def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
     """The setting `rings.per_ring` as (kind, value) for kernels."""
     if isinstance(per_ring, int):

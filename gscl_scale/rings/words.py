@@ -7,27 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.rings import frontier
+from gscl_scale.rings.bits import lowest_bit
 from gscl_scale.rings.lists import merge, reserve
 
 BITS = 64
 _PILOT = 32
-# measured on ogbn-arxiv: a hop's walks over all nodes cost six shared edge visits per node, and an edge visit of a
-# search of its own, which also marks and queues, costs four
-_PASSES = 6
+# measured on ogbn-arxiv and two web graphs, in edge visits of a shared sweep: a hop's walks over all nodes cost six per
+# node, an edge visit of a search of its own, which also marks and queues, costs four, and the lists of an anchor 3,000
+_SWEEPS = 6
+_PER_ANCHOR = 3000
 _OWN_VISIT = 4
 _PLANES = 40  # bits of the vertical counters
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-
-
-def _bit_positions() -> npt.NDArray[np.int64]:
-    """Position of the one set bit of a word, by the top six bits of its product with a de Bruijn number."""
-    table = np.zeros(BITS, np.int64)
-    for bit in range(BITS):
-        table[(((1 << bit) * int(_DE_BRUIJN)) & (2**64 - 1)) >> 58] = bit
-    return table
-
-
-_BIT = _bit_positions()
+_FEW = 16  # fewer than 1 / _FEW of all nodes are listed and sorted; more are found by a sweep over all
 
 
 def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.NDArray[np.int64], hops: int) -> bool:
@@ -35,26 +26,49 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
     if anchors.size < BITS:
         return False
     pilot = anchors[:: max(1, anchors.size // _PILOT)][:_PILOT]
-    visits = _edge_visits(indptr, indices, pilot, hops) / pilot.size
-    shared = min(hops * indices.size, BITS * visits) + _PASSES * hops * (indptr.size - 1)
-    return bool(_OWN_VISIT * visits > shared / BITS)
+    visits = float(pilot_search(indptr, indices, pilot, hops)[0].mean())
+    return own_work(visits) > shared_work(visits, indptr.size - 1, indices.size, hops)
+
+
+def own_work(visits: float) -> float:
+    """Work of a search with so many edge visits, in shared edge visits."""
+    return _OWN_VISIT * visits
+
+
+def shared_work(visits: float, num_nodes: int, num_entries: int, hops: int) -> float:
+    """The same of a search that shares its traversal with 63 others which may or may not be near it."""
+    sweeps = min(_SWEEPS * hops * num_nodes / BITS, 2 * visits)
+    return min(hops * num_entries / BITS, visits) + sweeps + _PER_ANCHOR
+
+
+def pilot_search(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    anchors: npt.NDArray[np.int64],
+    hops: int,
+    most_visits: int = 2**62,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(edges out of the ball of radius k - 1 [A], size of each ring [A, k]); a search stops after `most_visits`."""
+    visits, sizes = np.zeros(anchors.size, np.int64), np.zeros((anchors.size, hops), np.int64)
+    _pilot(indptr, indices, anchors, most_visits, visits, sizes)
+    return visits, sizes
 
 
 @numba.njit(cache=True, nogil=True)
-def _edge_visits(indptr, indices, anchors, hops):  # type: ignore[no-untyped-def]
+def _pilot(indptr, indices, anchors, most_visits, visits, sizes):  # type: ignore[no-untyped-def]
     seen = np.zeros(indptr.size - 1, np.uint8)
     queue = np.empty(indptr.size, indices.dtype)
-    visits = 0
-    for anchor in anchors:
-        frontier.start(anchor, queue, seen)
+    for a in range(anchors.size):
+        frontier.start(anchors[a], queue, seen)
         head, tail = 0, 1
-        for hop in range(hops):
+        for hop in range(sizes.shape[1]):
             for i in range(head, tail):
-                visits += indptr[queue[i] + 1] - indptr[queue[i]]
-            if hop < hops - 1:
-                head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
+                visits[a] += indptr[queue[i] + 1] - indptr[queue[i]]
+            if visits[a] > most_visits:
+                break
+            head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
+            sizes[a, hop] = tail - head
         frontier.clear(queue, tail, seen)
-    return visits
 
 
 @numba.njit(cache=True, nogil=True)
@@ -62,10 +76,16 @@ def search_words(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, order, rank, priority,
     hops, width, per_ring, num_beyond, ring_size, lengths, decided,
 ):  # fmt: skip
-    """What `_search_all` of the exact engine returns and fills, for a fixed number of members per ring."""
+    """What `_search_all` of the exact engine returns and fills, for a fixed number of members per ring.
+
+    Per node a bit for each of 64 anchors: `seen` so far, in the `last` ring, and in the ring that is being `reached`.
+    """
     num_nodes = order.size
     seen = np.zeros(num_nodes, np.uint64)
-    current, reached = np.zeros(num_nodes, np.uint64), np.zeros(num_nodes, np.uint64)
+    last, reached = np.zeros(num_nodes, np.uint64), np.zeros(num_nodes, np.uint64)
+    front, following = np.empty(num_nodes + 1, order.dtype), np.empty(num_nodes + 1, order.dtype)
+    touched = np.empty(num_nodes + 1, order.dtype)
+    ranks = np.empty(num_nodes // _FEW, order.dtype)
     kept = np.empty((hops, BITS, max(width, per_ring)), order.dtype)
     counts = np.zeros((hops + 1, BITS), np.int64)
     far = np.empty((BITS, num_beyond), order.dtype)
@@ -74,19 +94,34 @@ def search_words(  # type: ignore[no-untyped-def]
     for first in range(0, anchors.size, BITS):
         word = anchors[first : first + BITS]
         sizes = ring_size[first : first + BITS]
-        _begin(word, seen, current)
+        num_front = num_touched = _begin(word, seen, last, front, touched)
         for hop in range(hops):
-            _spread(indptr, indices, current, reached)
-            _settle(seen, reached, sizes[:, hop])
+            if num_front < num_nodes // _FEW:
+                num_next = _spread(indptr, indices, seen, last, reached, front, num_front, following)
+            else:
+                num_next = _spread_all(indptr, indices, last, reached, following)
+            for i in range(num_front):
+                last[front[i]] = 0
+            num_touched = _settle(seen, reached, following, num_next, touched, num_touched, sizes[:, hop])
             for b in range(word.size):
                 counts[hop, b] = min(sizes[b, hop], max(width, per_ring))
-            _take_lowest(order, reached, counts[hop], word.size, kept[hop])
-            current, reached = reached, current
+            if num_next < ranks.size:
+                for i in range(num_next):
+                    ranks[i] = rank[following[i]]
+                ranks[:num_next].sort()
+                _take_lowest(order, ranks[:num_next], reached, counts[hop], word.size, kept[hop])
+            else:
+                _walk_lowest(order, reached, np.uint64(0), counts[hop], word.size, kept[hop])
+            last, reached = reached, last
+            front, following = following, front
+            num_front = num_next
         for b in range(word.size):
             counts[hops, b] = min(num_beyond, num_nodes - 1 - sizes[b].sum())
-        for u in range(num_nodes):
-            seen[u] = ~seen[u]
-        _take_lowest(order, seen, counts[hops], word.size, far)
+        _walk_lowest(order, seen, ~np.uint64(0), counts[hops], word.size, far)
+        for i in range(num_front):
+            last[front[i]] = 0
+        for i in range(num_touched):
+            seen[touched[i]] = 0
         for b in range(word.size):
             low[0] = rank[word[b]]
             num_low = 1
@@ -111,62 +146,108 @@ def search_words(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _begin(word, seen, current):  # type: ignore[no-untyped-def]
-    seen[:] = 0
-    current[:] = 0
+def _begin(word, seen, last, front, touched):  # type: ignore[no-untyped-def]
     for b in range(word.size):
         seen[word[b]] |= np.uint64(1) << np.uint64(b)
-        current[word[b]] = seen[word[b]]
+        last[word[b]] = seen[word[b]]
+        front[b] = touched[b] = word[b]
+    return word.size
 
 
 @numba.njit(cache=True, nogil=True)
-def _spread(indptr, indices, current, reached):  # type: ignore[no-untyped-def]
-    """Hand the bits of every node on to its neighbours."""
-    reached[:] = 0
-    for v in range(current.size):
-        bits = current[v]
+def _spread(indptr, indices, seen, last, reached, front, num_front, following):  # type: ignore[no-untyped-def]
+    """Hand the bits of every node of the last ring on to its neighbours, and list those that got a new one."""
+    end = 0
+    for i in range(num_front):
+        bits = last[front[i]]
+        for e in range(indptr[front[i]], indptr[front[i] + 1]):
+            u = indices[e]
+            before = reached[u]
+            after = before | (bits & ~seen[u])
+            following[end] = u
+            end += (before == 0) & (after != 0)
+            reached[u] = after
+    return end
+
+
+@numba.njit(cache=True, nogil=True)
+def _spread_all(indptr, indices, last, reached, following):  # type: ignore[no-untyped-def]
+    """The same where the last ring is a good part of the graph: sweep it in order, and list every node."""
+    for v in range(last.size):
+        bits = last[v]
         if bits:
             for e in range(indptr[v], indptr[v + 1]):
                 reached[indices[e]] |= bits
+    for v in range(last.size):
+        following[v] = v
+    return last.size
 
 
 @numba.njit(cache=True, nogil=True)
-def _settle(seen, reached, sizes):  # type: ignore[no-untyped-def]
+def _settle(seen, reached, following, num_next, touched, num_touched, sizes):  # type: ignore[no-untyped-def]
     """Keep the bits that are new, and count them per anchor: plane i holds bit i of all 64 counters."""
     planes = np.zeros(_PLANES, np.uint64)
-    for u in range(seen.size):
-        new = reached[u] & ~seen[u]
-        reached[u] = new
-        seen[u] |= new
+    for i in range(num_next):
+        u = following[i]
+        known = seen[u]
+        carry = reached[u] & ~known
+        reached[u] = carry
+        touched[num_touched] = u
+        num_touched += (known == 0) & (carry != 0)
+        seen[u] = known | carry
         plane = 0
-        while new:
-            carry = planes[plane] & new
-            planes[plane] ^= new
-            new = carry
+        while carry:
+            overflow = planes[plane] & carry
+            planes[plane] ^= carry
+            carry = overflow
             plane += 1
     for b in range(sizes.size):
         sizes[b] = 0
         for plane in range(_PLANES):
             sizes[b] += np.int64((planes[plane] >> np.uint64(b)) & np.uint64(1)) << plane
+    return num_touched
 
 
 @numba.njit(cache=True, nogil=True)
-def _take_lowest(order, bits_of, counts, num_anchors, out):  # type: ignore[no-untyped-def]
-    """For each anchor the `counts` lowest ranks among the nodes with its bit: walk in priority order until all have."""
+def _take_lowest(order, ranks, bits_of, counts, num_anchors, out):  # type: ignore[no-untyped-def]
+    """For each anchor the `counts` lowest of the ascending `ranks` whose nodes have its bit."""
     taken = np.zeros(BITS, np.int64)
+    active = _active(counts, num_anchors)
+    for r in ranks:
+        active = _take(r, bits_of[order[r]] & active, active, counts, taken, out)
+        if not active:
+            break
+
+
+@numba.njit(cache=True, nogil=True)
+def _walk_lowest(order, bits_of, flip, counts, num_anchors, out):  # type: ignore[no-untyped-def]
+    """For each anchor the `counts` lowest ranks of all nodes with its bit (without it, where `flip` is all ones)."""
+    taken = np.zeros(BITS, np.int64)
+    active = _active(counts, num_anchors)
+    r = 0
+    while active:
+        active = _take(r, (bits_of[order[r]] ^ flip) & active, active, counts, taken, out)
+        r += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _active(counts, num_anchors):  # type: ignore[no-untyped-def]
     active = np.uint64(0)
     for b in range(num_anchors):
         if counts[b] > 0:
             active |= np.uint64(1) << np.uint64(b)
-    position = 0
-    while active:
-        bits = bits_of[order[position]] & active
-        while bits:
-            lowest = bits & (~bits + np.uint64(1))
-            b = _BIT[(lowest * _DE_BRUIJN) >> np.uint64(58)]
-            out[b, taken[b]] = position
-            taken[b] += 1
-            if taken[b] == counts[b]:
-                active &= ~lowest
-            bits &= ~lowest
-        position += 1
+    return active
+
+
+@numba.njit(cache=True, inline="always")
+def _take(r, bits, active, counts, taken, out):  # type: ignore[no-untyped-def]
+    """Give rank r to every anchor whose bit is set; returns the anchors that want more."""
+    while bits:
+        lowest = bits & (~bits + np.uint64(1))
+        b = lowest_bit(bits)
+        out[b, taken[b]] = r
+        taken[b] += 1
+        if taken[b] == counts[b]:
+            active &= ~lowest
+        bits &= ~lowest
+    return active

@@ -1,6 +1,8 @@
-"""How work runs and how it is told: local processes, progress, the log. Knows nothing about graphs."""
+"""How work runs and how it is told: threads or Ray, progress, the log. Knows nothing about graphs."""
 
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.local import num_workers, run_tasks
+from gscl_scale.runtime.local import num_workers
+from gscl_scale.runtime.runner import Runner, start_runner
+from gscl_scale.runtime.settings import RunnerSettings
 
-__all__ = ["Console", "num_workers", "run_tasks"]
+__all__ = ["Console", "Runner", "RunnerSettings", "num_workers", "start_runner"]

@@ -1,62 +1,79 @@
-"""Tasks on processes of this machine."""
+"""Tasks on threads of this machine: kernels release the interpreter lock, and all memory is shared."""
 
-import itertools
-import multiprocessing
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
-
-from gscl_scale.errors import TaskError
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-INLINE_S = 1.0
+_IN_FLIGHT = 2  # tasks per worker that run or wait: a worker never waits for the consumer of results
 
 
 def num_workers(setting: int) -> int:
     """The setting, or one per core that this process may use."""
-    return (
-        setting or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else setting or os.cpu_count() or 1
-    )
+    if setting:
+        return setting
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Iterator[Result]:
-    """Results as they come, with at most two tasks per worker in flight.
+class LocalRunner:
+    """Runs tasks on threads; one worker runs them in the caller's own."""
 
-    The first task runs in this process, so that compiled kernels are cached once before several processes want them,
-    and so do those of the first second: small jobs never pay for starting processes.
-    """
-    remaining = iter(tasks)
-    yield from map(function, itertools.islice(remaining, 1))
-    began = time.monotonic()
-    for task in remaining:
-        if workers > 1 and time.monotonic() - began > INLINE_S:
-            yield from _in_processes(function, itertools.chain([task], remaining), workers)
-            return
-        yield function(task)
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool = ThreadPoolExecutor(workers, "task") if workers > 1 else None
 
+    def __enter__(self) -> Self:
+        return self
 
-def _in_processes(function: Callable[[Task], Result], tasks: Iterable[Task], workers: int) -> Iterator[Result]:
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Results as they finish; after an error nothing new starts, and what runs is waited for."""
+        if self._pool is None:
+            return map(function, tasks)
+        return self._on_threads(self._pool, function, tasks)
+
+    def check_shared(self, folder: Path) -> None:
+        """Nothing to check: all threads see what this process sees."""
+
+    def _on_threads(
+        self, pool: ThreadPoolExecutor, function: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Iterator[Result]:
         running: set[Future[Result]] = set()
         try:
             for task in tasks:
                 running.add(pool.submit(function, task))
-                if len(running) >= 2 * workers:
-                    finished, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in finished)
+                if len(running) >= _IN_FLIGHT * self.workers:
+                    yield from _finished(running)
             while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in finished)
-        except BrokenProcessPool:
-            raise TaskError(
-                "a worker process died (killed, or out of memory); finished parts are kept: "
-                "run the same command again, with fewer runtime.workers if memory was short"
-            ) from None
+                yield from _finished(running)
         finally:
-            for future in running:
-                future.cancel()
+            _stop(running)
+
+
+def _finished(running: set[Future[Result]]) -> Iterator[Result]:
+    """Take at least one finished task out of `running`."""
+    finished = wait(running, return_when=FIRST_COMPLETED).done
+    running -= finished
+    failures = [error for future in finished if (error := future.exception())]
+    if failures:
+        finished |= _stop(running)
+    yield from (future.result() for future in finished if not future.cancelled() and not future.exception())
+    if failures:
+        raise failures[0]
+
+
+def _stop(running: set[Future[Result]]) -> set[Future[Result]]:
+    """Cancel what has not started and wait for what runs."""
+    for future in running:
+        future.cancel()
+    return wait(running).done

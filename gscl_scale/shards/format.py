@@ -22,6 +22,11 @@ def priorities_path(folder: Path, round_number: int) -> Path:
     return folder / f"round-{round_number:03d}" / "priorities.arrow"
 
 
+def weights_path(folder: Path) -> Path:
+    """Where the weights of the nodes live, if they have any."""
+    return folder / "weights.arrow"
+
+
 def write_part(path: Path, sample: RingSample) -> None:
     """Publish the samples of a range of anchors."""
     columns = {"anchor": pa.array(sample.anchors)}
@@ -52,6 +57,11 @@ def map_part(path: Path) -> RingSample:
 def write_priorities(path: Path, priorities: Priorities) -> None:
     """Publish the priorities of a round, lowest first."""
     write_arrow(path, {"node": pa.array(priorities.order), "priority": pa.array(priorities.priority)})
+
+
+def write_weights(path: Path, weights: npt.NDArray[np.float64]) -> None:
+    """Publish the weights of the nodes, in their order."""
+    write_arrow(path, {"weight": pa.array(weights)})
 
 
 def map_priorities(path: Path) -> Priorities:

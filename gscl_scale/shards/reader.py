@@ -13,7 +13,8 @@ from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json, sha256_of
 from gscl_scale.rings import Lists, Priorities, RingSample
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path
-from gscl_scale.shards.precompute import FORMAT, MANIFEST
+from gscl_scale.shards.plan import MANIFEST
+from gscl_scale.shards.precompute import FORMAT
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from gscl_scale.batches import BatchStream, collate, epoch_order, steps_per_epoc
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import Graph
 from gscl_scale.rings import wanted
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples, precompute
-from tests.graphs import make_graph, random_edges
+from gscl_scale.shards import Samples
+from tests.graphs import make_graph, make_samples, random_edges
 from tests.oracles import distances
 
 NODES = 300
@@ -20,7 +19,7 @@ LOSS = LossConfig(weighing="size")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     make_graph(folder / "graph", random_edges(NODES, 450, seed=2), NODES)
-    precompute(folder / "graph", folder / "samples", RINGS, 2, 1, Console(quiet=True))
+    make_samples(folder / "graph", folder / "samples", RINGS, 2)
     return folder
 
 

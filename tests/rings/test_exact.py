@@ -30,7 +30,7 @@ def assert_one_by_one_equals_64_at_once(indptr, indices, priorities, config):
     for together in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(words, "pays", lambda *_, answer=together: answer)
-            samples.append(exact_rings(indptr, indices, anchors, priorities, config))
+            samples.append(exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config))
     one, other = samples
     for mine, theirs in zip((*one.rings, one.beyond), (*other.rings, other.beyond), strict=True):
         assert mine.offsets.tolist() == theirs.offsets.tolist()
@@ -72,7 +72,7 @@ def test_shared_samples_are_what_the_definition_says(
     config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
     weights = pagerank(indptr, indices) if weighted else None
     priorities = draw_priorities(identities(num_nodes), 7, round_number, weights, np.int32)
-    sample = exact_rings(indptr, indices, np.arange(num_nodes), priorities, config)
+    sample = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
 
     by_node = dict(zip(priorities.order.tolist(), priorities.priority.tolist(), strict=True))
     assert_equals_definition(
@@ -106,7 +106,7 @@ def test_whatever_is_below_decided_and_in_no_ring_is_beyond(graph, width):
     indptr, indices = csr_of(edges, num_nodes)
     config = RingsConfig(hops=2, width=width, per_ring=1, beyond=1)
     priorities = draw_priorities(identities(num_nodes), 0, 0, None, np.int32)
-    sample = exact_rings(indptr, indices, np.arange(num_nodes), priorities, config)
+    sample = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
     distance = distances(indptr, indices)
     for a in range(num_nodes):
         near = {a, *(u for ring in sample.rings for u in ring.members[ring.offsets[a] : ring.offsets[a + 1]])}
@@ -151,7 +151,7 @@ def test_large_rings_and_hubs_are_sampled_as_defined():
     config = RingsConfig(hops=3, width=24, per_ring=8, beyond=16)
     priorities = draw_priorities(identities(600), 1, 0, None, np.int32)
     anchors = np.arange(0, 600, 7)
-    sample = exact_rings(indptr, indices, anchors, priorities, config)
+    sample = exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
     by_node = dict(zip(priorities.order.tolist(), priorities.priority.tolist(), strict=True))
     assert_equals_definition(
         sample, distances(indptr, indices), lambda _: priorities.order.tolist(), lambda _: by_node, config
@@ -163,7 +163,7 @@ def test_rings_of_middle_size_are_sampled_as_defined(seed):
     indptr, indices = csr_of(random_edges(400, 1200, seed=seed), 400)
     config = RingsConfig(hops=2, width=6, per_ring=6, beyond=3)
     priorities = draw_priorities(identities(400), seed, 0, None, np.int32)
-    sample = exact_rings(indptr, indices, np.arange(400), priorities, config)
+    sample = exact_rings(indptr, indices, np.arange(400), priorities, priorities.rank(), config)
     assert np.quantile(sample.ring_size[:, 1], 0.5) > 2 * 6  # so that bounds sink on the way
     by_node = dict(zip(priorities.order.tolist(), priorities.priority.tolist(), strict=True))
     assert_equals_definition(
@@ -174,9 +174,9 @@ def test_rings_of_middle_size_are_sampled_as_defined(seed):
 def test_equal_priorities_are_ordered_by_node():
     order = np.argsort(np.zeros(5), kind="stable").astype(np.int32)
     indptr, indices = csr_of([(0, 1), (0, 2), (0, 3), (0, 4)], 5)
-    sample = exact_rings(
-        indptr, indices, np.array([0]), Priorities(order, np.zeros(5)), RingsConfig(hops=1, per_ring=2, width=1)
-    )
+    priorities = Priorities(order, np.zeros(5))
+    config = RingsConfig(hops=1, per_ring=2, width=1)
+    sample = exact_rings(indptr, indices, np.array([0]), priorities, priorities.rank(), config)
     assert sample.rings[0].members.tolist() == [1, 2]
 
 
@@ -189,7 +189,7 @@ def count_inclusions(sharing, rounds, weights=None):
     for number in range(rounds):
         if sharing == "shared":
             priorities = draw_priorities(identities(leaves + 1), 11, number, weights, np.int32)
-            sample = exact_rings(indptr, indices, np.array([0]), priorities, config)
+            sample = exact_rings(indptr, indices, np.array([0]), priorities, priorities.rank(), config)
         else:
             sample = independent_rings(indptr, indices, np.array([0]), identities(leaves + 1), weights, number, config)
         included[sample.rings[0].members - 1] += 1

@@ -1,0 +1,61 @@
+"""What a machine of a cluster sees of a folder, and which versions it would compute with."""
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("gscl-scale", "numpy", "numba", "pyarrow")  # results are equal bytes only where these are equal
+
+_PATIENCE_S = 5.0  # network filesystems may show a new file late
+_EVERY_S = 0.25
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The answer of a machine: what is wrong with the folder there ("" if nothing), and its versions."""
+
+    trouble: str
+    versions: dict[str, str]
+
+
+def look(token: Path, text: str) -> Sight:
+    """Read the token that another machine wrote, and write beside it: the folder is shared if both work."""
+    return Sight(_read(token, text) or _write(token), installed())
+
+
+def installed() -> dict[str, str]:
+    """Versions of the packages that the bytes of a result depend on."""
+    return {name: _version(name) for name in PACKAGES}
+
+
+def _read(token: Path, text: str) -> str:
+    until = time.monotonic() + _PATIENCE_S
+    while not token.exists():
+        if time.monotonic() > until:
+            return "does not see it"
+        time.sleep(_EVERY_S)
+    try:
+        return "" if token.read_text(encoding="utf-8") == text else "sees another folder there"
+    except OSError as error:
+        return f"cannot read in it ({error.strerror})"
+
+
+def _write(token: Path) -> str:
+    path = token.with_name(f".{token.name}.{socket.gethostname()}-{os.getpid()}.tmp")
+    try:
+        path.write_text("", encoding="utf-8")
+    except OSError as error:
+        return f"cannot write in it ({error.strerror})"
+    finally:
+        path.unlink(missing_ok=True)
+    return ""
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"

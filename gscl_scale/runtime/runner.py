@@ -1,0 +1,50 @@
+"""Who does the work of a stage: tasks go in, results come out as they finish; local and Ray are interchangeable."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from gscl_scale.runtime.local import LocalRunner, num_workers
+from gscl_scale.runtime.settings import RunnerSettings
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Runner(Protocol):
+    """Runs the same top-level function over many tasks of plain values.
+
+    workers   tasks that run at once
+    """
+
+    @property
+    def workers(self) -> int:
+        """Tasks that run at once."""
+        ...
+
+    def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Results as they finish; tasks are drawn as they are needed, and the first error ends it."""
+        ...
+
+    def check_shared(self, folder: Path) -> None:
+        """FolderError if a machine of the runner does not see this folder."""
+        ...
+
+
+@contextlib.contextmanager
+def start_runner(settings: RunnerSettings) -> Iterator[Runner]:
+    """The runner of the settings, stopped at the end; Ray is imported only where it is asked for.
+
+    >>> with start_runner(RunnerSettings(workers=2)) as runner:
+    ...     sorted(runner.run(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    if settings.engine == "ray":
+        from gscl_scale.runtime.cluster import start_cluster_runner
+
+        with start_cluster_runner(settings) as cluster:
+            yield cluster
+        return
+    with LocalRunner(num_workers(settings.workers)) as runner:
+        yield runner

@@ -1,0 +1,24 @@
+"""What is set about how work runs: plain values, known to every engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """Where tasks run, how many at once, and what Ray reserves for each; never changes a result.
+
+    workers          tasks at once; 0: one per core of the machine, or as many as the cluster has room for
+    address          Ray: the cluster; empty: RAY_ADDRESS, else one that runs on this machine, else one for this run
+    task_cpus, task_memory_gb, task_resources   Ray: what each task reserves; 0 GB: memory is not reserved
+    task_retries     Ray: how often a task is tried again after its process or machine was lost
+    """
+
+    engine: Literal["local", "ray"] = "local"
+    workers: int = 0
+    address: str = ""
+    task_cpus: float = 1.0
+    task_memory_gb: float = 0.0
+    task_resources: Mapping[str, float] = field(default_factory=dict)
+    task_retries: int = 3

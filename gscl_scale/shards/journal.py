@@ -1,0 +1,79 @@
+"""What is finished: a line each while the work goes on, and the manifest once all is there."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gscl_scale.files import naming, read_json, read_json_lines, sha256_of
+from gscl_scale.shards.format import part_path, priorities_path, weights_path
+from gscl_scale.shards.levels import LevelFiles
+from gscl_scale.shards.plan import JOURNAL, MANIFEST, Plan
+from gscl_scale.shards.task import PartRecord, PassRecord
+
+
+class Journal:
+    """Finished parts and passes of a samples folder; gone once the manifest tells it all."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self._folder = folder
+        self._path = folder / JOURNAL
+        self.manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else None
+        if self.manifest is not None:
+            plan.refuse_other(self.manifest, folder)
+        lines = read_json_lines(self._path)
+        if lines:
+            plan.refuse_other(lines[0], folder)
+        else:
+            self._write("w", {"graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings})
+
+    def parts(self) -> dict[tuple[int, int], PartRecord]:
+        """The finished parts whose files are still what was recorded."""
+        lines = [line["part"] for line in read_json_lines(self._path)[1:] if "part" in line]
+        if self.manifest is not None:
+            lines += [part for entry in self.manifest["rounds"] for part in entry["parts"]]
+        records = [PartRecord.from_json(line) for line in lines]
+        return {(record.round_number, record.part): record for record in records if self._is_whole(record)}
+
+    def passes(self, round_number: int, radius: int, files: LevelFiles) -> set[int]:
+        """First vertices of the finished ranges of a pass whose rows are still what was recorded."""
+        lines = [line["pass"] for line in read_json_lines(self._path)[1:] if "pass" in line]
+        records = [PassRecord(**line) for line in lines]
+        return {
+            record.first
+            for record in records
+            if (record.round_number, record.radius) == (round_number, radius)
+            and files.checksum(record.first, record.end) == record.checksum
+        }
+
+    def has_priorities(self, round_number: int) -> bool:
+        """Whether the priorities of a round are on disk, and what a manifest says they are."""
+        path = priorities_path(self._folder, round_number)
+        recorded = self.manifest["rounds"] if self.manifest is not None else []
+        if not path.exists() or round_number >= len(recorded):
+            return path.exists()
+        return bool(sha256_of(path) == recorded[round_number]["priorities"]["sha256"])
+
+    def has_weights(self) -> bool:
+        """Whether the weights of the nodes are on disk, and what a manifest says they are."""
+        path = weights_path(self._folder)
+        if not path.exists() or self.manifest is None:
+            return path.exists()
+        return bool(sha256_of(path) == self.manifest["weights"]["sha256"])
+
+    def append(self, record: PartRecord | PassRecord) -> None:
+        """Record a finished part or pass."""
+        self._write("a", {"part" if isinstance(record, PartRecord) else "pass": record.to_json()})
+
+    def close(self) -> None:
+        """Remove the journal: the manifest tells everything now."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, mode: str, line: dict[str, Any]) -> None:
+        with naming(self._path):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._path.open(mode, encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def _is_whole(self, record: PartRecord) -> bool:
+        path = part_path(self._folder, record.round_number, record.part)
+        return path.exists() and path.stat().st_size == record.bytes and sha256_of(path) == record.sha256

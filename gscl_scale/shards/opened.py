@@ -1,0 +1,78 @@
+"""What the tasks of one process share: the graph, the round, and the level that a pass reads, each opened once."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.files import map_array
+from gscl_scale.graph import Graph
+from gscl_scale.rings import Level, Priorities
+from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
+from gscl_scale.shards.levels import LevelFiles
+
+Thing = TypeVar("Thing")
+
+_LOCK = threading.RLock()
+_KEPT: dict[str, tuple[Any, Any]] = {}
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """The priorities of a round, the rank of each node [N], and the weights they were drawn with (None: uniform)."""
+
+    priorities: Priorities
+    rank: npt.NDArray[Any]
+    weights: npt.NDArray[np.float64] | None
+
+
+def open_graph(folder: Path) -> Graph:
+    """The graph of a folder."""
+    return _keep("graph", (folder, _stamp(folder / "manifest.json")), lambda: Graph.open(folder))
+
+
+def open_round(samples: Path, round_number: int) -> OpenRound:
+    """A round of a samples folder."""
+    path = priorities_path(samples, round_number)
+
+    def opened() -> OpenRound:
+        priorities = map_priorities(path)
+        return OpenRound(priorities, priorities.rank(), open_weights(samples))
+
+    return _keep("round", (path, _stamp(path)), opened)
+
+
+def open_weights(samples: Path) -> npt.NDArray[np.float64] | None:
+    """The weights of a samples folder, None where all nodes count alike."""
+    path = weights_path(samples)
+    return map_array(path, "weight") if path.exists() else None
+
+
+def open_level(files: LevelFiles) -> Level:
+    """All rows of a level."""
+    return _keep("level", (files, (files.folder / "tails.raw").stat().st_ino), files.map)
+
+
+def close_round() -> None:
+    """Let go of the files of a round, so that the disk of removed ones is free again."""
+    with _LOCK:
+        for kind in ("round", "level"):
+            _KEPT.pop(kind, None)
+
+
+def _keep(kind: str, key: Any, opened: Callable[[], Thing]) -> Thing:
+    """The last thing of its kind, if it is still the one asked for; another one is opened in its place."""
+    with _LOCK:
+        if kind not in _KEPT or _KEPT[kind][0] != key:
+            _KEPT.pop(kind, None)
+            _KEPT[kind] = (key, opened())
+        return _KEPT[kind][1]
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gscl_scale.config import RingsConfig
+from gscl_scale.rings import (
+    Priorities,
+    draw_priorities,
+    exact_rings,
+    first_level,
+    head_words,
+    level_zero,
+    next_level,
+    pagerank,
+    read_rings,
+    replace_rows,
+    ring_profile,
+)
+from tests.graphs import awkward_graphs, random_edges
+from tests.oracles import csr_of, distances
+
+
+def identities(num_nodes):
+    return np.arange(num_nodes).astype(np.uint64)
+
+
+def sketch(indptr, indices, priorities, config, words, weights=None):
+    """Samples of all nodes as the sketch alone tells them, and which are short."""
+    rank, num_nodes = priorities.rank(), indptr.size - 1
+    levels = [level_zero(rank, 0, num_nodes, config.width, words)]
+    levels.append(first_level(indptr, indices, rank, 0, num_nodes, config.width, words))
+    for _ in range(config.hops - 1):
+        half = num_nodes // 2  # in two ranges, as tasks do it
+        parts = [next_level(indptr, indices, levels[-1], *ends) for ends in ((0, half), (half, num_nodes))]
+        levels.append(type(parts[0])(*(np.concatenate(pair) for pair in zip(*map(arrays, parts), strict=True))))
+    return read_rings(levels, np.arange(num_nodes), priorities, weights, config.per_ring, config.beyond)
+
+
+def arrays(level):
+    return level.heads, level.tails, level.counts
+
+
+def completed(indptr, indices, priorities, config, words, weights=None):
+    sample, short = sketch(indptr, indices, priorities, config, words, weights)
+    rows = np.flatnonzero(short.any(axis=1))
+    exact = exact_rings(indptr, indices, sample.anchors[rows], priorities, priorities.rank(), config)
+    return replace_rows(sample, rows, exact), short
+
+
+def assert_same_samples(one, other):
+    for mine, theirs in zip((*one.rings, one.beyond), (*other.rings, other.beyond), strict=True):
+        assert mine.offsets.tolist() == theirs.offsets.tolist()
+        assert mine.members.tolist() == theirs.members.tolist()
+    assert one.decided.tolist() == other.decided.tolist()
+
+
+weightings = st.sampled_from(["uniform", "pagerank", "six orders of magnitude"])
+
+
+def weights_of(weighting, indptr, indices, seed):
+    if weighting == "uniform":
+        return None
+    if weighting == "pagerank":
+        return pagerank(indptr, indices)
+    return 10.0 ** np.random.default_rng(seed).uniform(-6, 0, indptr.size - 1)
+
+
+@given(
+    graph=awkward_graphs(),
+    undirected=st.booleans(),
+    hops=st.integers(1, 6),
+    width=st.integers(1, 12),
+    per_ring=st.integers(1, 12),
+    beyond=st.integers(1, 50),
+    weighting=weightings,
+    words=st.integers(0, 1),
+    round_number=st.integers(0, 5),
+)
+def test_the_sketch_with_short_lists_completed_is_the_exact_sample(
+    graph, undirected, hops, width, per_ring, beyond, weighting, words, round_number
+):
+    edges, num_nodes = graph
+    indptr, indices = csr_of(edges, num_nodes, undirected)
+    config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
+    weights = weights_of(weighting, indptr, indices, round_number)
+    priorities = draw_priorities(identities(num_nodes), 3, round_number, weights, np.int32)
+    exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
+    mine, _ = completed(indptr, indices, priorities, config, words, weights)
+    assert_same_samples(mine, exact)
+    assert (mine.ring_size[mine.ring_size_exact] == exact.ring_size[mine.ring_size_exact]).all()
+
+
+@given(
+    num_nodes=st.integers(100, 700),
+    degree=st.floats(0.5, 12),
+    hubs=st.integers(0, 4),
+    undirected=st.booleans(),
+    hops=st.integers(1, 4),
+    width=st.integers(1, 40),
+    per_ring=st.integers(1, 20),
+    beyond=st.integers(1, 60),
+    weighting=weightings,
+    words=st.integers(0, 4),
+    seed=st.integers(0, 1000),
+)
+def test_the_same_on_larger_random_graphs_with_hubs_where_head_and_tail_mix(
+    num_nodes, degree, hubs, undirected, hops, width, per_ring, beyond, weighting, words, seed
+):
+    edges = random_edges(num_nodes, int(num_nodes * degree / 2) + 3, seed, hubs)
+    indptr, indices = csr_of(edges, num_nodes, undirected)
+    config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
+    weights = weights_of(weighting, indptr, indices, seed)
+    priorities = draw_priorities(identities(num_nodes), seed, 0, weights, np.int32)
+    exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
+    mine, _ = completed(indptr, indices, priorities, config, words, weights)
+    assert_same_samples(mine, exact)
+
+
+def test_most_lists_need_no_completion_and_those_marked_short_are_short():
+    edges = random_edges(2000, 8000, seed=0, hubs=3)
+    indptr, indices = csr_of(edges, 2000)
+    config = RingsConfig(hops=2, width=32, per_ring=8, beyond=16)
+    priorities = draw_priorities(identities(2000), 0, 0, None, np.int32)
+    _, with_head = sketch(indptr, indices, priorities, config, head_words(32, 2000))
+    lists, without = sketch(indptr, indices, priorities, config, 0)
+    assert with_head.mean() < 0.002
+    assert with_head.sum() < without.sum()
+    lengths = np.stack([ring.lengths() for ring in (*lists.rings, lists.beyond)], axis=1)
+    assert (lengths[without] < np.broadcast_to([8, 8, 16], lengths.shape)[without]).all()
+
+
+def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
+    edges = random_edges(300, 500, seed=4, hubs=2)
+    indptr, indices = csr_of(edges, 300, undirected=False)
+    priorities = draw_priorities(identities(300), 0, 0, None, np.int32)
+    rank = priorities.rank()
+    one = first_level(indptr, indices, rank, 0, 300, 8, 2)
+    two = next_level(indptr, indices, one, 0, 300)
+    distance = distances(indptr, indices)
+    for level, radius in ((one, 1), (two, 2)):
+        bits = np.unpackbits(level.heads.view(np.uint8), axis=1, bitorder="little").astype(bool)
+        inside = distance[:, priorities.order[:128]] <= radius
+        assert (bits == inside).all()
+        assert level.counts[:, 0].tolist() == inside.sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("words", [0, 1, 4])
+@pytest.mark.parametrize("weighting", ["uniform", "six orders of magnitude"])
+def test_estimated_ring_sizes_are_unbiased(words, weighting):
+    num_nodes, rounds = 600, 400
+    edges = random_edges(num_nodes, 1500, seed=1, hubs=2)
+    indptr, indices = csr_of(edges, num_nodes)
+    config = RingsConfig(hops=3, width=12, per_ring=2, beyond=4)
+    weights = weights_of(weighting, indptr, indices, 0)
+    if weights is not None:
+        weights = weights**0.25  # six orders would need millions of rounds to show
+    sizes, _ = ring_profile(indptr, indices, np.arange(num_nodes), 3)
+    estimates = np.zeros((rounds, num_nodes, 3))
+    for number in range(rounds):
+        priorities = draw_priorities(identities(num_nodes), 9, number, weights, np.int32)
+        sample, _ = sketch(indptr, indices, priorities, config, words, weights)
+        estimates[number] = sample.ring_size
+    large = sizes >= 40  # where neither rounding nor the members that are known matter
+    mean, deviation = estimates.mean(axis=0), estimates.std(axis=0) / np.sqrt(rounds)
+    score = ((mean - sizes) / np.maximum(deviation, 0.3))[large]
+    assert abs(np.median((mean / np.maximum(sizes, 1))[large]) - 1) < 0.02
+    assert (np.abs(score) < 5).mean() > 0.999
+
+
+def test_small_balls_and_a_head_of_all_nodes_give_exact_sizes():
+    edges = random_edges(200, 300, seed=2)
+    indptr, indices = csr_of(edges, 200)
+    priorities = draw_priorities(identities(200), 0, 0, None, np.int32)
+    config = RingsConfig(hops=3, width=16, per_ring=4, beyond=8)
+    sizes, _ = ring_profile(indptr, indices, np.arange(200), 3)
+    everything, _ = sketch(indptr, indices, priorities, config, head_words(16, 200))
+    assert everything.ring_size_exact.all()
+    assert (everything.ring_size == sizes).all()
+    some, _ = sketch(indptr, indices, priorities, config, 0)
+    assert 0 < some.ring_size_exact.mean() < 1
+    assert (some.ring_size[some.ring_size_exact] == sizes[some.ring_size_exact]).all()
+
+
+def test_ties_go_to_the_lower_node():
+    indptr, indices = csr_of([(0, v) for v in range(1, 30)], 30)
+    priorities = Priorities(np.arange(30, dtype=np.int32), np.ones(30))
+    config = RingsConfig(hops=2, width=6, per_ring=3, beyond=5)
+    mine, _ = completed(indptr, indices, priorities, config, 0)
+    exact = exact_rings(indptr, indices, np.arange(30), priorities, priorities.rank(), config)
+    assert_same_samples(mine, exact)
