@@ -1,6 +1,7 @@
 """Who is how far: priorities, ring samples, ring statistics; arrays in, arrays out."""
 
 from gscl_scale.rings.choice import Choice, choose_engine
+from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities
@@ -15,6 +16,7 @@ __all__ = [
     "Priorities",
     "RingSample",
     "choose_engine",
+    "complete",
     "draw_priorities",
     "exact_rings",
     "first_level",

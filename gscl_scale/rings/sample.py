@@ -44,22 +44,24 @@ class RingSample:
 
 def replace_rows(sample: RingSample, rows: npt.NDArray[np.int64], other: RingSample) -> RingSample:
     """The sample with the anchors at `rows` as `other` has them, in the same order."""
-    source = np.full(sample.anchors.size, -1, np.int64)
-    source[rows] = np.arange(rows.size)
     decided, sizes, exact = sample.decided.copy(), sample.ring_size.copy(), sample.ring_size_exact.copy()
     decided[rows], sizes[rows], exact[rows] = other.decided, other.ring_size, other.ring_size_exact
     return RingSample(
         sample.anchors,
-        [_replace_lists(mine, source, theirs) for mine, theirs in zip(sample.rings, other.rings, strict=True)],
-        _replace_lists(sample.beyond, source, other.beyond),
+        [replace_lists(mine, rows, theirs) for mine, theirs in zip(sample.rings, other.rings, strict=True)],
+        replace_lists(sample.beyond, rows, other.beyond),
         decided,
         sizes,
         exact,
     )
 
 
-def _replace_lists(lists: Lists, source: npt.NDArray[np.int64], other: Lists) -> Lists:
-    lengths = np.where(source < 0, lists.lengths(), other.lengths()[source] if other.offsets.size > 1 else 0)
+def replace_lists(lists: Lists, rows: npt.NDArray[np.int64], other: Lists) -> Lists:
+    """The lists with those at `rows` as `other` has them, in the same order."""
+    source = np.full(lists.offsets.size - 1, -1, np.int64)
+    source[rows] = np.arange(rows.size)
+    lengths = lists.lengths().copy()
+    lengths[rows] = other.lengths()
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     members = np.empty(offsets[-1], lists.members.dtype)
     _copy_rows(lists.offsets, lists.members, other.offsets, other.members, source, offsets, members)

@@ -96,22 +96,12 @@ def search_words(  # type: ignore[no-untyped-def]
         sizes = ring_size[first : first + BITS]
         num_front = num_touched = _begin(word, seen, last, front, touched)
         for hop in range(hops):
-            if num_front < num_nodes // _FEW:
-                num_next = _spread(indptr, indices, seen, last, reached, front, num_front, following)
-            else:
-                num_next = _spread_all(indptr, indices, last, reached, following)
-            for i in range(num_front):
-                last[front[i]] = 0
-            num_touched = _settle(seen, reached, following, num_next, touched, num_touched, sizes[:, hop])
+            num_next, num_touched = _hop(
+                indptr, indices, seen, last, reached, front, num_front, following, touched, num_touched, sizes[:, hop]
+            )
             for b in range(word.size):
                 counts[hop, b] = min(sizes[b, hop], max(width, per_ring))
-            if num_next < ranks.size:
-                for i in range(num_next):
-                    ranks[i] = rank[following[i]]
-                ranks[:num_next].sort()
-                _take_lowest(order, ranks[:num_next], reached, counts[hop], word.size, kept[hop])
-            else:
-                _walk_lowest(order, reached, np.uint64(0), counts[hop], word.size, kept[hop])
+            _lowest_of_ring(order, rank, reached, following, num_next, ranks, counts[hop], word.size, kept[hop])
             last, reached = reached, last
             front, following = following, front
             num_front = num_next
@@ -143,6 +133,86 @@ def search_words(  # type: ignore[no-untyped-def]
             lengths[first + b, hops] = counts[hops, b]
             decided[first + b] = priority[low[width - 1]] if num_low == width else np.inf
     return flat[:used]
+
+
+@numba.njit(cache=True, nogil=True)
+def finish_words(  # type: ignore[no-untyped-def]
+    indptr, indices, anchors, short, order, rank, per_ring, ring_size, lengths, members,
+):  # fmt: skip
+    """The `per_ring` lowest of the rings marked in `short` [A, k], and the sizes of all rings up to the last of them.
+
+    members [A, k, per_ring], lengths [A, k]   filled where `short` is set
+    ring_size [A, k]                           filled up to the last ring of an anchor that is short
+    """
+    num_nodes = order.size
+    seen = np.zeros(num_nodes, np.uint64)
+    last, reached = np.zeros(num_nodes, np.uint64), np.zeros(num_nodes, np.uint64)
+    front, following = np.empty(num_nodes + 1, order.dtype), np.empty(num_nodes + 1, order.dtype)
+    touched = np.empty(num_nodes + 1, order.dtype)
+    ranks = np.empty(num_nodes // _FEW, order.dtype)
+    kept = np.empty((BITS, per_ring), order.dtype)
+    counts, sizes, deepest = np.zeros(BITS, np.int64), np.zeros(BITS, np.int64), np.zeros(BITS, np.int64)
+    for first in range(0, anchors.size, BITS):
+        word = anchors[first : first + BITS]
+        depth = 0
+        for b in range(word.size):
+            for hop in range(short.shape[1]):
+                if short[first + b, hop]:
+                    deepest[b] = hop + 1
+            depth = max(depth, deepest[b])
+        num_front = num_touched = _begin(word, seen, last, front, touched)
+        for hop in range(depth):
+            num_next, num_touched = _hop(
+                indptr, indices, seen, last, reached, front, num_front, following, touched, num_touched,
+                sizes[: word.size],
+            )  # fmt: skip
+            for b in range(word.size):
+                counts[b] = min(sizes[b], per_ring) if short[first + b, hop] else 0
+                if hop < deepest[b]:
+                    ring_size[first + b, hop] = sizes[b]
+            _lowest_of_ring(order, rank, reached, following, num_next, ranks, counts, word.size, kept)
+            for b in range(word.size):
+                if short[first + b, hop]:
+                    lengths[first + b, hop] = counts[b]
+                    for i in range(counts[b]):
+                        members[first + b, hop, i] = order[kept[b, i]]
+            last, reached = reached, last
+            front, following = following, front
+            num_front = num_next
+        for i in range(num_front):
+            last[front[i]] = 0
+        for i in range(num_touched):
+            seen[touched[i]] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _hop(  # type: ignore[no-untyped-def]
+    indptr, indices, seen, last, reached, front, num_front, following, touched, num_touched, sizes,
+):  # fmt: skip
+    """One hop of all anchors; returns how many nodes may be in their new rings, and how many were ever seen."""
+    if num_front < seen.size // _FEW:
+        num_next = _spread(indptr, indices, seen, last, reached, front, num_front, following)
+    else:
+        num_next = _spread_all(indptr, indices, last, reached, following)
+    for i in range(num_front):
+        last[front[i]] = 0
+    return num_next, _settle(seen, reached, following, num_next, touched, num_touched, sizes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _lowest_of_ring(  # type: ignore[no-untyped-def]
+    order, rank, reached, following, num_next, ranks, counts, num_anchors, out,
+):  # fmt: skip
+    """For each anchor the `counts` lowest ranks of its new ring: of few nodes sorted, or of all in order."""
+    if not _active(counts, num_anchors):
+        return
+    if num_next >= ranks.size:
+        _walk_lowest(order, reached, np.uint64(0), counts, num_anchors, out)
+        return
+    for i in range(num_next):
+        ranks[i] = rank[following[i]]
+    ranks[:num_next].sort()
+    _take_lowest(order, ranks[:num_next], reached, counts, num_anchors, out)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from gscl_scale.graph import Graph
 from gscl_scale.rings import (
     Level,
     RingSample,
+    complete,
     exact_rings,
     first_level,
     head_words,
@@ -19,7 +20,6 @@ from gscl_scale.rings import (
     level_zero,
     next_level,
     read_rings,
-    replace_rows,
 )
 from gscl_scale.shards.format import part_path, write_part
 from gscl_scale.shards.levels import LevelFiles
@@ -159,10 +159,7 @@ def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound) -> tuple[Rin
     assert isinstance(config.per_ring, int)
     anchors = np.arange(first, end, dtype=np.int64)
     sample, short = read_rings(levels, anchors, opened.priorities, opened.weights, config.per_ring, config.beyond)
-    rows = np.flatnonzero(short.any(axis=1))
-    if rows.size:
-        exact = exact_rings(graph.indptr, graph.indices, anchors[rows], opened.priorities, opened.rank, config)
-        sample = replace_rows(sample, rows, exact)
+    sample = complete(graph.indptr, graph.indices, sample, short, opened.priorities, opened.rank, config)
     return sample, [int(number) for number in short.sum(axis=0)]
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import (
     Priorities,
+    complete,
     draw_priorities,
     exact_rings,
     first_level,
@@ -14,7 +15,6 @@ from gscl_scale.rings import (
     next_level,
     pagerank,
     read_rings,
-    replace_rows,
     ring_profile,
 )
 from tests.graphs import awkward_graphs, random_edges
@@ -43,9 +43,7 @@ def arrays(level):
 
 def completed(indptr, indices, priorities, config, words, weights=None):
     sample, short = sketch(indptr, indices, priorities, config, words, weights)
-    rows = np.flatnonzero(short.any(axis=1))
-    exact = exact_rings(indptr, indices, sample.anchors[rows], priorities, priorities.rank(), config)
-    return replace_rows(sample, rows, exact), short
+    return complete(indptr, indices, sample, short, priorities, priorities.rank(), config), short
 
 
 def assert_same_samples(one, other):

@@ -1,0 +1,63 @@
+"""What the lists of the sketch cannot tell is finished by the exact engine: the same samples, bit for bit."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.config import RingsConfig
+from gscl_scale.rings.exact import exact_rings
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sample import Lists, RingSample, replace_lists, replace_rows
+from gscl_scale.rings.words import finish_words
+
+
+def complete(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    sample: RingSample,
+    short: npt.NDArray[np.bool_],
+    priorities: Priorities,
+    rank: npt.NDArray[Any],
+    config: RingsConfig,
+) -> RingSample:
+    """The sample with its short lists [A, k + 1] finished, and the ring sizes that came with them exact."""
+    assert isinstance(config.per_ring, int)
+    rows = np.flatnonzero(short[:, :-1].any(axis=1))
+    if rows.size:
+        sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring)
+    rows = np.flatnonzero(short[:, -1])
+    if rows.size:
+        exact = exact_rings(indptr, indices, sample.anchors[rows], priorities, rank, config)
+        sample = replace_rows(sample, rows, exact)
+    return sample
+
+
+def _finish_rings(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    sample: RingSample,
+    rows: npt.NDArray[np.int64],
+    short: npt.NDArray[np.bool_],
+    priorities: Priorities,
+    rank: npt.NDArray[Any],
+    per_ring: int,
+) -> RingSample:
+    order, hops = priorities.order, short.shape[1]
+    sizes, lengths = sample.ring_size.copy(), np.zeros(short.shape, np.int64)
+    members = np.empty((rows.size, hops, per_ring), order.dtype)
+    found = sizes[rows]
+    finish_words(indptr, indices, sample.anchors[rows], short, order, rank, per_ring, found, lengths, members)
+    sizes[rows] = found
+    rings = []
+    for hop, ring in enumerate(sample.rings):
+        those = np.flatnonzero(short[:, hop])
+        if those.size:
+            used = np.arange(per_ring) < lengths[those, hop, None]
+            offsets = np.concatenate([[0], np.cumsum(lengths[those, hop])]).astype(np.int64)
+            ring = replace_lists(ring, rows[those], Lists(offsets, members[those, hop][used]))
+        rings.append(ring)
+    exact = sample.ring_size_exact.copy()
+    exact[rows[short[:, -1]]] = True
+    return replace(sample, rings=rings, ring_size=sizes, ring_size_exact=exact)
