@@ -65,6 +65,14 @@ def publish_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """The same content at another path: a second name where the filesystem can, else a copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def sha256_of(path: Path) -> str:
     """Checksum of a file's bytes."""
     digest = hashlib.sha256()

@@ -111,13 +111,18 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
 # --- rings and shards ------------------------------------------------------------------------------------------------
 
 
-def precompute(config: Config, run: Run, console: Console, verify: bool = False) -> None:
-    """Sample the rings of every node; `verify` compares finished files with their checksums and repairs them."""
+def precompute(config: Config, run: Run, console: Console, verify: bool = False, since: Path | None = None) -> None:
+    """Sample the rings of every node; `verify` compares finished files with their checksums and repairs them.
+
+    With `since`, the folder of an earlier run, only the anchors near a change of the graph are sampled again.
+    """
     graph = Graph.open(run.graph)
     if not verify and shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
         return
     with start_runner(_runner_settings(config)) as runner:
-        shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, runner, console)
+        earlier = Run.at(since).repeat_like(run) if since else None
+        before = (earlier.graph, earlier.samples) if earlier else None
+        shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, runner, console, before)
 
 
 def _runner_settings(config: Config) -> RunnerSettings:

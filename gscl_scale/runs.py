@@ -29,6 +29,12 @@ class Run:
         """The repeat of this run with another seed."""
         return Run(self.folder / f"seed-{seed}", self.graph)
 
+    def repeat_like(self, other: "Run") -> "Run":
+        """This run, or that repeat of it which the other one is of its own."""
+        if other.graph.parent == other.folder:
+            return self
+        return Run(self.folder / other.folder.name, self.graph)
+
     @property
     def samples(self) -> Path:
         """Ring samples."""

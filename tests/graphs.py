@@ -59,7 +59,7 @@ def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=N
     return write_graph(draft, MemoryGraph(**options), folder)
 
 
-def make_samples(graph_folder, folder, config, epochs=1, workers=1, console=None):
+def make_samples(graph_folder, folder, config, epochs=1, workers=1, console=None, since=None):
     """Run precompute on threads of this process."""
     with start_runner(RunnerSettings(workers=workers)) as runner:
-        precompute(graph_folder, folder, config, epochs, runner, console or Console(quiet=True))
+        precompute(graph_folder, folder, config, epochs, runner, console or Console(quiet=True), since)

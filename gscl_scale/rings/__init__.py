@@ -6,7 +6,7 @@ from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities
 from gscl_scale.rings.profile import ring_profile
-from gscl_scale.rings.sample import Lists, RingSample, replace_rows, wanted
+from gscl_scale.rings.sample import Lists, RingSample, rename_nodes, replace_rows, wanted
 from gscl_scale.rings.sketch import Level, first_level, head_words, level_zero, next_level, read_rings
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "next_level",
     "pagerank",
     "read_rings",
+    "rename_nodes",
     "replace_rows",
     "ring_profile",
     "wanted",

@@ -1,6 +1,6 @@
 """The sample of a range of anchors, as every engine returns it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
@@ -40,6 +40,20 @@ class RingSample:
     decided: npt.NDArray[np.float64]
     ring_size: npt.NDArray[np.int64]
     ring_size_exact: npt.NDArray[np.bool_]
+
+
+def rename_nodes(sample: RingSample, anchors: npt.NDArray[np.int64], name_of: npt.NDArray[np.int64]) -> RingSample:
+    """The same samples where node u is called name_of[u], for anchors of these names."""
+    return replace(
+        sample,
+        anchors=anchors,
+        rings=[_rename(ring, name_of) for ring in sample.rings],
+        beyond=_rename(sample.beyond, name_of),
+    )
+
+
+def _rename(lists: Lists, name_of: npt.NDArray[np.int64]) -> Lists:
+    return Lists(lists.offsets, name_of[lists.members].astype(lists.members.dtype))
 
 
 def replace_rows(sample: RingSample, rows: npt.NDArray[np.int64], other: RingSample) -> RingSample:

@@ -50,9 +50,9 @@ class Level:
             np.zeros((num_vertices, 4), dtype),
         )
 
-    def rows(self, first: int, end: int) -> "Level":
+    def rows(self, which: slice | npt.NDArray[np.int64]) -> "Level":
         """The same of some of the vertices."""
-        return Level(self.heads[first:end], self.tails[first:end], self.counts[first:end])
+        return Level(self.heads[which], self.tails[which], self.counts[which])
 
 
 def head_words(width: int, num_nodes: int) -> int:
@@ -75,18 +75,29 @@ def first_level(
     end: int,
     width: int,
     words: int,
+    needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
-    """Balls of radius 1 of the vertices first..end: the neighbours by rank."""
+    """Balls of radius 1 of the vertices first..end: the neighbours by rank. Rows that are not `needed` mean nothing."""
     level = level_zero(rank, first, end, width, words)
-    _neighbours(indptr, indices, rank, first, level.heads, level.tails, level.counts)
+    of_all = np.ones(end - first, np.bool_) if needed is None else needed
+    _neighbours(indptr, indices, rank, first, of_all, level.heads, level.tails, level.counts)
     return level
 
 
-def next_level(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], before: Level, first: int, end: int) -> Level:
+def next_level(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    before: Level,
+    first: int,
+    end: int,
+    needed: npt.NDArray[np.bool_] | None = None,
+) -> Level:
     """Balls of the next radius of the vertices first..end, from those of the whole graph at the radius before."""
     level = Level.empty(end - first, before.tails.shape[1], before.heads.shape[1], before.tails.dtype)
+    of_all = np.ones(end - first, np.bool_) if needed is None else needed
     _join(
-        indptr, indices, first, before.heads, before.tails, before.counts, level.heads, level.tails, level.counts
+        indptr, indices, first, of_all, before.heads, before.tails, before.counts,
+        level.heads, level.tails, level.counts,
     )  # fmt: skip
     return level
 
@@ -145,12 +156,14 @@ def _alone(ranks, heads, tails, counts):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _neighbours(indptr, indices, rank, first, heads, tails, counts):  # type: ignore[no-untyped-def]
+def _neighbours(indptr, indices, rank, first, needed, heads, tails, counts):  # type: ignore[no-untyped-def]
     """Add the neighbours to each vertex alone: those of the head as bits, the lowest of the others in order."""
     size = 64 * heads.shape[1]
     width = tails.shape[1]
     found = np.empty(4 * width + 1, rank.dtype)
     for i in range(heads.shape[0]):
+        if not needed[i]:
+            continue
         num_head = np.int64(counts[i, 0])
         filled = 0
         bound = np.int64(rank.size)
@@ -194,12 +207,16 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _join(indptr, indices, first, heads, tails, counts, out_heads, out_tails, out_counts):  # type: ignore[no-untyped-def]
+def _join(  # type: ignore[no-untyped-def]
+    indptr, indices, first, needed, heads, tails, counts, out_heads, out_tails, out_counts,
+):  # fmt: skip
     """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging."""
     words, width = heads.shape[1], tails.shape[1]
     one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)
     bitmap = np.zeros(_BITMAP // 64, np.uint64)
     for i in range(out_heads.shape[0]):
+        if not needed[i]:
+            continue
         v = first + i
         head = out_heads[i]
         head[:] = heads[v]

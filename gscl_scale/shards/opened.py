@@ -14,6 +14,7 @@ from gscl_scale.graph import Graph
 from gscl_scale.rings import Level, Priorities
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
 from gscl_scale.shards.levels import LevelFiles
+from gscl_scale.shards.reader import RoundReader, Samples
 
 Thing = TypeVar("Thing")
 
@@ -57,10 +58,15 @@ def open_level(files: LevelFiles) -> Level:
     return _keep("level", (files, (files.folder / "tails.raw").stat().st_ino), files.map)
 
 
+def open_old_round(samples: Samples, round_number: int) -> RoundReader:
+    """A round of an earlier samples folder, verified."""
+    return _keep("old round", (samples.folder, round_number), lambda: samples.round(round_number))
+
+
 def close_round() -> None:
     """Let go of the files of a round, so that the disk of removed ones is free again."""
     with _LOCK:
-        for kind in ("round", "level"):
+        for kind in ("round", "level", "old round"):
             _KEPT.pop(kind, None)
 
 

@@ -11,6 +11,7 @@ from gscl_scale.graph import Graph
 from gscl_scale.rings import Choice, choose_engine
 from gscl_scale.shards.levels import PASS_VERTICES
 
+FORMAT = 1
 MANIFEST = "manifest.json"
 JOURNAL = "progress.jsonl"
 
@@ -71,9 +72,11 @@ class Plan:
                 )
 
 
-def make_plan(graph: Graph, folder: Path, config: RingsConfig) -> tuple[Plan, Choice]:
-    """The plan for a samples folder; `rings.engine: auto` keeps to the engine that the folder was begun with."""
-    earlier = _engine_of(folder) if config.engine == "auto" else None
+def make_plan(graph: Graph, folder: Path, config: RingsConfig, since: Path | None = None) -> tuple[Plan, Choice]:
+    """The plan for a samples folder; `rings.engine: auto` keeps to the engine of the folder, or of `since`."""
+    earlier = None
+    if config.engine == "auto":
+        earlier = _engine_of(folder) or (_engine_of(since) if since else None)
     choice = Choice(earlier, "as before") if earlier else choose_engine(graph.indptr, graph.indices, config)
     settled = config.model_copy(update={"engine": choice.engine})
     return Plan(graph.fingerprint, graph.num_nodes, settled), choice

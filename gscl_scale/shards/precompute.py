@@ -13,25 +13,34 @@ from gscl_scale.files import fingerprint_of, read_json, sha256_of, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.rings import draw_priorities, pagerank
 from gscl_scale.runtime import Console, Runner
-from gscl_scale.shards.format import priorities_path, weights_path, write_priorities, write_weights
+from gscl_scale.shards.format import map_priorities, priorities_path, weights_path, write_priorities, write_weights
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.levels import scratch_folder
 from gscl_scale.shards.opened import close_round, open_weights
-from gscl_scale.shards.plan import MANIFEST, Plan, make_plan
-from gscl_scale.shards.task import PartTask, PassTask, level_files, run_part, run_pass
-
-FORMAT = 1
+from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan, make_plan
+from gscl_scale.shards.since import Since
+from gscl_scale.shards.task import PartRecord, PartTask, PassTask, level_files, run_part, run_pass
 
 
 def precompute(
-    graph_folder: Path, folder: Path, config: RingsConfig, epochs: int, runner: Runner, console: Console
+    graph_folder: Path,
+    folder: Path,
+    config: RingsConfig,
+    epochs: int,
+    runner: Runner,
+    console: Console,
+    since: tuple[Path, Path] | None = None,
 ) -> None:
-    """Write the samples folder of a graph; finished parts of an earlier attempt are kept, and missing rounds added."""
+    """Write the samples folder of a graph; finished parts of an earlier attempt are kept, and missing rounds added.
+
+    since   graph and samples folder of an earlier run: what did not change is taken from there, with the same result
+    """
     graph_folder, folder = graph_folder.absolute(), folder.absolute()  # tasks may run elsewhere
     graph = Graph.open(graph_folder)
-    plan, choice = make_plan(graph, folder, config)
+    plan, choice = make_plan(graph, folder, config, since[1] if since else None)
     console.say(f"precompute: engine {choice.engine}: {choice.reason}")
-    work = _Work(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console)
+    earlier = Since.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
+    work = _Work(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
     work.begin()
     asked = rounds_asked(config, epochs)
     work.make_rounds(1)  # alone: its size says how many rounds the disk affords
@@ -69,7 +78,9 @@ class _Work:
         journal: Journal,
         runner: Runner,
         console: Console,
+        since: Since | None,
     ) -> None:
+        self._since = since
         self._graph, self._graph_folder, self._folder = graph, graph_folder, folder
         self._plan, self._config, self._journal = plan, plan.config, journal
         self._runner, self._console = runner, console
@@ -84,7 +95,10 @@ class _Work:
         for path in self._folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)  # of a killed attempt
         if self._config.sampling == "pagerank" and not self._journal.has_weights():
-            write_weights(weights_path(self._folder), pagerank(self._graph.indptr, self._graph.indices))
+            weights = self._since.weights() if self._since else None
+            if weights is None:
+                weights = pagerank(self._graph.indptr, self._graph.indices)
+            write_weights(weights_path(self._folder), weights)
         if self._kept and self._journal.manifest is None:
             self._console.event("precompute", "resumed", finished_parts=self._kept)
 
@@ -104,12 +118,12 @@ class _Work:
         self._write_manifest(asked, rounds)
         self._journal.close()
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
-        short = np.sum([record.short for record in self._done.values()], axis=0)
+        short = sum(sum(record.short) for record in self._done.values())
         lists = rounds * self._plan.num_nodes * (self._config.hops + 1)
         self._console.event(
             "precompute", "done", engine=self._config.engine, rounds=rounds, parts=len(self._done),
             bytes=sum(record.bytes for record in self._done.values()), computed=len(self._done) - self._kept,
-            passes_computed=self._new_passes, passes_kept=self._kept_passes, short=float(short.sum() / lists),
+            passes_computed=self._new_passes, passes_kept=self._kept_passes, short=short / lists,
         )  # fmt: skip
 
     def _parts_done(self, number: int) -> list[bool]:
@@ -121,6 +135,8 @@ class _Work:
             self._draw(number)
         if not missing:
             return
+        if self._since is not None and self._since.has(number):
+            self._find_changes(self._since, number)
         for radius in self._plan.radii:
             self._run(run_pass, self._passes(number, radius, advance), advance)
         advance(self._plan.num_parts - len(missing))
@@ -130,12 +146,31 @@ class _Work:
 
     def _run(self, function: Any, tasks: Iterable[Any], advance: Any) -> None:
         for record in self._runner.run(function, tasks):
-            self._journal.append(record)
-            if function is run_part:
+            if isinstance(record, PartRecord):
                 self._done[record.round_number, record.part] = record
+                self._journal.append(record)
             else:
                 self._new_passes += 1
+                if self._since_of(record.round_number) is None:  # else it is not the whole pass
+                    self._journal.append(record)
             advance(1)
+
+    def _since_of(self, number: int) -> Path | None:
+        """The earlier samples that a round builds on, if there are any."""
+        return self._since.samples.folder if self._since is not None and self._since.has(number) else None
+
+    def _find_changes(self, since: Since, number: int) -> None:
+        """Find the anchors that may have other samples than in the earlier run."""
+        priorities = map_priorities(priorities_path(self._folder, number))
+        again = since.prepare(self._folder, number, self._graph, priorities, self._config)
+        self._console.event(
+            "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=int(again.sum()),
+            nodes_come=int((since.matching.old_of_new < 0).sum()),
+            nodes_gone=int((since.matching.new_of_old < 0).sum()),
+        )  # fmt: skip
+        self._console.say(
+            f"round {number}: {again.sum():,} of {again.size:,} anchors are sampled again, the others are as before"
+        )
 
     def _draw(self, number: int) -> None:
         """Draw the priorities of a round; they are the same whenever they are drawn."""
@@ -146,18 +181,20 @@ class _Work:
 
     def _passes(self, number: int, radius: int, advance: Any) -> Iterator[PassTask]:
         files = level_files(self._graph, self._folder, number, radius, self._config)
-        finished = self._journal.passes(number, radius, files)
+        since = self._since_of(number)
+        finished = self._journal.passes(number, radius, files) if since is None else set()
         files.create()
         self._kept_passes += len(finished)
         advance(len(finished))
         for first, end in self._plan.ranges():
             if first not in finished:
-                yield PassTask(self._graph_folder, self._folder, number, radius, first, end, self._config)
+                yield PassTask(self._graph_folder, self._folder, number, radius, first, end, self._config, since)
 
     def _parts(self, number: int, missing: list[int]) -> Iterator[PartTask]:
         for part in missing:
             first, end = self._plan.anchors(part)
-            yield PartTask(self._graph_folder, self._folder, number, part, first, end, self._config)
+            since = self._since_of(number)
+            yield PartTask(self._graph_folder, self._folder, number, part, first, end, self._config, since)
 
     def _write_manifest(self, asked: int, rounds: int) -> None:
         entries = []
@@ -166,7 +203,7 @@ class _Work:
             entry: dict[str, Any] = {}
             if self._config.sharing == "shared":
                 entry["priorities"] = _described(priorities_path(self._folder, number))
-            entry["parts"] = [self._done[number, part].to_json() for part in parts]
+            entry["parts"] = [self._done[number, part].for_manifest() for part in parts]
             entries.append(entry)
         first = [self._done[0, part] for part in parts]
         manifest = {
@@ -178,7 +215,6 @@ class _Work:
             "index_type": self._graph.indices.dtype.name,
             "mean_ring_size": list(np.sum([r.ring_size_sum for r in first], axis=0) / self._plan.num_nodes),
             "mean_stored": list(np.sum([r.members for r in first], axis=0) / self._plan.num_nodes),
-            "short": list(np.sum([r.short for r in first], axis=0) / self._plan.num_nodes),
             "rounds_asked": asked,
             "rounds": entries,
         }

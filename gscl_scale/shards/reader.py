@@ -13,8 +13,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json, sha256_of
 from gscl_scale.rings import Lists, Priorities, RingSample
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path
-from gscl_scale.shards.plan import MANIFEST
-from gscl_scale.shards.precompute import FORMAT
+from gscl_scale.shards.plan import FORMAT, MANIFEST
 
 
 @dataclass(frozen=True)
@@ -43,18 +42,27 @@ class Samples:
 
     def round(self, number: int) -> "RoundReader":
         """Map a round, after comparing its files with the manifest's checksums."""
-        entry = self.manifest["rounds"][number]
-        priorities = None
-        if "priorities" in entry:
-            path = priorities_path(self.folder, number)
-            _verify(path, entry["priorities"])
-            priorities = map_priorities(path)
-        parts = []
-        for part in entry["parts"]:
-            path = part_path(self.folder, number, part["part"])
-            _verify(path, part)
-            parts.append(map_part(path))
-        return RoundReader(parts, priorities)
+        shared = "priorities" in self.manifest["rounds"][number]
+        parts = [self.part(number, part) for part in range(self.num_parts)]
+        return RoundReader(parts, self.priorities(number) if shared else None)
+
+    @property
+    def num_parts(self) -> int:
+        """Parts of each round."""
+        return len(self.manifest["rounds"][0]["parts"])
+
+    def part(self, number: int, part: int, verify: bool = True) -> RingSample:
+        """Map a part of a round, after comparing it with its checksum."""
+        path = part_path(self.folder, number, part)
+        if verify:
+            _verify(path, self.manifest["rounds"][number]["parts"][part])
+        return map_part(path)
+
+    def priorities(self, number: int) -> Priorities:
+        """Map the priorities of a round, after comparing them with their checksum."""
+        path = priorities_path(self.folder, number)
+        _verify(path, self.manifest["rounds"][number]["priorities"])
+        return map_priorities(path)
 
 
 @dataclass(frozen=True)

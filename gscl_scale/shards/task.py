@@ -1,13 +1,14 @@
 """The bodies of the tasks: a pass of the sketch over a range of vertices, and a finished part of the samples."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.files import sha256_of
+from gscl_scale.files import link_or_copy, publish, sha256_of
 from gscl_scale.graph import Graph
 from gscl_scale.rings import (
     Level,
@@ -20,15 +21,22 @@ from gscl_scale.rings import (
     level_zero,
     next_level,
     read_rings,
+    rename_nodes,
+    replace_rows,
 )
 from gscl_scale.shards.format import part_path, write_part
 from gscl_scale.shards.levels import LevelFiles
-from gscl_scale.shards.opened import OpenRound, open_graph, open_level, open_round, open_weights
+from gscl_scale.shards.opened import OpenRound, open_graph, open_level, open_old_round, open_round, open_weights
+from gscl_scale.shards.reader import Samples
+from gscl_scale.shards.since import map_depths, map_matching
 
 
 @dataclass(frozen=True)
 class PassTask:
-    """The balls of radius `radius` around the vertices first..end: plain values, cheap to send anywhere."""
+    """The balls of radius `radius` around the vertices first..end: plain values, cheap to send anywhere.
+
+    since   an earlier samples folder, where only the vertices that `map_depths` names are needed
+    """
 
     graph_folder: Path
     folder: Path
@@ -37,6 +45,7 @@ class PassTask:
     first: int
     end: int
     config: RingsConfig
+    since: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,10 @@ class PassRecord:
 
 @dataclass(frozen=True)
 class PartTask:
-    """The samples of a range of anchors: plain values, cheap to send anywhere."""
+    """The samples of a range of anchors: plain values, cheap to send anywhere.
+
+    since   an earlier samples folder, from which anchors are taken that have no other sample now
+    """
 
     graph_folder: Path
     folder: Path
@@ -65,13 +77,15 @@ class PartTask:
     first_anchor: int
     end_anchor: int
     config: RingsConfig
+    since: Path | None = None
 
 
 @dataclass(frozen=True)
 class PartRecord:
     """What is reported of a finished part: a few bytes for the manifest.
 
-    members, short   entries of each ring and of beyond; lists of each that the exact engine finished for the sketch
+    members   entries of each ring and of beyond
+    short     lists of each that the exact engine finished for the sketch, of the anchors that were sampled now
     """
 
     round_number: int
@@ -81,12 +95,16 @@ class PartRecord:
     bytes: int
     sha256: str
     members: list[int]
-    short: list[int]
     ring_size_sum: list[int]
+    short: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    def for_manifest(self) -> dict[str, Any]:
+        """What is the same however the part was made."""
+        return {name: value for name, value in self.to_json().items() if name != "short"}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "PartRecord":
@@ -97,18 +115,52 @@ class PartRecord:
 def run_pass(task: PassTask) -> PassRecord:
     """Compute the task's rows of a level and write them into the level's files."""
     graph, opened = open_graph(task.graph_folder), open_round(task.folder, task.round_number)
-    level = _level(graph, opened, task.folder, task.round_number, task.radius, task.first, task.end, task.config)
+    needed = None
+    if task.since is not None:
+        needed = map_depths(task.folder, task.round_number)[task.first : task.end] >= task.radius
+        if not needed.any():
+            return PassRecord(task.round_number, task.radius, task.first, task.end, 0)
+    level = _level(
+        graph, opened, task.folder, task.round_number, task.radius, task.first, task.end, task.config, needed
+    )
     checksum = level_files(graph, task.folder, task.round_number, task.radius, task.config).write(task.first, level)
     return PassRecord(task.round_number, task.radius, task.first, task.end, checksum)
 
 
 def run_part(task: PartTask) -> PartRecord:
     """Sample the rings of the task's anchors and publish its part."""
-    sample, short = _sample(task)
-    return publish_part(task, sample, short)
+    if task.since is not None:
+        return _run_again(task, task.since)
+    anchors = np.arange(task.first_anchor, task.end_anchor, dtype=np.int64)
+    return publish_part(task, *_sample(task, anchors))
 
 
-def publish_part(task: PartTask, sample: RingSample, short: list[int]) -> PartRecord:
+def _run_again(task: PartTask, since: Path) -> PartRecord:
+    """Sample the anchors that may have changed, and take the others from the earlier samples."""
+    old, matching = Samples.open(since), map_matching(task.folder, task.round_number)
+    depths = map_depths(task.folder, task.round_number)[task.first_anchor : task.end_anchor]
+    rows = np.flatnonzero(depths == task.config.hops)
+    place = matching.old_of_new[task.first_anchor : task.end_anchor]
+    if matching.same:
+        before = old.part(task.round_number, task.part)
+        if not rows.size:
+            return _keep_part(task, old)
+    else:
+        taken = open_old_round(old, task.round_number).take(np.maximum(place, 0))
+        before = rename_nodes(taken, np.arange(task.first_anchor, task.end_anchor), matching.new_of_old)
+    fresh, short = _sample(task, task.first_anchor + rows)
+    return publish_part(task, replace_rows(before, rows, fresh), short)
+
+
+def _keep_part(task: PartTask, old: Samples) -> PartRecord:
+    """A part in which nothing changed is the earlier file."""
+    path = part_path(task.folder, task.round_number, task.part)
+    with publish(path) as temporary:
+        link_or_copy(part_path(old.folder, task.round_number, task.part), temporary)
+    return PartRecord.from_json(old.manifest["rounds"][task.round_number]["parts"][task.part])
+
+
+def publish_part(task: PartTask, sample: RingSample, short: npt.NDArray[np.bool_] | None) -> PartRecord:
     """Write a part, read it back for its checksum, and report it."""
     path = part_path(task.folder, task.round_number, task.part)
     write_part(path, sample)
@@ -120,8 +172,8 @@ def publish_part(task: PartTask, sample: RingSample, short: list[int]) -> PartRe
         bytes=path.stat().st_size,
         sha256=sha256_of(path),
         members=[int(ring.offsets[-1]) for ring in (*sample.rings, sample.beyond)],
-        short=short,
         ring_size_sum=[int(total) for total in sample.ring_size.sum(axis=0)],
+        short=[0] * (task.config.hops + 1) if short is None else [int(number) for number in short.sum(axis=0)],
     )
 
 
@@ -130,37 +182,37 @@ def level_files(graph: Graph, samples: Path, round_number: int, radius: int, con
     return LevelFiles.of(samples, round_number, radius, graph.num_nodes, config.width, graph.indices.dtype.name)
 
 
-def _sample(task: PartTask) -> tuple[RingSample, list[int]]:
-    """The samples of a part, and how many lists of each ring were short in the sketch."""
+def _sample(task: PartTask, anchors: npt.NDArray[np.int64]) -> tuple[RingSample, npt.NDArray[np.bool_] | None]:
+    """The samples of anchors of a part, and which of their lists were short in the sketch."""
     graph, config = open_graph(task.graph_folder), task.config
-    anchors = np.arange(task.first_anchor, task.end_anchor, dtype=np.int64)
-    nothing_short = [0] * (config.hops + 1)
     if config.sharing == "independent":
         weights = open_weights(task.folder)
         identities = graph.identities()
-        return (
-            independent_rings(graph.indptr, graph.indices, anchors, identities, weights, task.round_number, config),
-            nothing_short,
-        )
+        sample = independent_rings(graph.indptr, graph.indices, anchors, identities, weights, task.round_number, config)
+        return sample, None
     opened = open_round(task.folder, task.round_number)
     if config.engine == "sketch":
-        return _sketch_sample(task, graph, opened)
-    return exact_rings(graph.indptr, graph.indices, anchors, opened.priorities, opened.rank, config), nothing_short
+        return _sketch_sample(task, graph, opened, anchors)
+    return exact_rings(graph.indptr, graph.indices, anchors, opened.priorities, opened.rank, config), None
 
 
-def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound) -> tuple[RingSample, list[int]]:
+def _sketch_sample(
+    task: PartTask, graph: Graph, opened: OpenRound, anchors: npt.NDArray[np.int64]
+) -> tuple[RingSample, npt.NDArray[np.bool_]]:
     """Read the rings off the levels; what they cannot tell is left to the exact engine."""
     config, first, end = task.config, task.first_anchor, task.end_anchor
-    words = head_words(config.width, graph.num_nodes)
-    levels = [level_zero(opened.rank, first, end, config.width, words)]
+    rows = anchors - first
+    needed = np.zeros(end - first, np.bool_)
+    needed[rows] = True
+    levels = [level_zero(opened.rank, first, end, config.width, head_words(config.width, graph.num_nodes)).rows(rows)]
     for radius in range(1, config.hops):
-        levels.append(level_files(graph, task.folder, task.round_number, radius, config).map().rows(first, end))
-    levels.append(_level(graph, opened, task.folder, task.round_number, config.hops, first, end, config))
+        files = level_files(graph, task.folder, task.round_number, radius, config)
+        levels.append(files.map().rows(slice(first, end)).rows(rows))
+    last = _level(graph, opened, task.folder, task.round_number, config.hops, first, end, config, needed)
+    levels.append(last.rows(rows))
     assert isinstance(config.per_ring, int)
-    anchors = np.arange(first, end, dtype=np.int64)
     sample, short = read_rings(levels, anchors, opened.priorities, opened.weights, config.per_ring, config.beyond)
-    sample = complete(graph.indptr, graph.indices, sample, short, opened.priorities, opened.rank, config)
-    return sample, [int(number) for number in short.sum(axis=0)]
+    return complete(graph.indptr, graph.indices, sample, short, opened.priorities, opened.rank, config), short
 
 
 def _level(
@@ -172,10 +224,11 @@ def _level(
     first: int,
     end: int,
     config: RingsConfig,
+    needed: npt.NDArray[np.bool_] | None,
 ) -> Level:
     """The rows first..end of a level, from the level before."""
     if radius == 1:
         words = head_words(config.width, graph.num_nodes)
-        return first_level(graph.indptr, graph.indices, opened.rank, first, end, config.width, words)
+        return first_level(graph.indptr, graph.indices, opened.rank, first, end, config.width, words, needed)
     before = open_level(level_files(graph, samples, round_number, radius - 1, config))
-    return next_level(graph.indptr, graph.indices, before, first, end)
+    return next_level(graph.indptr, graph.indices, before, first, end, needed)

@@ -1,0 +1,97 @@
+"""Sampling again only what changed since an earlier run: matched by the user's ids, equal to samples from nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gscl_scale.config import RingsConfig
+from gscl_scale.errors import FolderError
+from gscl_scale.files import map_array, write_arrow
+from gscl_scale.graph import Graph
+from gscl_scale.rings import Priorities
+from gscl_scale.shards.changes import (
+    Matching,
+    anchors_to_sample,
+    by_node,
+    changed_rows,
+    depths_needed,
+    match_nodes,
+    reach_of,
+)
+from gscl_scale.shards.levels import scratch_folder
+from gscl_scale.shards.plan import Plan
+from gscl_scale.shards.reader import Samples
+
+
+@dataclass(frozen=True)
+class Since:
+    """An earlier run: its graph, its samples, and which of its nodes is which."""
+
+    graph: Graph
+    samples: Samples
+    matching: Matching
+
+    @classmethod
+    def open(cls, old_graph: Path, old_samples: Path, graph: Graph, plan: Plan) -> "Since":
+        """Open an earlier run; one with other settings is refused."""
+        samples = Samples.open(old_samples)
+        for name, value in plan.rings.items():
+            if (theirs := samples.manifest["rings"].get(name)) != value:
+                raise FolderError(
+                    f"--since: {old_samples} was made with rings.{name} = {theirs!r}, now it is {value!r}; "
+                    "set it back, or leave --since out to sample from nothing"
+                )
+        before = Graph.open(old_graph)
+        if before.fingerprint != samples.manifest["graph_fingerprint"]:
+            raise FolderError(f"--since: {old_samples} was not made from {old_graph}; give the folder of a whole run")
+        return cls(before, samples, match_nodes(before, graph))
+
+    def has(self, round_number: int) -> bool:
+        """Whether the earlier run has this round."""
+        return round_number < self.samples.num_rounds
+
+    def weights(self) -> npt.NDArray[np.float64] | None:
+        """The earlier weights of the nodes; a new node counts like the mean of the old ones."""
+        path = self.samples.folder / "weights.arrow"
+        if not path.exists():
+            return None
+        old = map_array(path, "weight")
+        known = self.matching.old_of_new >= 0
+        weights = np.full(known.size, old.mean())
+        weights[known] = old[self.matching.old_of_new[known]]
+        return weights
+
+    def prepare(
+        self, folder: Path, round_number: int, graph: Graph, priorities: Priorities, config: RingsConfig
+    ) -> npt.NDArray[np.bool_]:
+        """Find the anchors to sample again in a round, and tell its tasks."""
+        old_priorities = self.samples.priorities(round_number)
+        lowest = changed_rows(self.graph, graph, self.matching, by_node(priorities), by_node(old_priorities))
+        reach = reach_of(graph, lowest, config.hops)
+        parts = range(self.samples.num_parts)
+        old = [self.samples.part(round_number, part, verify=False) for part in parts]  # their readers verify them
+        again = anchors_to_sample(self.matching, reach, old, old_priorities, priorities, config)
+        write_changes(folder, round_number, depths_needed(graph, again, config.hops), self.matching)
+        return again
+
+
+def write_changes(folder: Path, round_number: int, depths: npt.NDArray[np.uint8], matching: Matching) -> None:
+    """Publish for the tasks of a round how deep each vertex is needed, and which node is which."""
+    place = scratch_folder(folder, round_number)
+    write_arrow(place / "depths.arrow", {"depth": pa.array(depths)})
+    write_arrow(place / "old_of_new.arrow", {"node": pa.array(matching.old_of_new)})
+    write_arrow(place / "new_of_old.arrow", {"node": pa.array(matching.new_of_old)})
+
+
+def map_depths(folder: Path, round_number: int) -> npt.NDArray[np.uint8]:
+    """The largest radius at which each vertex is needed; the anchors to sample again are those of the last."""
+    return map_array(scratch_folder(folder, round_number) / "depths.arrow", "depth")
+
+
+def map_matching(folder: Path, round_number: int) -> Matching:
+    """Which node of the earlier graph is which."""
+    place = scratch_folder(folder, round_number)
+    return Matching(map_array(place / "old_of_new.arrow", "node"), map_array(place / "new_of_old.arrow", "node"))

@@ -1,0 +1,171 @@
+import filecmp
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gscl_scale.config import RingsConfig
+from gscl_scale.errors import FolderError
+from gscl_scale.files import read_json_lines
+from gscl_scale.graph import Graph
+from gscl_scale.runtime import Console
+from gscl_scale.shards import plan
+from tests.graphs import make_graph, make_samples, random_edges
+from tests.shards.test_precompute import assert_same_bytes, files_of
+
+CONFIG = RingsConfig(hops=2, width=4, per_ring=3, beyond=5, rounds=2, part_anchors=60, engine="sketch")
+
+
+@pytest.fixture(autouse=True)
+def passes_of_several_ranges(monkeypatch):
+    monkeypatch.setattr(plan, "PASS_VERTICES", 100)
+
+
+def both_ways(folder, before, after, config, **options):
+    """Samples of the graph `after` from nothing, and since `before`; returns the log of the second."""
+    folder.mkdir(exist_ok=True)
+    make_graph(folder / "old", before[0], len(before[1]), ids=before[1], **options)
+    make_graph(folder / "new", after[0], len(after[1]), ids=after[1], **options)
+    make_samples(folder / "old", folder / "old-samples", config)
+    make_samples(folder / "new", folder / "nothing", config)
+    log = folder / "log.jsonl"
+    earlier = folder / "old", folder / "old-samples"
+    make_samples(folder / "new", folder / "since", config, console=Console(log, quiet=True), since=earlier)
+    assert_same_bytes(folder / "nothing", folder / "since")
+    return [line for line in read_json_lines(log) if line["event"] == "since"]
+
+
+def change_edges(edges, num_nodes, number, rng):
+    """Some edges removed, as many others added."""
+    keep = rng.permutation(len(edges))[number:]
+    return np.concatenate([edges[np.sort(keep)], rng.integers(0, num_nodes, (number, 2))])
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10_000),
+    degree=st.floats(0.5, 5),
+    hubs=st.integers(0, 2),
+    changes=st.integers(0, 6),
+    hops=st.integers(1, 4),
+    engine=st.sampled_from(["sketch", "exact"]),
+    undirected=st.booleans(),
+    nodes=st.sampled_from(["same", "more", "fewer", "other order"]),
+    per_ring=st.integers(1, 6),
+    beyond=st.integers(1, 40),
+)
+def test_samples_since_an_earlier_run_are_those_from_nothing(
+    tmp_path_factory, seed, degree, hubs, changes, hops, engine, undirected, nodes, per_ring, beyond
+):
+    rng = np.random.default_rng(seed)
+    num_nodes = 300
+    edges = random_edges(num_nodes, int(num_nodes * degree / 2) + 5, seed, hubs)
+    changed = change_edges(edges, num_nodes, min(changes, len(edges)), rng)
+    ids = np.arange(num_nodes) * 7 + 3
+    new_ids = ids
+    if nodes == "more":
+        new_ids = np.concatenate([ids, [5, 6]])
+        changed = np.concatenate([changed, [[num_nodes, 4], [num_nodes + 1, num_nodes]]])
+    elif nodes == "fewer":
+        gone = rng.integers(0, num_nodes)
+        changed = changed[(changed != gone).all(axis=1)]
+        changed = changed - (changed > gone)
+        new_ids = np.delete(ids, gone)
+    elif nodes == "other order":
+        place = rng.permutation(num_nodes)
+        changed, new_ids = place[changed], np.empty_like(ids)
+        new_ids[place] = ids
+    update = {"engine": engine, "hops": hops, "per_ring": per_ring, "beyond": beyond, "rounds": 1}
+    config = CONFIG.model_copy(update=update)
+    folder = tmp_path_factory.mktemp("since")
+    both_ways(folder, (edges, ids), (changed, new_ids), config, undirected=undirected)
+
+
+def test_only_anchors_near_a_change_are_sampled_again_and_other_parts_are_the_old_files(tmp_path):
+    path = np.stack([np.arange(999), np.arange(1, 1000)], axis=1)
+    edges = np.concatenate([path, path[:, [0, 1]] + [0, 4]])[: 999 + 995]
+    changed = np.concatenate([np.delete(edges, 500, axis=0), [[500, 700]]])
+    log = both_ways(tmp_path, (edges, np.arange(1000)), (changed, np.arange(1000)), CONFIG)
+    assert len(log) == CONFIG.rounds
+    assert all(3 <= line["anchors_again"] < 60 for line in log)
+    parts = sorted((tmp_path / "since" / "round-000").glob("part-*"))
+    linked = [p for p in parts if p.samefile(tmp_path / "old-samples" / "round-000" / p.name)]
+    assert len(parts) - 5 <= len(linked) < len(parts)
+
+
+def test_a_changed_edge_that_the_samples_cannot_see_costs_little(tmp_path):
+    edges = random_edges(3000, 60_000, seed=1)  # balls of 2 hops hold about half of all nodes
+    rng = np.random.default_rng(0)
+    changed = change_edges(edges, 3000, 2, rng)
+    log = both_ways(tmp_path, (edges, np.arange(3000)), (changed, np.arange(3000)), CONFIG)
+    assert log[0]["anchors_again"] < 100  # though some 300 anchors have a changed row within two hops
+
+
+def test_nothing_changed_nothing_sampled(tmp_path):
+    edges = random_edges(300, 900, seed=2)
+    log = both_ways(tmp_path, (edges, np.arange(300)), (edges, np.arange(300)), CONFIG)
+    assert [line["anchors_again"] for line in log] == [0, 0]
+
+
+def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path):
+    from gscl_scale.files import map_array
+
+    edges = random_edges(200, 600, seed=3)
+    more = np.concatenate([edges, [[200, 5]]])
+    config = CONFIG.model_copy(update={"sampling": "pagerank", "rounds": 1})
+    make_graph(tmp_path / "old", edges, 200)
+    make_graph(tmp_path / "new", more, 201)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", config)
+    make_samples(tmp_path / "new", tmp_path / "since", config, since=(tmp_path / "old", tmp_path / "old-samples"))
+    old, new = (map_array(tmp_path / name / "weights.arrow", "weight") for name in ("old-samples", "since"))
+    assert new[:200].tolist() == old.tolist()
+    assert new[200] == pytest.approx(1 / 200)
+    # from nothing with these very scores: the same bytes
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    (nothing / "weights.arrow").write_bytes((tmp_path / "since" / "weights.arrow").read_bytes())
+    make_samples(tmp_path / "new", nothing, config)
+    assert_same_bytes(nothing, tmp_path / "since")
+
+
+def test_a_damaged_part_of_the_earlier_run_is_named_and_nothing_is_finished(tmp_path):
+    edges = random_edges(300, 900, seed=4)
+    make_graph(tmp_path / "old", edges, 300)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", CONFIG)
+    part = tmp_path / "old-samples" / "round-000" / "part-00002.arrow"
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
+    with pytest.raises(FolderError, match=r"part-00002\.arrow: expected .* other content"):
+        make_samples(tmp_path / "old", tmp_path / "since", CONFIG, since=(tmp_path / "old", tmp_path / "old-samples"))
+    assert not (tmp_path / "since" / "manifest.json").exists()
+    make_samples(tmp_path / "old", tmp_path / "since", CONFIG)  # without the earlier run
+    make_samples(tmp_path / "old", tmp_path / "nothing", CONFIG)
+    assert_same_bytes(tmp_path / "nothing", tmp_path / "since")
+
+
+def test_an_earlier_run_with_other_settings_or_another_graph_is_refused(tmp_path):
+    edges = random_edges(100, 200, seed=5)
+    make_graph(tmp_path / "old", edges, 100)
+    make_graph(tmp_path / "other", edges[:-9], 100)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", CONFIG)
+    other = CONFIG.model_copy(update={"hops": 3})
+    with pytest.raises(FolderError, match=r"--since: .* was made with rings\.hops = 2, now it is 3"):
+        make_samples(tmp_path / "old", tmp_path / "x", other, since=(tmp_path / "old", tmp_path / "old-samples"))
+    with pytest.raises(FolderError, match=r"was not made from .*other"):
+        make_samples(tmp_path / "old", tmp_path / "y", CONFIG, since=(tmp_path / "other", tmp_path / "old-samples"))
+
+
+def test_the_engine_of_the_earlier_run_is_kept(tmp_path):
+    edges = random_edges(100, 200, seed=6)
+    make_graph(tmp_path / "old", edges, 100)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", CONFIG)
+    auto = CONFIG.model_copy(update={"engine": "auto"})
+    make_samples(tmp_path / "old", tmp_path / "since", auto, since=(tmp_path / "old", tmp_path / "old-samples"))
+    manifest = json.loads((tmp_path / "since" / "manifest.json").read_text())
+    assert manifest["rings"]["engine"] == "sketch"
+    assert filecmp.cmp(tmp_path / "since" / "manifest.json", tmp_path / "old-samples" / "manifest.json")
+    assert files_of(tmp_path / "since") == files_of(tmp_path / "old-samples")
+    assert Graph.open(tmp_path / "old").num_nodes == 100
