@@ -21,10 +21,12 @@ _CHUNK = 1 << 22
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Tell an error of the disk in one sentence that names the file."""
+    """Tell an error of the disk in one sentence that names the file; errors that name another file pass as they are."""
     try:
         yield
     except OSError as error:
+        if error.errno is None or (error.filename and path.name not in str(error.filename)):
+            raise
         reason = error.strerror or " ".join(str(error).split())
         raise RunError(
             f"{path}: {reason}; nothing half-written is left and finished work is kept: mend this, and run again"
@@ -126,7 +128,7 @@ def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
     with (
         publish(path) as temporary,
         pa.OSFile(str(temporary), "wb") as sink,
-        pa.ipc.new_file(sink, batch.schema) as file,
+        pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as file,
     ):
         file.write_batch(batch)
 

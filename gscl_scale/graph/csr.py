@@ -1,18 +1,25 @@
-"""Compressed sparse rows from a stream of edges, in bounded memory: the edges wait on disk."""
+"""Compressed sparse rows from a stream of edges, in bounded memory: the edges wait on disk, in buckets of rows."""
 
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
+from gscl_scale.files import naming
+from gscl_scale.graph.columns import ColumnFile
+from gscl_scale.graph.parallel import in_order
 
-_CHUNK_EDGES = 1 << 22
+_CHUNK_EDGES = 1 << 21
+_MOST_BUCKETS = 256
+_LEAST_ROWS = 1 << 12  # of a bucket
+_SHORT_ROW = 32
+_SKEW = 2  # the largest bucket over their mean, in estimates
 
 
 @dataclass(frozen=True)
@@ -24,22 +31,26 @@ class CsrCounts:
     entries: int
 
 
-class EdgeSpool:
-    """Edges as they come, checked and appended to a file of (source, target) pairs."""
+def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
+    """32-bit node indices as long as they hold them."""
+    return np.int32 if num_nodes < 2**31 else np.int64
 
-    def __init__(self, folder: Path, num_nodes: int, origin: str) -> None:
-        self.path = folder / "edges.spool"
+
+class EdgeBuckets:
+    """Edges as they come, checked and appended to the file of the range of rows that each entry belongs to.
+
+    A bucket holds 2^shift rows; an entry is a pair (row, column), and an undirected edge makes two. The files are
+    raw pairs, deleted as their rows are finished.
+    """
+
+    def __init__(self, folder: Path, num_nodes: int, origin: str, undirected: bool) -> None:
         self.num_nodes = num_nodes
         self.num_edges = 0
+        self.self_loops = 0
         self.dtype = index_dtype(num_nodes)
-        self._origin = origin
-        self._file = self.path.open("wb")
-
-    def __enter__(self) -> "EdgeSpool":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._shift = _shift_of(num_nodes)
+        self.sizes = np.zeros((max(num_nodes, 1) - 1 >> self._shift) + 1, np.int64)
+        self._folder, self._origin, self._undirected = folder, origin, undirected
 
     def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
         """Append edges between node indices; an index outside 0..N-1 is refused by its position."""
@@ -50,145 +61,202 @@ class EdgeSpool:
                     f"{target.shape}, expected two equally long rows of integers"
                 )
         for low in range(0, source.size, _CHUNK_EDGES):
-            self._append(source[low : low + _CHUNK_EDGES], target[low : low + _CHUNK_EDGES])
+            part = slice(low, low + _CHUNK_EDGES)
+            self._append(self._checked(source[part]), self._checked(target[part]))
+
+    def _checked(self, ends: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if ends.min() < 0 or ends.max() >= self.num_nodes:
+            at = int(np.argmax((ends < 0) | (ends >= self.num_nodes)))
+            raise GraphError(
+                f"{self._origin}: edge {self.num_edges + at:,} names node {ends[at]}, "
+                f"expected 0 to {self.num_nodes - 1:,}; correct the edge or the number of nodes"
+            )
+        return np.ascontiguousarray(ends, self.dtype)
 
     def _append(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
-        pairs = np.empty((source.size, 2), self.dtype)
-        for column, ends in enumerate((source, target)):
-            wrong = (ends < 0) | (ends >= self.num_nodes)
-            if wrong.any():
-                at = int(np.argmax(wrong))
-                raise GraphError(
-                    f"{self._origin}: edge {self.num_edges + at:,} names node {ends[at]}, "
-                    f"expected 0 to {self.num_nodes - 1:,}; correct the edge or the number of nodes"
-                )
-            pairs[:, column] = ends
-        self._file.write(pairs.data)
+        pairs = np.empty((source.size * (2 if self._undirected else 1), 2), self.dtype)
+        bounds = np.zeros(self.sizes.size + 1, np.int64)
+        self.self_loops += _distribute(source, target, self._undirected, self._shift, bounds, pairs)
         self.num_edges += source.size
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            with naming(self.path(number)), self.path(number).open("ab") as file:
+                file.write(pairs[bounds[number] : bounds[number + 1]].data.cast("B"))
+        self.sizes += np.diff(bounds)
 
-    def chunks(self) -> Iterator[npt.NDArray[Any]]:
-        """The pairs [n, 2], some millions at a time."""
-        self._file.flush()
-        return _read_pairs(self.path, self.dtype)
+    def path(self, number: int) -> Path:
+        """The file of a bucket."""
+        return self._folder / f"bucket-{number}.pairs"
 
-    def close(self) -> None:
-        """Release and delete the file."""
-        self._file.close()
-        self.path.unlink(missing_ok=True)
-
-
-def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
-    """32-bit node indices as long as they hold them."""
-    return np.int32 if num_nodes < 2**31 else np.int64
-
-
-def build_csr(
-    spool: EdgeSpool, undirected: bool, folder: Path, memory_bytes: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any], CsrCounts]:
-    """Rows sorted, without self-loops and repeats: indptr in memory, indices as a mapped file in `folder`.
-
-    Vertices are taken in ranges whose entries fit `memory_bytes`; the edges are distributed to one file per range,
-    then each range is sorted on its own.
-    """
-    degrees = np.zeros(spool.num_nodes, np.int64)
-    self_loops = sum(_count(pairs, undirected, degrees) for pairs in spool.chunks())
-    bounds = _ranges(degrees, max(1, memory_bytes // (4 * spool.dtype().nbytes)))
-    buckets = _distribute(spool, undirected, bounds, folder) if len(bounds) > 2 else None
-
-    indptr = np.zeros(spool.num_nodes + 1, np.int64)
-    path = folder / "indices.raw"
-    with path.open("wb") as out:
-        for number, (low, high) in enumerate(itertools.pairwise(bounds)):
-            starts = np.zeros(high - low + 1, np.int64)
-            np.cumsum(degrees[low:high], out=starts[1:])
-            entries = np.empty(starts[-1], spool.dtype)
-            position = starts[:-1].copy()
-            chunks = spool.chunks() if buckets is None else _read_pairs(buckets[number], spool.dtype)
-            both = undirected and buckets is None
-            for pairs in chunks:
-                _place(pairs, both, low, position, entries)
-            kept = _sort_rows(starts, entries, low, indptr[low + 1 : high + 1])
-            out.write(entries[:kept].data)
-            if buckets is not None:
-                buckets[number].unlink()
-    np.cumsum(indptr, out=indptr)
-    indices = np.memmap(path, spool.dtype, "r") if indptr[-1] else np.zeros(0, spool.dtype)
-    return indptr, indices, CsrCounts(spool.num_edges, self_loops, int(indptr[-1]))
+    def ranges(self, entries_at_once: int) -> Iterator["RowRange"]:
+        """Ranges of rows with at most so many entries each, or one row: a bucket, or parts of a large one."""
+        for number, size in enumerate(self.sizes.tolist()):
+            path, low = self.path(number), number << self._shift
+            whole = RowRange(path, low, min(low + (1 << self._shift), self.num_nodes), self.dtype, True)
+            yield from [whole] if size <= entries_at_once else _split(whole, entries_at_once)
 
 
-def _ranges(degrees: npt.NDArray[np.int64], entries_at_once: int) -> list[int]:
-    """Bounds of vertex ranges with at most `entries_at_once` entries each, or one vertex."""
+class RowRange(NamedTuple):
+    """Rows low..high-1, whose entries are in a file; `last` where no other range needs that file."""
+
+    path: Path
+    low: int
+    high: int
+    dtype: type
+    last: bool
+
+    def pairs(self) -> Iterator[npt.NDArray[Any]]:
+        """The pairs [n, 2] of the file, some at a time."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            while True:
+                chunk: npt.NDArray[Any] = np.fromfile(file, self.dtype, 2 * _CHUNK_EDGES)
+                if not chunk.size:
+                    return
+                yield chunk.reshape(-1, 2)
+
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each row begins, and the last one ends, before repeats are dropped."""
+        starts = np.zeros(self.high - self.low + 1, np.int64)
+        for pairs in self.pairs():
+            _count(pairs, self.low, starts)
+        return np.cumsum(starts, out=starts)
+
+
+def _shift_of(num_nodes: int) -> int:
+    """Binary logarithm of the rows of a bucket: few thousand rows, or as many as keep the number of buckets low."""
+    shift = _LEAST_ROWS.bit_length() - 1
+    while (num_nodes - 1) >> shift >= _MOST_BUCKETS:
+        shift += 1
+    return shift
+
+
+def _split(whole: RowRange, entries_at_once: int) -> list[RowRange]:
+    bounds = [whole.low + bound for bound in range_bounds(whole.starts(), entries_at_once)]
+    pairs = itertools.pairwise(bounds)
+    return [whole._replace(low=low, high=high, last=high == whole.high) for low, high in pairs]
+
+
+def range_bounds(starts: npt.NDArray[np.int64], entries_at_once: int) -> list[int]:
+    """Bounds of ranges of rows with at most `entries_at_once` entries each, or one row."""
     bounds = [0]
-    total = np.concatenate([[0], np.cumsum(degrees)])
-    while bounds[-1] < degrees.size:
-        end = int(np.searchsorted(total, total[bounds[-1]] + entries_at_once, side="right")) - 1
-        bounds.append(min(max(end, bounds[-1] + 1), degrees.size))
+    while bounds[-1] < starts.size - 1:
+        end = int(np.searchsorted(starts, starts[bounds[-1]] + entries_at_once, side="right")) - 1
+        bounds.append(min(max(end, bounds[-1] + 1), starts.size - 1))
     return bounds
 
 
-def _distribute(spool: EdgeSpool, undirected: bool, bounds: list[int], folder: Path) -> list[Path]:
-    """Write each entry (row, column) to the file of the range that holds its row."""
-    paths = [folder / f"bucket-{number}.spool" for number in range(len(bounds) - 1)]
-    for path in paths:
-        path.unlink(missing_ok=True)
-    inner = np.asarray(bounds[1:-1])
-    for pairs in spool.chunks():
-        for entries in (pairs, pairs[:, ::-1]) if undirected else (pairs,):
-            bucket = np.searchsorted(inner, entries[:, 0], side="right")
-            order = np.argsort(bucket, kind="stable")
-            cuts = np.searchsorted(bucket[order], np.arange(len(paths) + 1))
-            for number in np.flatnonzero(np.diff(cuts)):
-                with paths[number].open("ab") as file:
-                    file.write(np.ascontiguousarray(entries[order[cuts[number] : cuts[number + 1]]]).data)
-    for path in paths:
-        path.touch()
-    return paths
+def build_rows(
+    buckets: EdgeBuckets, column: ColumnFile, memory_bytes: int, threads: int
+) -> tuple[npt.NDArray[np.int64], CsrCounts]:
+    """Append the rows, sorted and without repeats, to `column`; returns indptr and what became of the edges.
+
+    Several ranges of rows are worked on at once, and together their entries fit `memory_bytes`.
+    """
+    entries_at_once = max(1, memory_bytes // ((threads + 1) * column.dtype.itemsize))
+    indptr = np.zeros(buckets.num_nodes + 1, np.int64)
+    for part, degrees, entries in in_order(_rows_of, buckets.ranges(entries_at_once), threads):
+        indptr[part.low + 1 : part.high + 1] = degrees
+        column.append(entries)
+        if part.last:
+            part.path.unlink(missing_ok=True)
+    np.cumsum(indptr, out=indptr)
+    return indptr, CsrCounts(buckets.num_edges, buckets.self_loops, int(indptr[-1]))
 
 
-def _read_pairs(path: Path, dtype: type) -> Iterator[npt.NDArray[Any]]:
-    with path.open("rb") as file:
-        while True:
-            chunk: npt.NDArray[Any] = np.fromfile(file, dtype, 2 * _CHUNK_EDGES)
-            if not chunk.size:
-                return
-            yield chunk.reshape(-1, 2)
+def _rows_of(part: RowRange) -> tuple[RowRange, npt.NDArray[np.int64], npt.NDArray[Any]]:
+    starts = part.starts()
+    entries = np.empty(starts[-1], part.dtype)
+    position = starts[:-1].copy()
+    for pairs in part.pairs():
+        _place(pairs, part.low, position, entries)
+    degrees = np.empty(starts.size - 1, np.int64)
+    kept = _sort_rows(starts, entries, degrees)
+    return part, degrees, entries[:kept]
 
 
-@numba.njit(cache=True)
-def _count(pairs, undirected, degrees):  # type: ignore[no-untyped-def]
+def collecting_bytes(num_nodes: int, num_edges: int, undirected: bool) -> int:
+    """Memory that adding edges takes: one chunk of them and its entries."""
+    return min(num_edges, _CHUNK_EDGES) * (2 + 4 * undirected + 2) * index_dtype(num_nodes)().itemsize
+
+
+def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int) -> int:
+    """Memory that `build_rows` takes for as many ranges as are worked on at once, hubs among them."""
+    if not num_nodes:  # not known yet
+        return 0
+    item = index_dtype(num_nodes)().itemsize
+    rows = 1 << _shift_of(num_nodes)
+    bucket = min(entries, _SKEW * entries * rows // num_nodes)
+    ranges = (threads + 1) * item * bucket
+    chunks = threads * min(bucket, _CHUNK_EDGES) * 2 * item
+    return min(ranges, memory_bytes) + chunks + (threads + 1) * 4 * 8 * rows
+
+
+@numba.njit(cache=True, nogil=True)
+def _distribute(source, target, undirected, shift, bounds, pairs):  # type: ignore[no-untyped-def]
+    """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of self-loops left out."""
     self_loops = 0
-    for i in range(pairs.shape[0]):
-        u, v = pairs[i, 0], pairs[i, 1]
+    for i in range(source.size):
+        u, v = source[i], target[i]
         if u == v:
             self_loops += 1
-        degrees[u] += 1
-        if undirected:
-            degrees[v] += 1
+        else:
+            bounds[(u >> shift) + 1] += 1
+            if undirected:
+                bounds[(v >> shift) + 1] += 1
+    for bucket in range(1, bounds.size):
+        bounds[bucket] += bounds[bucket - 1]
+    position = bounds[:-1].copy()
+    for i in range(source.size):
+        u, v = source[i], target[i]
+        if u != v:
+            at = position[u >> shift]
+            pairs[at, 0], pairs[at, 1] = u, v
+            position[u >> shift] = at + 1
+            if undirected:
+                at = position[v >> shift]
+                pairs[at, 0], pairs[at, 1] = v, u
+                position[v >> shift] = at + 1
     return self_loops
 
 
-@numba.njit(cache=True)
-def _place(pairs, undirected, low, position, entries):  # type: ignore[no-untyped-def]
+@numba.njit(cache=True, nogil=True)
+def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
+    rows = starts.size - 1
     for i in range(pairs.shape[0]):
-        u, v = pairs[i, 0] - low, pairs[i, 1]
-        entries[position[u]] = v
-        position[u] += 1
-        if undirected:
-            entries[position[v - low]] = u + low
-            position[v - low] += 1
+        row = pairs[i, 0] - low
+        if 0 <= row < rows:
+            starts[row + 1] += 1
 
 
-@numba.njit(cache=True)
-def _sort_rows(starts, entries, low, degrees):  # type: ignore[no-untyped-def]
-    """Sort each row, drop repeats and the row's own vertex, and close the gaps."""
+@numba.njit(cache=True, nogil=True)
+def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
+    for i in range(pairs.shape[0]):
+        row = pairs[i, 0] - low
+        if 0 <= row < position.size:
+            entries[position[row]] = pairs[i, 1]
+            position[row] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _sort_rows(starts, entries, degrees):  # type: ignore[no-untyped-def]
+    """Sort each row, drop repeats, and close the gaps; returns the number of entries that stay."""
     kept = 0
     for row in range(starts.size - 1):
-        part = entries[starts[row] : starts[row + 1]]
-        part.sort()
+        low, high = starts[row], starts[row + 1]
+        if high - low > _SHORT_ROW:
+            entries[low:high].sort()
+        else:
+            for i in range(low + 1, high):  # by insertion
+                value, j = entries[i], i
+                while j > low and entries[j - 1] > value:
+                    entries[j] = entries[j - 1]
+                    j -= 1
+                entries[j] = value
         first = kept
-        for i in range(part.size):
-            if part[i] != row + low and (i == 0 or part[i] != part[i - 1]):
-                entries[kept] = part[i]
+        for i in range(low, high):
+            if i == low or entries[i] != entries[kept - 1]:
+                entries[kept] = entries[i]
                 kept += 1
         degrees[row] = kept - first
     return kept

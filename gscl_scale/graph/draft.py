@@ -1,6 +1,5 @@
 """From what a source read to a finished graph folder."""
 
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,15 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from gscl_scale import seeding
+from gscl_scale import machine, seeding
 from gscl_scale.config import GraphConfig
 from gscl_scale.errors import GraphError
-from gscl_scale.files import as_rows, fingerprint_of, publish_folder, sha256_of, write_arrow, write_json
-from gscl_scale.graph.csr import CsrCounts, EdgeSpool, build_csr, index_dtype
+from gscl_scale.files import fingerprint_of, map_array, publish_folder, sha256_of, write_arrow, write_json
+from gscl_scale.graph.columns import column_file, write_column
+from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
 from gscl_scale.graph.graph import FORMAT, SPLIT_CODES, Graph
+from gscl_scale.graph.parallel import in_order, num_threads
+from gscl_scale.graph.scratch import RowStream
 from gscl_scale.graph.structure import structural_features
 
 Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
 _ROWS_AT_ONCE = 65536
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
 _EXACT_FLOATS = 2**53
@@ -31,7 +34,8 @@ _EXACT_FLOATS = 2**53
 class Draft:
     """What a source read: edges as a stream of (source, target) index arrays, and the nodes' columns.
 
-    features   [N, F] numbers (a mapped file is welcome), a scipy CSR matrix, or None for features of the structure
+    features   [N, F] numbers (a mapped file is welcome), a stream of rows, a scipy CSR matrix, or None for features of
+               the structure
     labels     [N] integers (negative: unknown), floats (NaN: unknown), or strings (None: unknown)
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
     ids        the user's ids; None for 0..N-1
@@ -43,7 +47,7 @@ class Draft:
     origin: str
     num_nodes: int
     edges: Iterable[Edges]
-    features: npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | None = None
+    features: Features | None = None
     labels: npt.NDArray[Any] | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     ids: pa.Array | None = None
@@ -57,35 +61,47 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
     notes = list(draft.notes)
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
         room = Path(scratch)
-        with EdgeSpool(room, draft.num_nodes, draft.origin) as spool:
-            for source, target in draft.edges:
-                spool.add(source, target)
-            indptr, indices, counts = build_csr(spool, config.undirected, room, config.memory_mb << 20)
-        write_arrow(out / "indptr.arrow", {"indptr": pa.array(indptr)})
-        write_arrow(out / "indices.arrow", {"indices": pa.array(indices)})
-
-        write_arrow(out / "ids.arrow", {"id": ids})
+        indptr, counts = _write_rows(out, draft, config, room)
+        _write_ids(out / "ids.arrow", ids)
         features = draft.features
         if features is None:
+            indices = map_array(out / "indices.arrow", "indices")
             features = structural_features(
-                indptr, indices, seeding.identities_of(ids), config.structural_features, room
+                indptr, indices, seeding.identities_of(ids), config.structural_features, room, num_threads()
             )
             notes.append(
                 f"the graph brings no features: {config.structural_features} were made from its structure "
                 "(see docs/graphs.md)"
             )
-        num_features = _write_features(out, features, draft.origin, room)
+        num_features = _write_features(out, features, draft.origin)
         classes: list[str] = []
         if labels is not None:
             codes, classes = encode_labels(labels)
             if classes:
-                write_arrow(out / "labels.arrow", {"label": pa.array(codes)})
+                write_column(out / "labels.arrow", "label", codes)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += _count_notes(counts, np.diff(indptr), config.undirected)
         _write_manifest(out, draft, config, counts, num_features, classes, notes)
-        del indices, features  # the scratch files that they map are removed next
+        del features  # the scratch files that it maps are removed next
     return Graph.open(folder)
+
+
+def _write_rows(out: Path, draft: Draft, config: GraphConfig, room: Path) -> tuple[npt.NDArray[np.int64], CsrCounts]:
+    buckets = EdgeBuckets(room, draft.num_nodes, draft.origin, config.undirected)
+    for source, target in draft.edges:
+        buckets.add(source, target)
+    with column_file(out / "indices.arrow", "indices", buckets.dtype) as column:
+        indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads())
+    write_column(out / "indptr.arrow", "indptr", indptr)
+    return indptr, counts
+
+
+def _write_ids(path: Path, ids: pa.Array) -> None:
+    if pa.types.is_integer(ids.type):
+        write_column(path, "id", ids.to_numpy())
+    else:
+        write_arrow(path, {"id": ids})
 
 
 def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -94,6 +110,8 @@ def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list
     >>> encode_labels(np.array([7, -1, 3]))
     (array([ 1, -1,  0]), ['3', '7'])
     """
+    if labels.dtype.kind in "iu" and labels.size and 0 <= labels.max() <= labels.size:
+        return _encode_numbers(labels)
     if labels.dtype.kind in "OUS":
         known = np.array([label is not None and label == label for label in labels], bool)
         named = labels[known].astype(str)
@@ -104,6 +122,14 @@ def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list
     codes = np.full(labels.size, -1, np.int64)
     codes[known] = inverse
     return codes, [str(name) for name in classes]
+
+
+def _encode_numbers(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The same for integers that are not much larger than their number, without sorting them."""
+    classes = np.flatnonzero(np.bincount(labels[labels >= 0].astype(np.int64)))
+    codes = np.full(classes[-1] + 2, -1, np.int64)  # the last for all that are negative
+    codes[classes] = np.arange(classes.size)
+    return codes[np.maximum(labels, -1)] if labels.dtype.kind == "i" else codes[labels], [str(name) for name in classes]
 
 
 def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
@@ -119,6 +145,8 @@ def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
     if ids.null_count:
         row = pc.index(ids.is_null(), True).as_py() + 1
         raise GraphError(f"{origin}: {ids.null_count:,} nodes have no id, such as row {row:,}; give every node its own")
+    if pa.types.is_integer(ids.type) and (numbers := ids.to_numpy()).size and (numbers[1:] > numbers[:-1]).all():
+        return ids
     if (distinct := len(pc.unique(ids))) != num_nodes:
         counts = pc.value_counts(ids)
         example = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
@@ -134,7 +162,7 @@ def _check_columns(draft: Draft) -> None:
         raise GraphError(f"{draft.origin}: the graph is empty; expected at least one node")
     lengths = {"features": draft.features, "labels": draft.labels, **draft.splits}
     for name, column in lengths.items():
-        rows = None if column is None else column.shape[0] if column.ndim else 0
+        rows = None if column is None else column.shape[0] if column.shape else 0
         if rows is not None and rows != draft.num_nodes:
             raise GraphError(f"{draft.origin}: {name} has {rows:,} rows, expected one per node ({draft.num_nodes:,})")
     for name, codes in draft.splits.items():
@@ -145,16 +173,12 @@ def _check_columns(draft: Draft) -> None:
             or codes.max() > max(SPLIT_CODES.values())
         ):
             raise GraphError(f"{draft.origin}: {name} is no array of codes; expected {SPLIT_CODES} or 0 for each node")
-    least, memory = _LEAST_BYTES_PER_NODE * draft.num_nodes, _physical_memory()
+    least, memory = _LEAST_BYTES_PER_NODE * draft.num_nodes, machine.available_memory()
     if least > memory:
         raise GraphError(
             f"{draft.origin}: {draft.num_nodes:,} nodes take {least >> 30:,} GiB before any edge and this machine has "
-            f"{memory >> 30:,} GiB; check the number of nodes, or give scattered ids in a node table"
+            f"{memory >> 30:,} GiB left; check the number of nodes, or give scattered ids in a node table"
         )
-
-
-def _physical_memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
@@ -184,18 +208,16 @@ def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
     return labels
 
 
-def _write_features(
-    out: Path, features: npt.NDArray[Any] | sp.csr_matrix | sp.csr_array, origin: str, room: Path
-) -> int:
+def _write_features(out: Path, features: Features, origin: str) -> int:
     """Write dense rows or sparse pieces as float32, checked for numbers that are not finite."""
-    if features.ndim != 2 or features.shape[1] == 0:
+    if len(features.shape) != 2 or features.shape[1] == 0:
         raise GraphError(f"{origin}: features have shape {features.shape}, expected one row of numbers per node")
-    if features.dtype.kind not in "iubf":
+    if not isinstance(features, RowStream) and features.dtype.kind not in "iubf":
         raise GraphError(f"{origin}: features are of type {features.dtype}, expected numbers")
     if sp.issparse(features):
         _write_sparse(out, sp.csr_array(features), origin)
     else:
-        _write_dense(out, features, origin, room / "features.raw")
+        _write_dense(out, features, origin)
     return int(features.shape[1])
 
 
@@ -209,24 +231,30 @@ def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
     if not finite.all():
         row = int(np.searchsorted(features.indptr, np.argmin(finite), side="right")) - 1
         raise GraphError(_not_finite(origin, row))
-    write_arrow(out / "feature_indptr.arrow", {"indptr": pa.array(features.indptr.astype(np.int64))})
-    write_arrow(out / "feature_indices.arrow", {"indices": pa.array(features.indices.astype(np.int32))})
-    write_arrow(out / "feature_values.arrow", {"values": pa.array(values)})
+    write_column(out / "feature_indptr.arrow", "indptr", features.indptr.astype(np.int64))
+    write_column(out / "feature_indices.arrow", "indices", features.indices.astype(np.int32))
+    write_column(out / "feature_values.arrow", "values", values)
 
 
-def _write_dense(out: Path, features: npt.NDArray[Any], origin: str, scratch: Path) -> None:
-    """A mapped file of float32 rows is written as it is; anything else is converted a part at a time, on disk."""
-    ready = features.dtype == np.dtype(np.float32) and features.flags.c_contiguous
-    rows = features if ready else np.memmap(scratch, np.float32, "w+", shape=features.shape)
-    for low in range(0, features.shape[0], _ROWS_AT_ONCE):
-        part = slice(low, low + _ROWS_AT_ONCE)
-        if not ready:
+def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> None:
+    """Rows are converted, checked and written a part at a time."""
+    low = 0
+    with column_file(out / "features.arrow", "features", np.float32, features.shape[1]) as column:
+        for part in _parts(features):
             with np.errstate(over="ignore"):
-                rows[part] = features[part]
-        finite = np.isfinite(rows[part]).all(axis=1)
-        if not finite.all():
-            raise GraphError(_not_finite(origin, low + int(np.argmin(finite))))
-    write_arrow(out / "features.arrow", {"features": as_rows(rows)})
+                rows = np.asarray(part, np.float32)
+            if not (finite := np.isfinite(rows)).all():
+                raise GraphError(_not_finite(origin, low + int(np.argmin(finite.all(axis=1)))))
+            column.append(rows)
+            low += rows.shape[0]
+    assert low == features.shape[0]
+
+
+def _parts(features: npt.NDArray[Any] | RowStream) -> Iterable[npt.NDArray[Any]]:
+    if isinstance(features, RowStream):
+        return features.parts
+    starts = range(0, features.shape[0], _ROWS_AT_ONCE)
+    return (features[low : low + _ROWS_AT_ONCE] for low in starts)
 
 
 def _not_finite(origin: str, row: int) -> str:
@@ -257,8 +285,11 @@ def _write_manifest(
     classes: list[str],
     notes: list[str],
 ) -> None:
+    paths = sorted(out.glob("*.arrow"))
+    checksums = in_order(sha256_of, paths, num_threads())
     files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in sorted(out.glob("*.arrow"))
+        path.name: {"bytes": path.stat().st_size, "sha256": checksum}
+        for path, checksum in zip(paths, checksums, strict=True)
     }
     content = {name: entry["sha256"] for name, entry in files.items()}
     manifest = {

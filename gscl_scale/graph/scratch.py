@@ -1,24 +1,33 @@
-"""Rows that are too many for memory, in a file without a name that vanishes with its last reader."""
+"""Rows that are too many for memory: a stream of them, and a file without a name that vanishes with its last reader."""
 
 import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+_BYTES_AT_ONCE = 1 << 24
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """Rows of float32 [N, width] that come a part at a time."""
+
+    shape: tuple[int, int]
+    parts: Iterable[npt.NDArray[np.float32]]
+
 
 class RowFile:
-    """Rows of float32, appended a part at a time and then mapped; the first part sets the width."""
+    """Rows of float32, appended a part at a time and then read as often as wanted; the first part sets the width."""
 
     def __init__(self) -> None:
         self.width: int | None = None
         self._num_rows = 0
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed by __exit__)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with its last reader)
 
-    def __enter__(self) -> "RowFile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __del__(self) -> None:
         self._file.close()
 
     def append(self, rows: npt.NDArray[Any]) -> None:
@@ -27,9 +36,17 @@ class RowFile:
         self.width = rows.shape[1]
         self._num_rows += rows.shape[0]
 
-    def mapped(self) -> npt.NDArray[np.float32] | None:
-        """All rows [N, width], None where there are none; the array outlives the open file and frees the disk."""
+    def stream(self) -> RowStream | None:
+        """All rows; None where there are none."""
+        return RowStream((self._num_rows, self.width), self) if self._num_rows and self.width else None
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
+        assert self.width
         self._file.flush()
-        if not self._num_rows or not self.width:
-            return None
-        return np.memmap(self._file, np.float32, "r+", shape=(self._num_rows, self.width))
+        self._file.seek(0)
+        numbers = max(1, _BYTES_AT_ONCE // (4 * self.width)) * self.width
+        while True:
+            part: npt.NDArray[np.float32] = np.fromfile(self._file, np.float32, numbers)
+            if not part.size:
+                return
+            yield part.reshape(-1, self.width)

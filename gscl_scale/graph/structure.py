@@ -1,5 +1,6 @@
 """Features made from the structure alone, for graphs that bring none."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.graph.parallel import in_order
 
 _HOPS = 3
+_ROWS_AT_ONCE = 1 << 16
 
 
 def structural_features(
@@ -18,6 +21,7 @@ def structural_features(
     identities: npt.NDArray[np.uint64],
     width: int,
     folder: Path,
+    threads: int,
 ) -> npt.NDArray[np.float32]:
     """Random signs of each node, averaged over neighbours one to three times (as FastRP, Chen et al. 2019), and degree.
 
@@ -29,16 +33,38 @@ def structural_features(
     current, following, out = (
         np.memmap(folder / f"structure-{name}.raw", np.float32, "w+", shape=(num_nodes, width)) for name in "abc"
     )
-    _random_signs(seeding.key("structure"), identities, current)
+    parts = [slice(low, low + _ROWS_AT_ONCE) for low in range(0, num_nodes, _ROWS_AT_ONCE)]
+    key = seeding.key("structure")
+    _all(in_order(lambda part: _random_signs(key, identities[part], current[part]), parts, threads))
     for _ in range(_HOPS):
-        _average(indptr, indices, current, following, out)
+        _average_all(indptr, indices, current, following, out, parts, threads)
         current, following = following, current
     degree = np.log1p(np.diff(indptr)).astype(np.float32)
     out[:, -1] = (degree - degree.mean()) / max(float(degree.std()), 1e-6)
     return out
 
 
-@numba.njit(cache=True)
+def _average_all(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    current: npt.NDArray[np.float32],
+    following: npt.NDArray[np.float32],
+    out: npt.NDArray[np.float32],
+    parts: list[slice],
+    threads: int,
+) -> None:
+    def average(part: slice) -> None:
+        _average(indptr[part.start : part.stop + 1], indices, current, following[part], out[part])
+
+    _all(in_order(average, parts, threads))
+
+
+def _all(done: Iterator[None]) -> None:
+    for _ in done:
+        pass
+
+
+@numba.njit(cache=True, nogil=True)
 def _random_signs(key, identities, out):  # type: ignore[no-untyped-def]
     for v in range(out.shape[0]):
         for column in range(out.shape[1] - 1):
@@ -46,7 +72,7 @@ def _random_signs(key, identities, out):  # type: ignore[no-untyped-def]
             out[v, column] = 1.0 if bits >> np.uint64(63) else -1.0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _average(indptr, indices, current, following, out):  # type: ignore[no-untyped-def]
     width = out.shape[1] - 1
     total = np.empty(width, np.float64)

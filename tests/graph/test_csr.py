@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gscl_scale.errors import GraphError
+from gscl_scale.files import map_array
 from gscl_scale.graph import csr
-from gscl_scale.graph.csr import EdgeSpool, build_csr, index_dtype
+from gscl_scale.graph.columns import ColumnFile, column_file
+from gscl_scale.graph.csr import EdgeBuckets, RowRange, build_rows, index_dtype
 
 AWKWARD = {
     "no edges": (4, []),
@@ -24,14 +26,21 @@ AWKWARD = {
 }
 
 
-def rows_of(folder, num_nodes, edges, undirected, memory_bytes=1 << 20, chunk=3):
+def rows_of(folder, num_nodes, edges, undirected, memory_bytes=1 << 20, chunk=3, threads=1):
     folder.mkdir(parents=True, exist_ok=True)
     ends = np.asarray(edges, np.int64).reshape(-1, 2)
-    with EdgeSpool(folder, num_nodes, "test") as spool:
-        for low in range(0, len(ends), chunk):
-            spool.add(ends[low : low + chunk, 0], ends[low : low + chunk, 1])
-        indptr, indices, counts = build_csr(spool, undirected, folder, memory_bytes)
-    return indptr, np.array(indices), counts
+    buckets = EdgeBuckets(folder, num_nodes, "test", undirected)
+    for low in range(0, len(ends), chunk):
+        buckets.add(ends[low : low + chunk, 0], ends[low : low + chunk, 1])
+    with column_file(folder / "indices.arrow", "indices", buckets.dtype) as column:
+        indptr, counts = build_rows(buckets, column, memory_bytes, threads)
+    assert [path.name for path in folder.iterdir()] == ["indices.arrow"]
+    return indptr, map_array(folder / "indices.arrow", "indices"), counts
+
+
+@pytest.fixture
+def small_buckets(monkeypatch):
+    monkeypatch.setattr(csr, "_LEAST_ROWS", 4)
 
 
 def obvious(num_nodes, edges, undirected):
@@ -71,25 +80,45 @@ def test_any_edges_and_any_memory_give_the_rows_of_the_sparse_matrix(tmp_path_fa
 
 
 @pytest.mark.parametrize("undirected", [True, False])
-def test_many_buckets_give_the_same_bytes_as_one(tmp_path, monkeypatch, undirected):
-    draw = np.random.default_rng(0)
-    edges = draw.integers(0, 200, (3000, 2))
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("memory_bytes", [512, 1 << 20])
+def test_many_buckets_and_threads_give_the_same_bytes_as_one(tmp_path, monkeypatch, undirected, threads, memory_bytes):
+    edges = np.random.default_rng(0).integers(0, 200, (3000, 2))
     whole = rows_of(tmp_path / "one", 200, edges, undirected, chunk=1000)
+    monkeypatch.setattr(csr, "_LEAST_ROWS", 4)
     monkeypatch.setattr(csr, "_CHUNK_EDGES", 257)
-    parts = rows_of(tmp_path / "many", 200, edges, undirected, memory_bytes=512, chunk=1000)
+    parts = rows_of(tmp_path / "many", 200, edges, undirected, memory_bytes, 1000, threads)
     assert whole[0].tobytes() == parts[0].tobytes()
-    assert whole[1].tobytes() == parts[1].tobytes()
+    assert (tmp_path / "one" / "indices.arrow").read_bytes() == (tmp_path / "many" / "indices.arrow").read_bytes()
     assert whole[2] == parts[2]
 
 
-def test_tiny_memory_really_uses_many_buckets(tmp_path, monkeypatch):
-    taken = []
-    distribute = csr._distribute
-    monkeypatch.setattr(csr, "_distribute", lambda *args: taken.append(len(args[2]) - 1) or distribute(*args))
-    edges = np.random.default_rng(0).integers(0, 200, (3000, 2))
-    rows_of(tmp_path, 200, edges, True, memory_bytes=512)
-    assert taken[0] > 100
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["indices.raw"]
+def test_ranges_are_the_buckets_and_parts_of_those_that_exceed_the_memory(tmp_path, small_buckets):
+    buckets = EdgeBuckets(tmp_path, 10, "test", False)
+    buckets.add(np.array([0, 1, 1, 5, 5, 5, 5, 6]), np.array([9, 8, 7, 0, 1, 2, 3, 0]))
+    assert [(part.low, part.high, part.last) for part in buckets.ranges(4)] == [
+        (0, 4, True),
+        (4, 6, False),
+        (6, 8, True),
+        (8, 10, True),
+    ]
+
+
+def test_there_are_never_many_buckets():
+    for num_nodes in (1, 4096, 4097, 10**6, 10**9, 2**40):
+        count = ((num_nodes - 1) >> csr._shift_of(num_nodes)) + 1
+        assert 1 <= count <= 256
+    assert csr._shift_of(10**7) == 16
+
+
+def test_only_so_many_ranges_are_in_memory_at_once(tmp_path, small_buckets, monkeypatch):
+    begun, written = [], []
+    rows, append = csr._rows_of, ColumnFile.append
+    monkeypatch.setattr(csr, "_rows_of", lambda part: begun.append(len(written)) or rows(part))
+    monkeypatch.setattr(ColumnFile, "append", lambda self, part: written.append(1) or append(self, part))
+    rows_of(tmp_path, 200, np.random.default_rng(0).integers(0, 200, (3000, 2)), True, threads=2)
+    assert len(begun) == 50
+    assert max(number - done for number, done in enumerate(begun)) <= 3
 
 
 def test_the_order_of_the_edges_does_not_matter(tmp_path):
@@ -112,28 +141,23 @@ def test_the_order_of_the_edges_does_not_matter(tmp_path):
     ],
 )
 def test_edges_that_are_none_are_refused(tmp_path, ends, sentence):
-    with EdgeSpool(tmp_path, 4, "test") as spool, pytest.raises(GraphError, match=sentence):
-        spool.add(*map(np.asarray, ends))
+    with pytest.raises(GraphError, match=sentence):
+        EdgeBuckets(tmp_path, 4, "test", True).add(*map(np.asarray, ends))
 
 
 def test_the_position_of_a_wrong_edge_counts_all_chunks(tmp_path):
-    with EdgeSpool(tmp_path, 4, "test") as spool:
-        spool.add(np.arange(3), np.arange(3))
-        with pytest.raises(GraphError, match=r"test: edge 3 names node 4"):
-            spool.add(np.array([4]), np.array([0]))
+    buckets = EdgeBuckets(tmp_path, 4, "test", True)
+    buckets.add(np.arange(3), np.arange(3))
+    with pytest.raises(GraphError, match=r"test: edge 3 names node 4"):
+        buckets.add(np.array([4]), np.array([0]))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint64, ">i8"])
 def test_integers_of_every_width_are_welcome(tmp_path, kind):
-    with EdgeSpool(tmp_path, 4, "test") as spool:
-        spool.add(np.array([0, 3], kind), np.array([1, 2], kind))
-        np.testing.assert_array_equal(next(spool.chunks()), [[0, 1], [3, 2]])
-
-
-def test_the_spool_deletes_its_file(tmp_path):
-    with EdgeSpool(tmp_path, 4, "test"):
-        pass
-    assert not list(tmp_path.iterdir())
+    buckets = EdgeBuckets(tmp_path, 4, "test", False)
+    buckets.add(np.array([0, 3], kind), np.array([1, 2], kind))
+    (part,) = buckets.ranges(100)
+    np.testing.assert_array_equal(next(part.pairs()), [[0, 1], [3, 2]])
 
 
 def test_indices_are_32_bits_wide_as_long_as_that_is_enough():
@@ -144,8 +168,43 @@ def test_indices_are_32_bits_wide_as_long_as_that_is_enough():
 @pytest.mark.parametrize("entries_at_once", [1, 5, 7, 1000])
 def test_ranges_of_vertices_cover_all_and_fit_the_memory_or_are_one_vertex(entries_at_once):
     degrees = np.array([0, 3, 2, 9, 0, 0, 5, 1, 0])
-    bounds = csr._ranges(degrees, entries_at_once)
+    bounds = csr.range_bounds(np.concatenate([[0], np.cumsum(degrees)]), entries_at_once)
     assert (bounds[0], bounds[-1]) == (0, 9)
     for low, high in itertools.pairwise(bounds):
         assert low < high
         assert degrees[low:high].sum() <= entries_at_once or high == low + 1
+
+
+def test_counts_and_bounds_beyond_32_bits_are_whole():
+    degrees = np.array([3, 2**31, 2**33, 7, 2**31 - 1])
+    starts = np.concatenate([[0], np.cumsum(degrees)])
+    assert csr.range_bounds(starts, 2**32) == [0, 2, 3, 5]
+    sizes = np.array([0, 2**31 + 5])
+    csr._count(np.array([[1, 0], [1, 2]], np.int32), 0, sizes)
+    assert sizes.tolist() == [0, 2**31 + 5]
+    starts = np.array([0, 0, 2**32], np.int64)
+    csr._count(np.array([[6, 0], [6, 2]], np.int32), 5, starts)
+    assert starts.tolist() == [0, 0, 2**32 + 2]
+
+
+def test_nodes_beyond_32_bits_have_64_bit_entries(tmp_path):
+    far = 2**31 + 17
+    buckets = EdgeBuckets(tmp_path, far + 1, "test", True)
+    buckets.add(np.array([far, 1]), np.array([0, far]))
+    assert buckets.dtype is np.int64
+    assert buckets.sizes.size <= 256
+    last = list(buckets.ranges(100))[-1]._replace(low=far - 1, high=far + 1)
+    _, degrees, entries = csr._rows_of(last)
+    assert (degrees.tolist(), entries.tolist(), entries.dtype) == ([0, 2], [0, 1], np.int64)
+    assert isinstance(last, RowRange)
+
+
+def test_the_rows_of_a_range_may_hold_more_than_2_31_entries(tmp_path, monkeypatch):
+    (tmp_path / "bucket").write_bytes(bytes(8))
+
+    def count(pairs, low, starts):
+        starts[1:] += 2**31 - 1
+
+    monkeypatch.setattr(csr, "_count", count)
+    starts = RowRange(tmp_path / "bucket", 0, 3, np.int32, True).starts()
+    assert starts.tolist() == [0, 2**31 - 1, 2**32 - 2, 3 * (2**31 - 1)]

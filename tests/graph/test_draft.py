@@ -10,8 +10,10 @@ import scipy.sparse as sp
 
 from gscl_scale.config import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph import Draft, Graph, SparseFeatures, draft, write_graph
+from gscl_scale.graph import Draft, Graph, SparseFeatures, draft, structure, write_graph
+from gscl_scale.graph.columns import ColumnFile
 from gscl_scale.graph.draft import encode_labels
+from gscl_scale.graph.scratch import RowStream
 
 EDGES = (np.array([0, 1, 2, 2, 4]), np.array([1, 0, 3, 2, 3]))
 UNDIRECTED, DIRECTED = MemoryGraph(), MemoryGraph(undirected=False)
@@ -93,16 +95,34 @@ def test_sparse_features_stay_sparse_and_what_was_brought_stays_as_it_is(tmp_pat
     assert brought.indices.tolist() == [3, 0, 0]
 
 
-def test_a_mapped_file_of_features_is_never_copied_into_memory(tmp_path, monkeypatch):
+def test_features_are_written_a_part_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(draft, "_ROWS_AT_ONCE", 2)
     features = np.memmap(tmp_path / "x", np.float32, "w+", shape=(5, 3))
-    features[:] = 1.5
+    features[:] = np.arange(15).reshape(5, 3)
     seen = []
-    rows = draft.as_rows
-    monkeypatch.setattr(draft, "as_rows", lambda array: seen.append(array) or rows(array))
-    before = pa.total_allocated_bytes()
-    write(tmp_path, features=features)
-    assert seen[0] is features
-    assert pa.total_allocated_bytes() == before
+    append = ColumnFile.append
+    monkeypatch.setattr(ColumnFile, "append", lambda self, rows: seen.append(rows.shape) or append(self, rows))
+    np.testing.assert_array_equal(write(tmp_path, features=features).features, features)
+    assert [shape for shape in seen if len(shape) == 2] == [(2, 3), (2, 3), (1, 3)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_stream_of_rows_is_taken_as_features_and_threads_change_no_byte(tmp_path, monkeypatch, threads):
+    monkeypatch.setattr(draft, "num_threads", lambda: threads)
+    stream = RowStream((5, 2), iter([np.ones((3, 2), np.float32), np.zeros((2, 2), np.float32)]))
+    graph = write(tmp_path, features=stream)
+    assert graph.features.tolist() == [[1, 1]] * 3 + [[0, 0]] * 2
+    assert (
+        graph.fingerprint == write(tmp_path, name="whole", features=np.array([[1, 1]] * 3 + [[0, 0]] * 2)).fingerprint
+    )
+
+
+def test_features_of_the_structure_do_not_depend_on_threads_or_parts(tmp_path, monkeypatch):
+    config = MemoryGraph(structural_features=16)
+    first = write(tmp_path, config, "first", features=None)
+    monkeypatch.setattr(draft, "num_threads", lambda: 2)
+    monkeypatch.setattr(structure, "_ROWS_AT_ONCE", 2)
+    assert write(tmp_path, config, "again", features=None).fingerprint == first.fingerprint
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float16, ">f4", np.int8, bool])
@@ -271,3 +291,12 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, manifest, sentence):
 def test_a_folder_without_a_manifest_is_no_graph(tmp_path):
     with pytest.raises(FolderError, match="does not exist"):
         Graph.open(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint8])
+def test_small_class_numbers_are_coded_like_large_ones(kind):
+    labels = np.array([3, 1, 0, 3] if kind is np.uint8 else [3, 1, -1, 3, -7], kind)
+    codes, classes = encode_labels(labels)
+    large_codes, large = encode_labels(np.where(labels.astype(int) < 0, -1, labels.astype(int) + 1000))
+    assert codes.tolist() == large_codes.tolist()
+    assert [int(name) + 1000 for name in classes] == [int(name) for name in large]

@@ -89,4 +89,71 @@ def test_edges_and_rows_come_in_chunks_that_are_drawn_on_their_own(tmp_path, mon
     chunks = list(draft.edges)
     assert [source.size for source, _ in chunks] == [100] * 12
     assert len({source.tobytes() for source, _ in chunks}) == 12
-    assert np.unique(draft.features, axis=0).shape == (300, 64)
+    rows = list(draft.features.parts)
+    assert [part.shape[0] for part in rows] == [64] * 4 + [44]
+    assert np.unique(np.concatenate(rows), axis=0).shape == (300, 64)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_number_of_threads_changes_no_byte(tmp_path, monkeypatch, threads):
+    monkeypatch.setattr(synthetic, "_CHUNK_EDGES", 100)
+    monkeypatch.setattr(synthetic, "_CHUNK_ROWS", 64)
+    prints = []
+    for number in (1, threads):
+        monkeypatch.setattr(synthetic, "num_threads", lambda number=number: number)
+        prints.append(ingest(tmp_path / str(number), preset="tiny").fingerprint)
+    assert prints[0] == prints[1]
+
+
+def test_positions_are_those_of_a_binary_search():
+    draw = np.random.default_rng(0)
+    weights = np.concatenate([[0], np.cumsum(draw.pareto(1.0, 500) + 0.001)])
+    guide = np.empty(500, np.int32)
+    synthetic._fill_guide(weights, weights[-1] / 500, guide)
+    wanted = np.concatenate([weights, draw.random(2000) * weights[-1]])
+    expected = np.clip(np.searchsorted(weights, wanted, side="right") - 1, 0, 499).tolist()
+    for rounding in (0, 1):
+        cells = (wanted * 500 / weights[-1]).astype(int) + rounding
+        found = [synthetic._find(weights, guide, cell, at) for cell, at in zip(cells.tolist(), wanted, strict=True)]
+        assert found == expected
+
+
+def test_ends_are_those_of_an_obvious_draw():
+    plan = synthetic._plan(3, 2000, 10)
+    source, target = synthetic._draw_edges(np.random.default_rng(5), plan, 3000)
+    first, level, second = np.random.default_rng(5).random((3, 3000))
+    line = np.empty(2000, int)
+    line[plan.node_at] = np.arange(2000)
+
+    def position(weight):
+        return np.clip(np.searchsorted(plan.weights, weight, side="right") - 1, 0, 1999)
+
+    at = position(first * plan.weights[-1])
+    np.testing.assert_array_equal(line[source], at)
+    labels = plan.labels[plan.node_at]
+    groups = plan.group_of_class[labels]
+    communities = np.searchsorted(plan.starts, np.arange(2000), side="right")
+    for part, low, high in ((communities, 0, 0.45), (labels, 0.45, 0.75), (groups, 0.75, 0.92)):
+        chosen = (level >= low) & (level < high)
+        begin, end = np.searchsorted(part, part[at]), np.searchsorted(part, part[at], side="right")
+        low_weight, high_weight = plan.weights[begin], plan.weights[end]
+        expected = position(low_weight + (high_weight - low_weight) * second)
+        np.testing.assert_array_equal(line[target][chosen], expected[chosen])
+    everywhere = level >= 0.92
+    np.testing.assert_array_equal(line[target][everywhere], position(second * plan.weights[-1])[everywhere])
+
+
+def test_the_large_preset_has_hubs_in_proportion(tmp_path):
+    """At 10 million nodes the largest degree is 132,750: some 1 % of the nodes."""
+    graph = ingest(tmp_path / "graph", preset="large", num_nodes=50_000, num_features=1)
+    degrees = np.diff(graph.indptr)
+    assert 300 < degrees.max() < 25_000
+    assert 18 < degrees.mean() < 22
+    assert np.median(degrees) < 15
+
+
+def test_the_size_is_known_without_drawing(tmp_path):
+    config = SyntheticGraph(source="synthetic", preset="large")
+    size = synthetic.size(config)
+    assert (size.num_nodes, size.num_edges, size.num_features) == (10_000_000, 110_000_000, 32)
+    assert synthetic.size(SyntheticGraph(source="synthetic", num_features=3)).num_features == 3

@@ -191,7 +191,7 @@ def test_whole_numbers_in_a_csv_file_may_turn_into_fractions_late(tmp_path, monk
     save(tmp_path / "edges.csv", "source,target\n0,1\n")
     save(tmp_path / "nodes.csv", "\n".join(["id,x", *rows]))
     config = TablesGraph(source="tables", edges=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
-    assert read(config).features[-1].tolist() == [59.5]
+    assert list(read(config).features.parts)[-1][-1].tolist() == [59.5]
 
 
 @pytest.mark.parametrize(
@@ -400,3 +400,15 @@ def test_a_number_that_is_none_is_refused_with_its_row_in_the_whole_csv_file(tmp
     config = TablesGraph(source="tables", edges=save(tmp_path / "e.csv", PAIR), nodes=tmp_path / "nodes.csv")
     with pytest.raises(GraphError, match=r"nodes.csv: row 100: feature 'x' is 'abc', expected a number"):
         read(config)
+
+
+def test_a_parquet_file_is_never_whole_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(tablefiles, "ROWS_AT_ONCE", 1 << 16)
+    draw = np.random.default_rng(0)
+    table = pa.table({name: draw.integers(0, 2**62, 2_000_000) for name in ("source", "target")})
+    pq.write_table(table, tmp_path / "edges.parquet", row_group_size=1 << 17)
+    del table
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in tablefiles.stream(tmp_path / "edges.parquet", ["source", "target"]):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 12 << 20  # of 32

@@ -6,6 +6,14 @@ from sklearn.neighbors import kneighbors_graph
 
 from gscl_scale.config import DigitsGraph
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.size import Size
+
+_NUM_IMAGES, _NUM_PIXELS = 1797, 64
+
+
+def size(config: DigitsGraph) -> Size:
+    """Always the same images."""
+    return Size(_NUM_IMAGES, _NUM_IMAGES * config.neighbours, _NUM_PIXELS)
 
 
 def read(config: DigitsGraph) -> Draft:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from gscl_scale.config import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.graph import SPLIT_CODES
-from gscl_scale.graph.scratch import RowFile
+from gscl_scale.graph.scratch import RowFile, RowStream
 from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
 
@@ -26,7 +26,7 @@ class NodeTable:
     """The columns of a graph's nodes."""
 
     ids: pa.Array
-    features: npt.NDArray[np.float32] | None = None
+    features: RowStream | None = None
     labels: npt.NDArray[Any] | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -55,16 +55,25 @@ def read_nodes(config: TablesGraph) -> NodeTable:
     for file in files:
         schema_of(file, columns.names)
     ids, labels, splits = [], [], []
-    with RowFile() as rows:
-        for part in _parts(files, columns):
-            ids.append(ids_of(part, columns.ids))
-            if columns.label:
-                labels.append(part.text_or_numbers(columns.label))
-            if columns.split:
-                splits.append(_split_codes(part, columns.split))
-            if columns.features:
-                rows.append(_matrix(part, columns.features, rows.width))
-        return _finish(files, columns, ids, labels, splits, rows.mapped())
+    rows = RowFile()
+    for part in _parts(files, columns):
+        ids.append(ids_of(part, columns.ids))
+        if columns.label:
+            labels.append(part.text_or_numbers(columns.label))
+        if columns.split:
+            splits.append(_split_codes(part, columns.split))
+        if columns.features:
+            rows.append(_matrix(part, columns.features, rows.width))
+    return _finish(files, columns, ids, labels, splits, rows.stream())
+
+
+def num_feature_columns(config: TablesGraph) -> int:
+    """How many numbers a node has, where no column of features is a list of unknown length."""
+    assert config.nodes is not None
+    path = files_of(config.nodes, "nodes")[0]
+    schema = schema_of(path, [config.id_column])
+    kinds = [schema.field(name).type for name in _choose(schema, path, config).features if name in schema.names]
+    return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)
 
 
 def _parts(files: list[Path], columns: _Columns) -> Iterable[Part]:
@@ -78,7 +87,7 @@ def _finish(
     ids: list[pa.Array],
     labels: list[pa.Array],
     splits: list[npt.NDArray[np.int8]],
-    features: npt.NDArray[np.float32] | None,
+    features: RowStream | None,
 ) -> NodeTable:
     if not ids:
         raise GraphError(f"{files[0].parent if len(files) > 1 else files[0]} has no rows; expected one row per node")

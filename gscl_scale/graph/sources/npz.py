@@ -1,5 +1,6 @@
 """Our import format: one numpy file of plain arrays (docs/graphs.md)."""
 
+import math
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,6 +15,7 @@ from gscl_scale.config import NpzGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.graph import SPLIT_CODES
+from gscl_scale.graph.size import Size
 from gscl_scale.graph.splits import splits_from_masks
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -43,6 +45,38 @@ def read(config: NpzGraph) -> Draft:
         splits=_splits(arrays, str(path)),
         ids=_ids(arrays, str(path)),
     )
+
+
+def size(config: NpzGraph) -> Size:
+    """From the headers of the arrays; nothing where the file cannot be read, which reading it will explain."""
+    try:
+        headers = _headers(config.path)
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+        return Size()
+    shape = {name: shape for name, (shape, _) in headers.items()}
+    held = sum(math.prod(shape) * kind.itemsize for shape, kind in headers.values())
+    edges, rows = shape.get("edge_index", ()), shape.get("x") or shape.get("y") or shape.get("ids") or ()
+    return Size(
+        num_nodes=rows[0] if rows else None,
+        num_edges=edges[1] if len(edges) == 2 else None,
+        num_features=shape["x"][1] if len(shape.get("x", ())) == 2 else 0 if "x_shape" in shape else None,
+        fixed=held,
+    )
+
+
+def _headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Shape and type of each array of the file."""
+    headers = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                version = np.lib.format.read_magic(file)
+                reader = (
+                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                )
+                shape, _, kind = reader(file)
+            headers[name.removesuffix(".npy")] = shape, kind
+    return headers
 
 
 def _load(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -106,22 +106,33 @@ def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
     try:
         with (
             publish(archive) as temporary,
+            _told(folder, info["url"], dataset),
             urllib.request.urlopen(info["url"], timeout=_TIMEOUT_S) as answer,
             temporary.open("wb") as file,
         ):
             shutil.copyfileobj(answer, file, 1 << 22)
-        with publish_folder(folder) as out, zipfile.ZipFile(archive) as members:
+        with (
+            publish_folder(folder) as out,
+            _told(folder, info["url"], dataset),
+            zipfile.ZipFile(archive) as members,
+        ):
             members.extractall(out)
             for path in sorted((out / info["download_name"]).iterdir()):
                 path.rename(out / path.name)
             (out / info["download_name"]).rmdir()
-    except (OSError, urllib.error.URLError, zipfile.BadZipFile, zlib.error) as error:
-        raise GraphError(
-            f"{dataset} is not in {folder} and cannot be downloaded from {info['url']} ({error}); "
-            f"unpack it there yourself so that {folder / 'raw'} exists, or set graph.path"
-        ) from None
     finally:
         archive.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _told(folder: Path, url: str, dataset: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, urllib.error.URLError, zipfile.BadZipFile, zlib.error) as error:
+        raise GraphError(
+            f"{dataset} is not in {folder} and cannot be downloaded from {url} ({error}); "
+            f"unpack it there yourself so that {folder / 'raw'} exists, or set graph.path"
+        ) from None
 
 
 def _raw(folder: Path, info: dict[str, str]) -> tuple[dict[str, Any], npt.NDArray[Any]]:

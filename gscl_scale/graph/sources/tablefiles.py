@@ -15,6 +15,7 @@ from gscl_scale.errors import GraphError
 
 ROWS_AT_ONCE = 1 << 20
 _CSV_BLOCK = 1 << 24
+_PARQUET_BUFFER = 1 << 20
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".csv.gz")
 
@@ -76,6 +77,17 @@ def schema_of(path: Path, needed: list[str]) -> pa.Schema:
     return schema
 
 
+def num_rows(files: list[Path]) -> int | None:
+    """Rows of all files by their metadata; None where one is CSV."""
+    total = 0
+    for path in files:
+        if is_csv(path):
+            return None
+        with _explained(path):
+            total += pa.parquet.read_metadata(path).num_rows
+    return total
+
+
 def stream(path: Path, columns: list[str], numbers: tuple[str, ...] = ()) -> Iterator[Part]:
     """The rows of a file, some at a time; CSV columns are text, but for those of `numbers`."""
     first_row = 1
@@ -87,7 +99,8 @@ def stream(path: Path, columns: list[str], numbers: tuple[str, ...] = ()) -> Ite
 
 
 def _parquet_rows(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    with pa.parquet.ParquetFile(path) as file:
+    # pyarrow's own choice, pre_buffer, keeps all that was read of the file until it is closed
+    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER) as file:
         yield from file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns)
 
 

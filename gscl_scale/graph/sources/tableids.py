@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.sources.idtable import NumberSet
 from gscl_scale.graph.sources.tablefiles import Part
 
 _INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,17})$"  # read as an integer and written again, it is the same text
@@ -33,30 +34,38 @@ def ids_of(part: Part, column: str) -> pa.Array:
 
 
 class DistinctIds:
-    """The distinct ids of a stream, merged now and then; ids of CSV files are integers as long as all look so."""
+    """The distinct ids of a stream; ids of CSV files are integers as long as all look so."""
 
     def __init__(self) -> None:
-        self.ids: pa.Array | None = None
+        self._numbers = NumberSet()
+        self._types: set[pa.DataType] = set()
+        self._text = pa.array([], pa.large_string())
         self._waiting: list[pa.Array] = []
         self._count = 0
 
     def add(self, ids: pa.Array) -> None:
         """Note some ids."""
-        self._waiting.append(pc.unique(ids))
+        if pa.types.is_integer(ids.type):
+            self._types.add(ids.type)
+            self._numbers.add(ids.cast(pa.int64()).to_numpy())
+            return
+        self._waiting.append(pc.unique(ids).cast(pa.large_string()))
         self._count += len(self._waiting[-1])
-        if self._count > max(_MERGE_AT, 0 if self.ids is None else len(self.ids)):
-            self.merge()
+        if self._count > max(_MERGE_AT, len(self._text)):
+            self._merge_text()
 
-    def merge(self) -> pa.Array:
-        """The distinct ids so far, in no order."""
-        parts = ([] if self.ids is None else [self.ids]) + self._waiting
-        if any(not pa.types.is_integer(part.type) for part in parts):
-            parts = [part.cast(pa.large_string()) for part in parts]
-        elif len({part.type for part in parts}) > 1:
-            parts = [part.cast(pa.int64()) for part in parts]
-        self.ids = pc.unique(pa.concat_arrays(parts)) if parts else pa.array([], pa.int64())
+    def sorted(self) -> pa.Array:
+        """The distinct ids in ascending order: integers of the type that was given, or all as text."""
+        self._merge_text()
+        numbers = pa.array(self._numbers.sorted())
+        if not len(self._text):
+            return numbers.cast(self._types.pop()) if len(self._types) == 1 else numbers
+        ids = pc.unique(pa.concat_arrays([self._text, numbers.cast(pa.large_string())]))
+        return pc.take(ids, pc.sort_indices(ids))
+
+    def _merge_text(self) -> None:
+        self._text = pc.unique(pa.concat_arrays([self._text, *self._waiting]))
         self._waiting, self._count = [], 0
-        return self.ids
 
 
 def guess_integers(text: pa.Array) -> pa.Array:

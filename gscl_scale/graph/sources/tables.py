@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,9 +12,15 @@ from gscl_scale import seeding
 from gscl_scale.config import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
-from gscl_scale.graph.sources.nodetable import NodeTable, read_nodes
-from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
+from gscl_scale.graph.parallel import ahead, in_order, num_threads
+from gscl_scale.graph.size import Size
+from gscl_scale.graph.sources.idtable import NumberRows
+from gscl_scale.graph.sources.nodetable import NodeTable, num_feature_columns, read_nodes
+from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, files_of, is_csv, num_rows, schema_of, stream
 from gscl_scale.graph.sources.tableids import DistinctIds, guess_integers, ids_of, is_integer_text, short_text
+
+_BYTES_OF_ID = 8
+_BYTES_OF_SLOT = 2 * 16  # of the hash table
 
 
 def read(config: TablesGraph) -> Draft:
@@ -39,29 +43,49 @@ def read(config: TablesGraph) -> Draft:
     )
 
 
+def size(config: TablesGraph) -> Size:
+    """From the metadata of Parquet files; the rows of CSV files, and ids that only edges name, are not known yet."""
+    edges = num_rows(files_of(config.edges, "edges"))
+    files = files_of(config.nodes, "nodes") if config.nodes else []
+    nodes = num_rows(files) if files else None
+    width = num_feature_columns(config) if files else None
+    return Size(
+        num_nodes=nodes,
+        num_edges=edges,
+        num_features=width or None,
+        reading=_BYTES_OF_ID + (0 if files else _BYTES_OF_SLOT),
+        kept=_BYTES_OF_ID + _BYTES_OF_SLOT,
+        chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * 4 * _BYTES_OF_ID,
+        waiting=4 * (width or 0),
+    )
+
+
 def _edges(files: list[Path], columns: list[str], ids: pa.Array) -> Iterator[Edges]:
     finder = _Finder(ids)
-    for file in files:
-        for part in stream(file, columns):
-            yield finder.rows_of(part, columns[0]), finder.rows_of(part, columns[1])
+
+    def find(part: Part) -> Edges:
+        return finder.rows_of(part, columns[0]), finder.rows_of(part, columns[1])
+
+    return in_order(find, (part for file in files for part in stream(file, columns)), num_threads())
 
 
 class _Finder:
-    """From ids to rows of the node table, in O(N) memory: by a hash table of 64-bit keys."""
+    """From ids to rows of the node table, in O(N) memory: by a hash table of 64-bit keys; serves several threads."""
 
     def __init__(self, ids: pa.Array) -> None:
         self._ids = ids
         self._text = not pa.types.is_integer(ids.type)
-        self._index = pd.Index(self._keys(ids))
-        self._exact = self._index.is_unique  # else two texts share a key
+        keys = self._keys(ids)
+        distinct = not self._text or np.unique(keys).size == keys.size  # else two texts share a key
+        self._rows = NumberRows(keys) if distinct else None
 
     def rows_of(self, part: Part, column: str) -> npt.NDArray[np.int64]:
         """Row of each id of a column; an id that no row has is refused with its place."""
         wanted = ids_of(part, column)
         wanted = self._same_kind(wanted, part, column)
         rows: npt.NDArray[np.int64]
-        if self._exact:
-            rows = self._index.get_indexer(pd.Index(self._keys(wanted)))
+        if self._rows is not None:
+            rows = self._rows.find(self._keys(wanted))
             if self._text:
                 same = pc.equal(pc.take(self._ids, pa.array(np.maximum(rows, 0))), wanted)
                 rows = np.where(same.to_numpy(zero_copy_only=False), rows, -1)
@@ -76,8 +100,10 @@ class _Finder:
             )
         return rows
 
-    def _keys(self, ids: pa.Array) -> npt.NDArray[Any]:
-        return seeding.identities_of(ids) if self._text else ids.to_numpy(zero_copy_only=False).astype(np.int64)
+    def _keys(self, ids: pa.Array) -> npt.NDArray[np.int64]:
+        if self._text:
+            return seeding.identities_of(ids).view(np.int64)
+        return ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
 
     def _same_kind(self, wanted: pa.Array, part: Part, column: str) -> pa.Array:
         if self._text:
@@ -109,7 +135,7 @@ def _distinct_ids(files: list[Path], columns: list[str]) -> pa.Array:
     distinct = DistinctIds()
     first: tuple[Path, str, bool] | None = None
     for file in files:
-        for part in stream(file, columns):
+        for part in ahead(stream(file, columns)):
             for column in columns:
                 ids = ids_of(part, column)
                 number = pa.types.is_integer(ids.type)
@@ -120,8 +146,7 @@ def _distinct_ids(files: list[Path], columns: list[str]) -> pa.Array:
                         f"{_kind(first[2])}; write both with ids of one type"
                     )
                 distinct.add(guess_integers(ids) if is_csv(file) else ids)
-    ids = distinct.merge()
-    return short_text(pc.take(ids, pc.sort_indices(ids)))
+    return short_text(distinct.sorted())
 
 
 def _kind(number: bool) -> str:

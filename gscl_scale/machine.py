@@ -1,0 +1,64 @@
+"""What this machine has left: memory and disk, readings only."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path("/")
+_UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
+
+
+def available_memory(root: Path = _ROOT) -> int:
+    """Bytes that this process may still take: of the machine, and of each control group that limits it."""
+    return max(0, min(_machine_memory(root), *_group_memory(root), _UNLIMITED))
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes free where `folder` is, or will be made."""
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _machine_memory(root: Path) -> int:
+    for line in _lines(root / "proc/meminfo"):
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _group_memory(root: Path) -> Iterator[int]:
+    """What is left of the limit of each control group, v1 or v2, that this process is in; file cache counts as free."""
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            yield from _left(root / "sys/fs/cgroup", path, ("memory.max", "memory.current", "inactive_file"))
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            yield from _left(root / "sys/fs/cgroup/memory", path, names)
+
+
+def _left(mount: Path, path: str, names: tuple[str, str, str]) -> Iterator[int]:
+    """Limits hold for a group and all groups below it; in a container only the last parts of the path are seen."""
+    group = mount / path.strip("/")
+    for folder in (group, *group.parents):
+        limit = "".join(_lines(folder / names[0])).strip()
+        if limit.isdigit() and int(limit) < _UNLIMITED:
+            used = int("".join(_lines(folder / names[1])).strip() or 0)
+            yield int(limit) - used + _statistic(folder / "memory.stat", names[2])
+        if folder == mount:
+            return
+
+
+def _statistic(path: Path, name: str) -> int:
+    return next((int(line.split()[1]) for line in _lines(path) if line.split()[:1] == [name]), 0)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,62 @@
+"""Arrow files that are written a part at a time."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gscl_scale.files import as_rows, map_array, write_arrow
+from gscl_scale.graph.columns import ColumnFile, column_file, write_column
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float32])
+@pytest.mark.parametrize("rows", [0, 1, 7, 1000])
+def test_the_bytes_are_those_of_a_column_that_is_written_at_once(tmp_path, dtype, rows):
+    values = np.arange(rows).astype(dtype)
+    write_arrow(tmp_path / "whole", {"x": pa.array(values)})
+    with column_file(tmp_path / "parts", "x", dtype) as column:
+        for low in range(0, rows, 99):
+            column.append(values[low : low + 99])
+    write_column(tmp_path / "again", "x", values)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_rows_of_numbers_become_lists_of_fixed_size(tmp_path, rows):
+    values = np.arange(rows * 5, dtype=np.float32).reshape(rows, 5)
+    write_arrow(tmp_path / "whole", {"features": as_rows(values)})
+    with column_file(tmp_path / "parts", "features", np.float32, 5) as column:
+        for low in range(0, rows, 99):
+            column.append(values[low : low + 99])
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
+
+
+def test_a_column_may_have_more_than_2_31_numbers(tmp_path):
+    """The body is a hole in the file, so this takes neither time nor disk."""
+    path, rows = tmp_path / "long", 2**31 + 100
+    with path.open("wb") as file:
+        column = ColumnFile(file, "x", np.int8)
+        file.seek(rows, 1)
+        column.num_rows = rows
+        column.append(np.array([42], np.int8))
+        column.finish()
+    values = map_array(path, "x")
+    assert (values.size, values[0], values[-1]) == (rows + 1, 0, 42)
+
+
+def test_an_error_in_the_block_leaves_no_file(tmp_path):
+    with pytest.raises(KeyError), column_file(tmp_path / "x", "x", np.int8):
+        raise KeyError
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_of_more_than_2_31_numbers_are_mapped_as_rows(tmp_path):
+    path, rows = tmp_path / "wide", 2**20 + 1
+    with path.open("wb") as file:
+        column = ColumnFile(file, "features", np.int8, 2**11)
+        file.seek(rows * 2**11, 1)
+        column.num_rows = rows
+        column.append(np.full((1, 2**11), 7, np.int8))
+        column.finish()
+    values = map_array(path, "features")
+    assert values.shape == (rows + 1, 2**11)
+    assert (values[rows - 1, -1], values[rows, 0]) == (0, 7)

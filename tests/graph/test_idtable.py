@@ -1,0 +1,44 @@
+"""Hash tables of 64-bit numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gscl_scale.graph.sources.idtable import NumberRows, NumberSet
+
+ANY = st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), max_size=60)
+
+
+@given(ANY, ANY)
+def test_a_set_has_the_distinct_numbers_in_order(first, second):
+    numbers = NumberSet()
+    for part in (first, second):
+        numbers.add(np.array(part, np.int64))
+    assert numbers.sorted().tolist() == sorted({*first, *second})
+
+
+def test_a_set_grows():
+    values = np.random.default_rng(0).integers(-(2**62), 2**62, 30_000)
+    numbers = NumberSet()
+    for part in np.array_split(np.concatenate([values, values]), 7):
+        numbers.add(part)
+    np.testing.assert_array_equal(numbers.sorted(), np.unique(values))
+
+
+@given(ANY, ANY)
+@example([2**63 - 1], [-(2**63)])
+def test_rows_are_found_and_others_are_not(numbers, others):
+    distinct = np.array(list(dict.fromkeys(numbers)), np.int64)
+    wanted = np.array([*numbers, *others], np.int64)
+    rows = {number: row for row, number in enumerate(distinct.tolist())}
+    assert NumberRows(distinct).find(wanted).tolist() == [rows.get(number, -1) for number in wanted.tolist()]
+
+
+@pytest.mark.parametrize("low", [0, -7, 2**62, 2**63 - 101, -(2**63) + 1])
+def test_dense_numbers_take_a_plain_table(low):
+    numbers = low + np.random.default_rng(0).permutation(100)
+    table = NumberRows(numbers)
+    assert table._dense
+    np.testing.assert_array_equal(table.find(numbers), np.arange(100))
+    assert table.find(np.array([low - 1, low + 100, -(2**63), 2**63 - 1])).tolist() == [-1] * 4

@@ -1,0 +1,82 @@
+"""The verb `ingest`."""
+
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from gscl_scale import cli, machine, pipeline
+
+
+@pytest.fixture
+def ingest(tmp_path, monkeypatch):
+    """Run the verb up to the pipeline; returns what the pipeline was given, and what was said."""
+    monkeypatch.chdir(tmp_path)
+    given = []
+
+    def record(config, run, console):
+        given.append((config.graph, str(run.folder)))
+        return SimpleNamespace(name="none")
+
+    def invoke(*arguments):
+        monkeypatch.setattr(pipeline, "ingest", record)
+        result = CliRunner().invoke(cli.app, ["ingest", *arguments], catch_exceptions=False)
+        assert result.exit_code == 0
+        return *given[-1], result.output
+
+    return invoke
+
+
+def test_source_synthetic_alone_is_the_large_graph_and_says_so(ingest):
+    graph, folder, said = ingest("--source", "synthetic")
+    assert (graph.source, graph.preset, folder) == ("synthetic", "large", "runs/synthetic")
+    assert "graph.preset is large; for a small graph add --set graph.preset=small" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "preset"),
+    [
+        (["--source", "synthetic", "--set", "graph.preset=tiny"], "tiny"),
+        (["--set", "graph.source=synthetic"], "small"),
+        (["--source", "synthetic", "--config", "mine.yaml"], "arxiv"),
+    ],
+)
+def test_a_preset_that_is_given_stays(ingest, tmp_path, arguments, preset):
+    (tmp_path / "mine.yaml").write_text("graph: {source: synthetic, preset: arxiv}")
+    graph, _, said = ingest(*arguments)
+    assert graph.preset == preset
+    assert "graph.preset is" not in said
+
+
+def test_a_source_is_a_short_form_of_its_key(ingest):
+    graph, folder, said = ingest("--source", "digits", "--set", "graph.neighbours=3")
+    assert (graph.source, graph.neighbours, folder) == ("digits", 3, "runs/digits")
+    assert "preset" not in said
+
+
+@pytest.mark.parametrize("has", ["memory", "disk"])
+def test_what_this_machine_cannot_hold_is_refused_and_nothing_is_left(tmp_path, monkeypatch, capsys, has):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << (20 if has == "memory" else 40))
+    monkeypatch.setattr(machine, "free_disk", lambda folder: 1 << (20 if has == "disk" else 40))
+    monkeypatch.setattr("sys.argv", ["gscl-scale", "ingest", "--source", "synthetic"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert sentence.startswith("gscl-scale: 10,000,000 nodes and 110,000,000 edges take about ")
+    assert ("graph.num_nodes" if has == "memory" else "--run on a larger disk") in sentence
+    assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_the_estimate_is_told_before_the_graph(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sys.argv",
+        ["gscl-scale", "ingest", "--source", "synthetic", "--set", "graph.preset=tiny", "--run", str(tmp_path / "r")],
+    )
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("300 nodes and 1,200 edges take about 0.5 GiB of memory")
+    assert lines[1].startswith("graph synthetic-tiny: 300 nodes")

@@ -1,0 +1,57 @@
+"""Threads whose results come in order."""
+
+import threading
+import time
+
+import pytest
+
+from gscl_scale.graph.parallel import ahead, in_order
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_tasks(threads):
+    def slow_at_first(number):
+        time.sleep(0.02 if number == 0 else 0)
+        return number * number
+
+    assert list(in_order(slow_at_first, range(20), threads)) == [number * number for number in range(20)]
+
+
+def test_few_tasks_are_begun_before_results_are_taken():
+    begun = []
+    results = in_order(lambda number: begun.append(number) or number, iter(range(100)), 2)
+    next(results)
+    time.sleep(0.05)
+    assert len(begun) <= 3
+    results.close()
+    assert len(begun) <= 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_of_a_task_comes_out_in_its_turn(threads):
+    results = in_order(lambda number: 1 // number, [1, 0, 2], threads)
+    assert next(results) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_items_are_made_on_another_thread_one_ahead():
+    makers = set()
+
+    def items():
+        for number in range(5):
+            makers.add(threading.get_ident())
+            yield number
+
+    assert list(ahead(items())) == list(range(5))
+    assert threading.get_ident() not in makers
+    assert list(ahead([])) == []
+
+
+def test_an_error_of_the_source_comes_through():
+    def items():
+        yield 1
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        list(ahead(items()))

@@ -1,0 +1,66 @@
+"""Readings of memory and disk, from files as Linux writes them."""
+
+import shutil
+
+import pytest
+
+from gscl_scale import machine
+
+GIB = 1 << 30
+
+
+def fake(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+MEMINFO = {"proc/meminfo": f"MemTotal: {24 << 20} kB\nMemFree: 1 kB\nMemAvailable: {20 << 20} kB\n"}
+V2 = {
+    "proc/self/cgroup": "0::/outer/inner\n",
+    "sys/fs/cgroup/outer/inner/memory.max": "max\n",
+    "sys/fs/cgroup/outer/memory.max": f"{8 * GIB}\n",
+    "sys/fs/cgroup/outer/memory.current": f"{5 * GIB}\n",
+    "sys/fs/cgroup/outer/memory.stat": f"anon 7\ninactive_file {2 * GIB}\n",
+}
+V1 = {
+    "proc/self/cgroup": "5:cpu,cpuacct:/a\n4:memory:/a\n1:name=systemd:/a\n",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    "sys/fs/cgroup/memory/a/memory.limit_in_bytes": f"{4 * GIB}\n",
+    "sys/fs/cgroup/memory/a/memory.usage_in_bytes": f"{3 * GIB}\n",
+    "sys/fs/cgroup/memory/a/memory.stat": f"inactive_file 5\ntotal_inactive_file {GIB}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "gib"),
+    [
+        (MEMINFO, 20),
+        (MEMINFO | V2, 5),
+        (MEMINFO | V1, 2),
+        (MEMINFO | V2 | {"proc/self/cgroup": "0::/seen/from/outside\n", "sys/fs/cgroup/memory.max": f"{GIB}"}, 1),
+        (MEMINFO | V2 | {"sys/fs/cgroup/outer/memory.max": f"{99 * GIB}\n"}, 20),
+        (MEMINFO | V2 | {"sys/fs/cgroup/outer/memory.current": f"{11 * GIB}\n"}, 0),
+    ],
+    ids=["no groups", "v2 ancestor", "v1", "container", "wide limit", "spent"],
+)
+def test_the_tightest_limit_counts(tmp_path, files, gib):
+    assert machine.available_memory(fake(tmp_path, files)) == gib * GIB
+
+
+def test_a_machine_without_proc_has_its_physical_memory(tmp_path):
+    assert machine.available_memory(tmp_path) > 0
+
+
+def test_this_machine_can_be_read():
+    assert machine.available_memory() > 0
+
+
+def test_the_disk_of_a_folder_that_is_not_made_yet_is_that_of_its_parent(tmp_path, monkeypatch):
+    asked = []
+    usage = shutil.disk_usage
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(path) or usage(path))
+    assert machine.free_disk(tmp_path / "a" / "b") > 0
+    assert asked == [tmp_path]
