@@ -147,6 +147,9 @@ class RingsConfig(Section):
         "epoch", description="Independent samples of everything; epoch: a fresh one for each epoch of training."
     )
     disk_gb: float = Field(20.0, gt=0, description="Disk that the samples may take; rounds stop there and are reused.")
+    ahead: int = Field(
+        0, ge=0, description="0: all rounds are made before training; else so many wait while it runs, used ones go."
+    )
     sharing: Literal["shared", "independent"] = Field(
         "shared", description="One priority per node and round, or one per anchor, node and round (slow)."
     )

@@ -3,6 +3,7 @@
 Every stage reads the run folder, does its part, and records that it is finished; a finished stage is skipped.
 """
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.model import Model, build_model, prepare_inputs
 from gscl_scale.report import write_report
 from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, with_seed
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
+from gscl_scale.runtime import Console, Runner, RunnerSettings, start_runner
 from gscl_scale.train import Checkpoints, Trainer
 from gscl_scale.train import train as train_model
 from gscl_scale.train.loop import Validate, encode_all
@@ -137,20 +138,39 @@ def train(config: Config, run: Run, console: Console) -> None:
     checkpoints = _checkpoints(config, run)
     if checkpoints.is_finished():
         return
-    graph, samples, device = Graph.open(run.graph), shards.Samples.open(run.samples), _device(config)
+    graph, device = Graph.open(run.graph), _device(config)
     model = build_model(config.model, graph.num_features, config.train.seed).to(device)
-    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss)
     console.event("train", "started", device=str(device), epochs=config.train.epochs)
     inputs = prepare_inputs(graph, config.model, device)
     validate = _validation(config, graph, device) if config.train.validate_every else None
-    train_model(Trainer(model, config.train), inputs, stream, config.loss, checkpoints, validate, console)
+    with _rounds(config, run) as rounds:
+        stream = BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss)
+        train_model(Trainer(model, config.train), inputs, stream, config.loss, checkpoints, validate, console)
     console.event("train", "done")
+
+
+@contextlib.contextmanager
+def _rounds(config: Config, run: Run) -> Iterator[shards.SomeRounds]:
+    """The rounds on disk, or rounds that are made while they are used."""
+    if not config.rings.ahead:
+        yield shards.Samples.open(run.samples)
+        return
+    asked = shards.rounds_asked(config.rings, config.train.epochs)
+    quiet = Console(run.log, quiet=True)
+
+    def runner() -> contextlib.AbstractContextManager[Runner]:
+        return start_runner(_runner_settings(config))
+
+    with shards.RoundsAhead(run.graph, run.samples, config.rings, asked, runner, quiet) as rounds:
+        yield rounds
 
 
 def _checkpoints(config: Config, run: Run) -> Checkpoints:
     samples = shards.Samples.open(run.samples)
+    asked = shards.rounds_asked(config.rings, config.train.epochs)
     depends = {
-        "samples": samples.manifest["fingerprint"],
+        "samples": samples.identity(),
+        "rounds": asked if config.rings.ahead else samples.num_rounds,
         "model": config.model.model_dump(mode="json"),
         "loss": config.loss.model_dump(mode="json"),
         "train": config.train.model_dump(mode="json", exclude={"repeats", "checkpoint_every"}),

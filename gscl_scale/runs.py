@@ -106,7 +106,7 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "loss": run.checkpoints,
         "train": run.checkpoints,
     }
-    free = {"rings": {"rounds", "disk_gb", "engine"}, "graph": {"memory_mb"}, "train": {"checkpoint_every"}}
+    free = {"rings": {"rounds", "disk_gb", "ahead", "engine"}, "graph": {"memory_mb"}, "train": {"checkpoint_every"}}
     now = config.dump()
     for section, place in started.items():
         before = earlier.get(section, {})
@@ -175,7 +175,7 @@ def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
         return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
 
     def samples_detail(manifest: Path) -> str:
-        return f"{len(read_json(manifest)['rounds'])} rounds"
+        return f"{sum(entry is not None for entry in read_json(manifest)['rounds'])} rounds"
 
     def rows_detail(manifest: Path) -> str:
         values = read_json(manifest)

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
-from gscl_scale.shards import RoundReader, Samples
+from gscl_scale.shards import RoundReader, SomeRounds
 
 
 def epoch_order(num_anchors: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -23,7 +23,7 @@ class BatchStream:
     """Batches by their global step; only the current round is open, and it is mapped, not read."""
 
     def __init__(
-        self, samples: Samples, num_nodes: int, rings: RingsConfig, train: TrainConfig, loss: LossConfig
+        self, samples: SomeRounds, num_nodes: int, rings: RingsConfig, train: TrainConfig, loss: LossConfig
     ) -> None:
         self.steps_per_epoch = steps_per_epoch(num_nodes, train.batch_size)
         self._samples, self._num_nodes = samples, num_nodes

@@ -1,6 +1,6 @@
 """Who is how far: priorities, ring samples, ring statistics; arrays in, arrays out."""
 
-from gscl_scale.rings.choice import Choice, choose_engine
+from gscl_scale.rings.choice import Choice, choose_engine, expected_members
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.pagerank import pagerank
@@ -19,6 +19,7 @@ __all__ = [
     "complete",
     "draw_priorities",
     "exact_rings",
+    "expected_members",
     "first_level",
     "head_words",
     "independent_rings",

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import words
+from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.sketch import HEAD_PER_WIDTH
 
 _PILOT = 48
@@ -39,11 +40,32 @@ def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], conf
     return Choice("exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch", found)
 
 
+def expected_members(
+    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig
+) -> npt.NDArray[np.float64]:
+    """Members that an anchor is likely to have in each ring [k]."""
+    visits, sizes = _pilot(indptr, indices, config)
+    balls = 1 + np.cumsum(sizes, axis=1)
+    listed = np.minimum(sizes, config.width * sizes / balls)
+    asked = np.stack([wanted(config.per_ring, row) for row in sizes])
+    members = np.minimum(sizes, np.maximum(listed, asked)).astype(np.float64)
+    members[visits > _MOST_VISITS] = np.maximum(members[visits > _MOST_VISITS], config.width)  # not seen to the end
+    return members.mean(axis=0)
+
+
+def _pilot(
+    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(edge visits [A], ring sizes [A, k]) of searches from some anchors."""
+    num_nodes = indptr.size - 1
+    pilot = np.unique(np.linspace(0, num_nodes - 1, _PILOT).astype(np.int64))
+    return words.pilot_search(indptr, indices, pilot, config.hops, _MOST_VISITS)
+
+
 def _costs(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> npt.NDArray[np.float64]:
     """Nanoseconds per anchor of the exact engine and of the sketch."""
     num_nodes = indptr.size - 1
-    pilot = np.unique(np.linspace(0, num_nodes - 1, _PILOT).astype(np.int64))
-    visits, sizes = words.pilot_search(indptr, indices, pilot, config.hops, _MOST_VISITS)
+    visits, sizes = _pilot(indptr, indices, config)
 
     def exact_ns(mean_visits: float) -> float:
         shared = words.shared_work(mean_visits, num_nodes, indices.size, config.hops)

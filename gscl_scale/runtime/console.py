@@ -73,8 +73,8 @@ class Console:
             if now - state["spoke"] < _LINE_EVERY_S:
                 return
             state["spoke"] = now
-            rate = (state["done"] - done) / max(now - began, 1e-9)
-            left = (total - state["done"]) / rate if rate > 0 else float("inf")
-            self.say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())
+            if (made := state["done"] - done) > 0:
+                left = (total - state["done"]) * (now - began) / made
+                self.say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())
 
         return advance

@@ -1,6 +1,7 @@
 """Ring samples on disk: Arrow parts, a manifest written last, the body of one task, and the reader."""
 
-from gscl_scale.shards.precompute import is_complete, precompute
-from gscl_scale.shards.reader import RoundReader, Samples
+from gscl_scale.shards.ahead import RoundsAhead
+from gscl_scale.shards.precompute import is_complete, precompute, rounds_asked
+from gscl_scale.shards.reader import RoundReader, Samples, SomeRounds
 
-__all__ = ["RoundReader", "Samples", "is_complete", "precompute"]
+__all__ = ["RoundReader", "RoundsAhead", "Samples", "SomeRounds", "is_complete", "precompute", "rounds_asked"]

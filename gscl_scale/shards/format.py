@@ -12,14 +12,19 @@ from gscl_scale.files import as_rows, map_arrow, write_arrow
 from gscl_scale.rings import Lists, Priorities, RingSample
 
 
+def round_folder(folder: Path, round_number: int) -> Path:
+    """Where a round lives."""
+    return folder / f"round-{round_number:03d}"
+
+
 def part_path(folder: Path, round_number: int, part: int) -> Path:
     """Where a part lives."""
-    return folder / f"round-{round_number:03d}" / f"part-{part:05d}.arrow"
+    return round_folder(folder, round_number) / f"part-{part:05d}.arrow"
 
 
 def priorities_path(folder: Path, round_number: int) -> Path:
     """Where the priorities of a round live."""
-    return folder / f"round-{round_number:03d}" / "priorities.arrow"
+    return round_folder(folder, round_number) / "priorities.arrow"
 
 
 def weights_path(folder: Path) -> Path:

@@ -30,7 +30,7 @@ class Journal:
         """The finished parts whose files are still what was recorded."""
         lines = [line["part"] for line in read_json_lines(self._path)[1:] if "part" in line]
         if self.manifest is not None:
-            lines += [part for entry in self.manifest["rounds"] for part in entry["parts"]]
+            lines += [part for entry in self.manifest["rounds"] if entry for part in entry["parts"]]
         records = [PartRecord.from_json(line) for line in lines]
         return {(record.round_number, record.part): record for record in records if self._is_whole(record)}
 
@@ -49,7 +49,7 @@ class Journal:
         """Whether the priorities of a round are on disk, and what a manifest says they are."""
         path = priorities_path(self._folder, round_number)
         recorded = self.manifest["rounds"] if self.manifest is not None else []
-        if not path.exists() or round_number >= len(recorded):
+        if not path.exists() or round_number >= len(recorded) or recorded[round_number] is None:
             return path.exists()
         return bool(sha256_of(path) == recorded[round_number]["priorities"]["sha256"])
 

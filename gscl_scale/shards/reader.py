@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numba
 import numpy as np
@@ -35,6 +35,10 @@ class Samples:
             )
         return cls(folder, manifest)
 
+    def identity(self) -> dict[str, Any]:
+        """What the samples depend on: equal identities mean equal samples, whatever is on disk at the moment."""
+        return {name: self.manifest[name] for name in ("graph_fingerprint", "rings")}
+
     @property
     def num_rounds(self) -> int:
         """Rounds on disk."""
@@ -42,6 +46,8 @@ class Samples:
 
     def round(self, number: int) -> "RoundReader":
         """Map a round, after comparing its files with the manifest's checksums."""
+        if number >= self.num_rounds or self.manifest["rounds"][number] is None:
+            raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
         shared = "priorities" in self.manifest["rounds"][number]
         parts = [self.part(number, part) for part in range(self.num_parts)]
         return RoundReader(parts, self.priorities(number) if shared else None)
@@ -63,6 +69,19 @@ class Samples:
         path = priorities_path(self.folder, number)
         _verify(path, self.manifest["rounds"][number]["priorities"])
         return map_priorities(path)
+
+
+class SomeRounds(Protocol):
+    """Rounds by number, however they come to be."""
+
+    @property
+    def num_rounds(self) -> int:
+        """How many there are; later epochs use them in turn."""
+        ...
+
+    def round(self, number: int) -> "RoundReader":
+        """One of them."""
+        ...
 
 
 @dataclass(frozen=True)

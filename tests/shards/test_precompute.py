@@ -21,8 +21,7 @@ import dataclasses, os, signal, sys
 from pathlib import Path
 from gscl_scale.config import RingsConfig
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import plan, precompute, task
-module = sys.modules[precompute.__module__]
+from gscl_scale.shards import plan, precompute, rounds, task
 plan.PASS_VERTICES = 50
 
 name, after = sys.argv[3], int(sys.argv[4])
@@ -35,7 +34,7 @@ def run_then_die(given):
         os.kill(os.getpid(), signal.SIGKILL)
     return record
 
-setattr(module, name, run_then_die)
+setattr(rounds, name, run_then_die)
 config = RingsConfig(**eval(sys.argv[5]))
 with start_runner(RunnerSettings(workers=1)) as runner:
     precompute(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, runner, Console(Path(sys.argv[2]) / "log.jsonl", True))

@@ -71,6 +71,16 @@ def undisturbed(tmp_path_factory):
     return config, run
 
 
+def test_rounds_made_ahead_of_the_training_give_the_same_losses(undisturbed, tmp_path):
+    values = {**VALUES, "rings": {**VALUES["rings"], "ahead": 1}}
+    config, run = prepared(tmp_path / "run", values)
+    assert len(list(run.samples.glob("round-*"))) == 1
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    assert losses(run)[:6] == losses(undisturbed[1])[:6]
+    assert losses(run) == losses(undisturbed[1])
+    assert len(list(run.samples.glob("round-*"))) <= 3
+
+
 def chosen_weights(config, run):
     state, _ = pipeline._checkpoints(config, run).chosen()
     return state["model"]

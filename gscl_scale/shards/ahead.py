@@ -1,0 +1,122 @@
+"""Rounds made while a training uses them: some wait on disk, and used ones are dropped."""
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gscl_scale.config import RingsConfig
+from gscl_scale.graph import Graph
+from gscl_scale.runtime import Console, Runner
+from gscl_scale.shards.journal import Journal
+from gscl_scale.shards.plan import make_plan
+from gscl_scale.shards.reader import RoundReader, Samples
+from gscl_scale.shards.rounds import Rounds
+
+
+class _Stopped(Exception):
+    """The training ended: what is being made is not needed."""
+
+
+class RoundsAhead:
+    """The rounds of a training, by number; asking for one says that those before it are not needed any more.
+
+    The first round stays, for the evaluation. What is on disk is what the manifest names, at any moment.
+    """
+
+    def __init__(
+        self,
+        graph_folder: Path,
+        folder: Path,
+        config: RingsConfig,
+        num_rounds: int,
+        start_runner: Callable[[], AbstractContextManager[Runner]],
+        console: Console,
+    ) -> None:
+        self.num_rounds = num_rounds
+        self._graph_folder, self._folder = graph_folder.absolute(), folder.absolute()
+        self._config, self._start_runner, self._console = config, start_runner, console
+        self._current = 0
+        self._there: set[int] = set()
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="rounds-ahead", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def round(self, number: int) -> RoundReader:
+        """A round, once it is made."""
+        with self._changed:
+            self._current = number
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: number in self._there or self._error is not None)
+            if self._error is not None:
+                raise self._error
+        return Samples.open(self._folder).round(number)
+
+    def _work(self) -> None:
+        try:
+            with self._start_runner() as runner:
+                self._make_rounds(runner)
+        except _Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001  (it is raised where a round is asked for)
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _make_rounds(self, runner: Runner) -> None:
+        graph = Graph.open(self._graph_folder)
+        plan, _ = make_plan(graph, self._folder, self._config)
+        journal = Journal(self._folder, plan)
+        rounds = Rounds(graph, self._graph_folder, self._folder, plan, journal, runner, self._console, None)
+        rounds.begin()
+        while self._wait():
+            self._drop_used(rounds)
+            if (number := self._wanted()) is not None:
+                rounds.make_round(number, self._go_on)
+                self._console.event("precompute", "round", round=number)
+                self._publish(rounds, self._there | {0, number})
+
+    def _wait(self) -> bool:
+        """Wait for something to do; False at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._wanted() is not None or self._used())
+            return not self._stopped
+
+    def _wanted(self) -> int | None:
+        """The next round to make."""
+        ahead = range(self._current, min(self._current + self._config.ahead + 1, self.num_rounds))
+        return next((number for number in ahead if number not in self._there), None)
+
+    def _used(self) -> set[int]:
+        return {number for number in self._there if 0 < number < self._current}
+
+    def _drop_used(self, rounds: Rounds) -> None:
+        if used := self._used():
+            self._publish(rounds, self._there - used)  # first: what the manifest names is there
+            for number in used:
+                rounds.drop_round(number)
+
+    def _publish(self, rounds: Rounds, there: set[int]) -> None:
+        with self._changed:
+            rounds.write_manifest(self.num_rounds, there)
+            self._there = there
+            self._changed.notify_all()
+
+    def _go_on(self, steps: int = 1, note: str = "") -> None:
+        if self._stopped:
+            raise _Stopped

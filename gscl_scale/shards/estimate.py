@@ -1,0 +1,81 @@
+"""Memory and disk that a precompute takes, told before the start, and refused where this machine has less."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gscl_scale import machine
+from gscl_scale.errors import ConfigError
+from gscl_scale.graph import Graph
+from gscl_scale.rings import expected_members
+from gscl_scale.shards.levels import LevelFiles
+from gscl_scale.shards.plan import Plan
+
+_PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
+_PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
+_PER_NODE_SCORES = 40  # bytes while PageRank is computed
+_PER_NODE_SEARCH = 40  # bytes per worker: what 64 searches that share a traversal mark
+_PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes: of memory on this machine, of the files that tasks read at random, of a round, and of what it leaves."""
+
+    memory: int
+    mapped: int
+    scratch: int
+    samples: int
+
+
+def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
+    """What a round takes with so many workers on one machine."""
+    config, num_nodes, item = plan.config, plan.num_nodes, graph.indices.dtype.itemsize
+    row = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, graph.indices.dtype.name).row_bytes()
+    members = expected_members(graph.indptr, graph.indices, config)
+    anchor = _PER_ANCHOR_COLUMNS + item * (float(members.sum()) + config.beyond)
+    part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2) * bool(plan.radii))
+    per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
+    memory = _PROGRAM + num_nodes * per_node + workers * (num_nodes * _PER_NODE_SEARCH + int(part))
+    return Need(
+        memory=memory,
+        mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii)),
+        scratch=len(plan.radii) * num_nodes * row,
+        samples=int(num_nodes * (anchor + item + 8)),
+    )
+
+
+def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool) -> str:
+    """One line for the reader; an error where memory or disk are too small.
+
+    Tasks elsewhere (not `local`) are held to what their machines have by the settings runtime.task_memory_gb.
+    """
+    need = need_of(graph, plan, workers)
+    memory, disk = machine.available_memory(), machine.free_disk(folder)
+    if local and need.memory + need.mapped > memory:
+        raise ConfigError(
+            f"rings.width: {plan.num_nodes:,} nodes with width {plan.config.width} take about "
+            f"{_gib(need.memory + need.mapped)} of memory and {_gib(memory)} are available; "
+            f"{_memory_cure(need, plan, workers, memory)}"
+        )
+    if need.scratch + need.samples > disk:
+        raise ConfigError(
+            f"rings.width: a round takes about {_gib(need.scratch + need.samples)} of disk and {_gib(disk)} are free "
+            f"in {folder.parent}; lower rings.width or rings.beyond, or choose another --run on a larger disk"
+        )
+    where = f"{_gib(need.memory + need.mapped)} of memory ({_gib(memory)} available)" if local else ""
+    scratch = f"{_gib(need.scratch)} of disk for the time being" if need.scratch else ""
+    told = [part for part in (f"{_gib(need.samples)} of disk per round ({_gib(disk)} free)", scratch, where) if part]
+    return "precompute takes about " + ", ".join(told)
+
+
+def _memory_cure(need: Need, plan: Plan, workers: int, memory: int) -> str:
+    one = plan.num_nodes * _PER_NODE_SEARCH
+    if workers > 1 and need.memory + need.mapped - (workers - 1) * one <= memory:
+        return "set runtime.workers to 1"
+    if plan.radii:
+        return "lower rings.width and make more rounds, or use a machine with more memory"
+    return "use a machine with more memory"
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:,.0f} MiB"

@@ -1,0 +1,201 @@
+"""Making rounds: which tasks are missing, in which order they run, and what the manifest says in the end."""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gscl_scale.files import fingerprint_of, sha256_of, write_json
+from gscl_scale.graph import Graph
+from gscl_scale.rings import draw_priorities, pagerank
+from gscl_scale.runtime import Console, Runner
+from gscl_scale.shards.format import (
+    map_priorities,
+    priorities_path,
+    round_folder,
+    weights_path,
+    write_priorities,
+    write_weights,
+)
+from gscl_scale.shards.journal import Journal
+from gscl_scale.shards.levels import scratch_folder
+from gscl_scale.shards.opened import close_round, open_weights
+from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
+from gscl_scale.shards.since import Since
+from gscl_scale.shards.task import PartRecord, PartTask, PassTask, level_files, run_part, run_pass
+
+Advance = Callable[..., None]
+
+
+class Rounds:
+    """The rounds of a samples folder: what is finished so far, and how the rest is made."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        graph_folder: Path,
+        folder: Path,
+        plan: Plan,
+        journal: Journal,
+        runner: Runner,
+        console: Console,
+        since: Since | None,
+    ) -> None:
+        self._since = since
+        self._graph, self._graph_folder, self._folder = graph, graph_folder, folder
+        self._plan, self._config, self._journal = plan, plan.config, journal
+        self._runner, self._console = runner, console
+        self._done = journal.parts()
+        self._kept = len(self._done)
+        self._kept_passes = 0
+        self._new_passes = 0
+
+    def begin(self) -> None:
+        """What all rounds need: the weights of the nodes; and tell what an earlier attempt left."""
+        self._runner.check_shared(self._folder)
+        for path in self._folder.rglob(".*.tmp"):
+            path.unlink(missing_ok=True)  # of a killed attempt
+        if self._config.sampling == "pagerank" and not self._journal.has_weights():
+            weights = self._since.weights() if self._since else None
+            if weights is None:
+                weights = pagerank(self._graph.indptr, self._graph.indices)
+            write_weights(weights_path(self._folder), weights)
+        if self._kept and self._journal.manifest is None:
+            self._console.event("precompute", "resumed", finished_parts=self._kept)
+
+    def make_rounds(self, rounds: int) -> None:
+        """Make what is missing of the first rounds."""
+        finished = sum(all(self._parts_done(number)) for number in range(rounds)) * self._plan.steps
+        with self._console.progress("precompute", rounds * self._plan.steps, "tasks", finished) as advance:
+            for number in range(rounds):
+                self.make_round(number, advance)
+
+    def round_bytes(self) -> int:
+        """Bytes of the parts of a round."""
+        return sum(record.bytes for record in self._done.values() if record.round_number == 0)
+
+    def finish(self, asked: int, rounds: int) -> None:
+        """Write the manifest, and clear away what only the work needed."""
+        self.write_manifest(asked, range(rounds))
+        self._journal.close()
+        shutil.rmtree(self._folder / "scratch", ignore_errors=True)
+        short = sum(sum(record.short) for record in self._done.values())
+        lists = rounds * self._plan.num_nodes * (self._config.hops + 1)
+        self._console.event(
+            "precompute", "done", engine=self._config.engine, rounds=rounds, parts=len(self._done),
+            bytes=sum(record.bytes for record in self._done.values()), computed=len(self._done) - self._kept,
+            passes_computed=self._new_passes, passes_kept=self._kept_passes, short=short / lists,
+        )  # fmt: skip
+
+    def drop_round(self, number: int) -> None:
+        """Remove a round that was used."""
+        shutil.rmtree(round_folder(self._folder, number), ignore_errors=True)
+        for part in range(self._plan.num_parts):
+            self._done.pop((number, part), None)
+
+    def _parts_done(self, number: int) -> list[bool]:
+        return [(number, part) in self._done for part in range(self._plan.num_parts)]
+
+    def make_round(self, number: int, advance: Advance) -> None:
+        """Make what is missing of a round; `advance` is told of every task that is finished."""
+        missing = [part for part, done in enumerate(self._parts_done(number)) if not done]
+        if self._config.sharing == "shared" and (missing or not self._journal.has_priorities(number)):
+            self._draw(number)
+        if not missing:
+            return
+        if self._since is not None and self._since.has(number):
+            self._find_changes(self._since, number)
+        for radius in self._plan.radii:
+            self._run(run_pass, self._passes(number, radius, advance), advance)
+        advance(self._plan.num_parts - len(missing))
+        self._run(run_part, self._parts(number, missing), advance)
+        close_round()
+        shutil.rmtree(scratch_folder(self._folder, number), ignore_errors=True)
+
+    def _run(self, function: Any, tasks: Iterable[Any], advance: Advance) -> None:
+        for record in self._runner.run(function, tasks):
+            if isinstance(record, PartRecord):
+                self._done[record.round_number, record.part] = record
+                self._journal.append(record)
+            else:
+                self._new_passes += 1
+                if self._since_of(record.round_number) is None:  # else it is not the whole pass
+                    self._journal.append(record)
+            advance(1)
+
+    def _since_of(self, number: int) -> Path | None:
+        """The earlier samples that a round builds on, if there are any."""
+        return self._since.samples.folder if self._since is not None and self._since.has(number) else None
+
+    def _find_changes(self, since: Since, number: int) -> None:
+        """Find the anchors that may have other samples than in the earlier run."""
+        priorities = map_priorities(priorities_path(self._folder, number))
+        again = since.prepare(self._folder, number, self._graph, priorities, self._config)
+        self._console.event(
+            "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=int(again.sum()),
+            nodes_come=int((since.matching.old_of_new < 0).sum()),
+            nodes_gone=int((since.matching.new_of_old < 0).sum()),
+        )  # fmt: skip
+        self._console.say(
+            f"round {number}: {again.sum():,} of {again.size:,} anchors are sampled again, the others are as before"
+        )
+
+    def _draw(self, number: int) -> None:
+        """Draw the priorities of a round; they are the same whenever they are drawn."""
+        weights = open_weights(self._folder)
+        identities = self._graph.identities()
+        drawn = draw_priorities(identities, self._config.seed, number, weights, self._graph.indices.dtype.type)
+        write_priorities(priorities_path(self._folder, number), drawn)
+
+    def _passes(self, number: int, radius: int, advance: Advance) -> Iterator[PassTask]:
+        files = level_files(self._graph, self._folder, number, radius, self._config)
+        since = self._since_of(number)
+        finished = self._journal.passes(number, radius, files) if since is None else set()
+        files.create()
+        self._kept_passes += len(finished)
+        advance(len(finished))
+        for first, end in self._plan.ranges():
+            if first not in finished:
+                yield PassTask(self._graph_folder, self._folder, number, radius, first, end, self._config, since)
+
+    def _parts(self, number: int, missing: list[int]) -> Iterator[PartTask]:
+        for part in missing:
+            first, end = self._plan.anchors(part)
+            since = self._since_of(number)
+            yield PartTask(self._graph_folder, self._folder, number, part, first, end, self._config, since)
+
+    def write_manifest(self, asked: int, numbers: Iterable[int]) -> None:
+        """Name the rounds that are there; the place of any other is null."""
+        there, parts = set(numbers), range(self._plan.num_parts)
+        entries: list[dict[str, Any] | None] = []
+        for number in range(max(there) + 1):
+            if number not in there:
+                entries.append(None)
+                continue
+            entry: dict[str, Any] = {}
+            if self._config.sharing == "shared":
+                entry["priorities"] = _described(priorities_path(self._folder, number))
+            entry["parts"] = [self._done[number, part].for_manifest() for part in parts]
+            entries.append(entry)
+        first = [self._done[0, part] for part in parts]
+        manifest = {
+            "format": FORMAT,
+            "graph_fingerprint": self._plan.graph_fingerprint,
+            "rings": self._plan.rings,
+            "seed": self._config.seed,
+            "num_nodes": self._plan.num_nodes,
+            "index_type": self._graph.indices.dtype.name,
+            "mean_ring_size": list(np.sum([r.ring_size_sum for r in first], axis=0) / self._plan.num_nodes),
+            "mean_stored": list(np.sum([r.members for r in first], axis=0) / self._plan.num_nodes),
+            "rounds_asked": asked,
+            "rounds": entries,
+        }
+        if self._config.sampling == "pagerank":
+            manifest["weights"] = _described(weights_path(self._folder))
+        write_json(self._folder / MANIFEST, {**manifest, "fingerprint": fingerprint_of(manifest)})
+
+
+def _described(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}

@@ -1,0 +1,94 @@
+import time
+
+import pytest
+
+from gscl_scale.config import RingsConfig
+from gscl_scale.errors import ConfigError, TaskError
+from gscl_scale.files import read_json, read_json_lines
+from gscl_scale.runtime import Console, RunnerSettings, start_runner
+from gscl_scale.shards import RoundsAhead, Samples, rounds
+from tests.graphs import make_graph, make_samples, random_edges
+
+CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds="epoch", part_anchors=50, ahead=2)
+ROUNDS = 8
+
+
+@pytest.fixture
+def graph_folder(tmp_path):
+    make_graph(tmp_path / "graph", random_edges(200, 500, seed=0), 200)
+    return tmp_path / "graph"
+
+
+def ahead(graph_folder, samples, config=CONFIG, log=None):
+    console = Console(log, quiet=True)
+    return RoundsAhead(graph_folder, samples, config, ROUNDS, lambda: start_runner(RunnerSettings(workers=2)), console)
+
+
+def on_disk(samples):
+    return sorted(int(path.name[-3:]) for path in samples.glob("round-*"))
+
+
+def wait_until(there):
+    end = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+
+
+def test_rounds_made_while_they_are_used_are_those_made_before_and_few_wait_on_disk(graph_folder, tmp_path):
+    make_samples(graph_folder, tmp_path / "all", CONFIG.model_copy(update={"ahead": 0}), epochs=ROUNDS)
+    all_of_them, samples = Samples.open(tmp_path / "all"), tmp_path / "samples"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    assert on_disk(samples) == [0]
+    with ahead(graph_folder, samples) as source:
+        assert source.num_rounds == ROUNDS
+        for number in range(ROUNDS):
+            reader, known = source.round(number), all_of_them.round(number)
+            last = min(number + CONFIG.ahead, ROUNDS - 1)
+            wait_until(lambda: on_disk(samples) == sorted({0, *range(number, last + 1)}))  # noqa: B023
+            for mine, theirs in zip(reader.parts, known.parts, strict=True):
+                assert mine.beyond.members.tolist() == theirs.beyond.members.tolist()
+                assert mine.decided.tolist() == theirs.decided.tolist()
+    recorded = [number for number, entry in enumerate(read_json(samples / "manifest.json")["rounds"]) if entry]
+    assert recorded[0] == 0
+    assert set(recorded) <= set(on_disk(samples))
+
+
+def test_a_training_that_goes_on_at_a_dropped_round_gets_it_again(graph_folder, tmp_path):
+    samples = tmp_path / "samples"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    with ahead(graph_folder, samples) as source:
+        first = source.round(3).parts[0].beyond.members.tolist()
+        source.round(6)
+        wait_until(lambda: 3 not in on_disk(samples))
+    with ahead(graph_folder, samples) as source:
+        assert source.round(3).parts[0].beyond.members.tolist() == first
+
+
+def test_an_error_of_the_producer_is_raised_where_the_round_is_asked_for(graph_folder, tmp_path, monkeypatch):
+    samples = tmp_path / "samples"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+
+    def fails(task):
+        raise TaskError("no more of this")
+
+    monkeypatch.setattr(rounds, "run_part", fails)
+    with ahead(graph_folder, samples) as source:
+        source.round(0)
+        with pytest.raises(TaskError, match="no more of this"):
+            source.round(1)
+
+
+def test_leaving_stops_the_producer_at_once_and_what_is_finished_is_kept(graph_folder, tmp_path):
+    samples, log = tmp_path / "samples", tmp_path / "log.jsonl"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    with ahead(graph_folder, samples, log=log) as source:
+        source.round(0)
+    assert len(read_json_lines(log)) <= 4
+    Samples.open(samples).round(0)
+
+
+def test_more_ahead_than_the_disk_that_is_allowed_is_refused(graph_folder, tmp_path):
+    tight = CONFIG.model_copy(update={"disk_gb": 1e-4})
+    with pytest.raises(ConfigError, match=r"rings\.ahead: the first round, the one in use and 2 ahead take"):
+        make_samples(graph_folder, tmp_path / "samples", tight, epochs=ROUNDS)

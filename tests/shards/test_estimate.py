@@ -1,0 +1,60 @@
+import pytest
+
+from gscl_scale import machine
+from gscl_scale.config import RingsConfig
+from gscl_scale.errors import ConfigError
+from gscl_scale.graph import Graph
+from gscl_scale.shards import Samples
+from gscl_scale.shards.estimate import admit, need_of
+from gscl_scale.shards.plan import make_plan
+from tests.graphs import make_graph, make_samples, random_edges
+
+CONFIG = RingsConfig(hops=3, width=32, per_ring=8, beyond=16, rounds=1, engine="sketch")
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    return make_graph(tmp_path_factory.mktemp("graph") / "graph", random_edges(20_000, 80_000, seed=0, hubs=5), 20_000)
+
+
+def plan_of(graph, folder, **changes):
+    return make_plan(graph, folder, CONFIG.model_copy(update=changes))[0]
+
+
+@pytest.mark.parametrize("changes", [{}, {"hops": 1, "engine": "exact"}, {"per_ring": "ratio:0.2", "engine": "exact"}])
+def test_the_estimate_of_a_round_is_near_what_is_written(graph, tmp_path, changes):
+    need = need_of(graph, plan_of(graph, tmp_path, **changes), workers=1)
+    make_samples(graph.folder, tmp_path / "samples", CONFIG.model_copy(update=changes))
+    written = sum(path.stat().st_size for path in (tmp_path / "samples" / "round-000").iterdir())
+    assert 0.7 * written < need.samples < 1.4 * written
+
+
+def test_it_is_told_before_the_start(graph, tmp_path):
+    told = admit(graph, plan_of(graph, tmp_path), 2, tmp_path, local=True)
+    assert told.startswith("precompute takes about ")
+    assert "of disk per round" in told
+    assert "of memory" in told
+    assert "of memory" not in admit(graph, plan_of(graph, tmp_path), 2, tmp_path, local=False)
+
+
+def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_path, monkeypatch):
+    plan = plan_of(graph, tmp_path)
+    need = need_of(graph, plan, workers=2)
+    monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.mapped - 1)
+    with pytest.raises(ConfigError, match=r"rings\.width: 20,000 nodes .* are available; set runtime\.workers to 1"):
+        admit(graph, plan, 2, tmp_path, local=True)
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
+    with pytest.raises(ConfigError, match=r"lower rings\.width and make more rounds"):
+        admit(graph, plan, 2, tmp_path, local=True)
+    admit(graph, plan, 2, tmp_path, local=False)
+
+
+def test_more_than_the_disk_is_refused_and_nothing_is_begun(graph, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "free_disk", lambda _: 1 << 20)
+    with pytest.raises(ConfigError, match=r"of disk and 1 MiB are free in .*; lower rings\.width or rings\.beyond"):
+        make_samples(graph.folder, tmp_path / "samples", CONFIG)
+    assert not (tmp_path / "samples").exists()
+    monkeypatch.undo()
+    make_samples(graph.folder, tmp_path / "samples", CONFIG)
+    assert Samples.open(tmp_path / "samples").num_rounds == 1
+    assert Graph.open(graph.folder).num_nodes == 20_000
