@@ -27,9 +27,9 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None or (error.filename and path.name not in str(error.filename)):
             raise
-        reason = error.strerror or " ".join(str(error).split())
         raise RunError(
-            f"{path}: {reason}; nothing half-written is left and finished work is kept: mend this, and run again"
+            f"{path}: {os.strerror(error.errno)}; finished work is kept and nothing half-written is left: "
+            "mend this, then run the same command again"
         ) from None
 
 

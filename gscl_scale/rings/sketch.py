@@ -24,35 +24,55 @@ HEAD_PER_WIDTH = 16
 _WORD = 64
 _BITMAP = 1 << 15  # ranks that a bitmap of 4 KiB holds
 _NO_BOUND = 1 << 62
+ONE_BLOCK = 62  # a shift that puts every vertex into block 0
 _AHEAD = 12  # edges
 
 
 @dataclass(frozen=True)
 class Level:
-    """The S lowest ranks of each ball of one radius, for a range of vertices.
+    """The S lowest ranks of each ball of one radius, for V vertices in blocks of 2^shift.
 
-    heads [V, M / 64] uint64   bit r of a row: the node of rank r is in the ball
-    tails [V, S]               ranks from M on, ascending
-    counts [V, 4]              bits set in the head; entries of the tail: never more than fill a list of S; its first
-                               and its last entry
+    table [V, 6]              bits set in the head; entries of the tail, never more than fill a list of S; its first and
+                              its last entry; row of the head and start of the tail, from where the block begins
+    heads [V, M / 64] uint64  bit r of a row: the node of rank r is in the ball; rows only where a bit is set
+    tails [V * S]             ranks from M on, ascending
+
+    Block b of the heads begins at row b * 2^shift, and of the tails at S times that: there is room for all, and what
+    is not used is never touched.
     """
 
+    table: npt.NDArray[Any]
     heads: npt.NDArray[np.uint64]
     tails: npt.NDArray[Any]
-    counts: npt.NDArray[Any]
+    width: int
+    shift: int = ONE_BLOCK
 
     @classmethod
     def empty(cls, num_vertices: int, width: int, words: int, dtype: npt.DTypeLike) -> "Level":
-        """Room for a range of vertices."""
+        """Room for a block of vertices."""
         return cls(
-            np.zeros((num_vertices, words), np.uint64),
-            np.empty((num_vertices, width), dtype),
-            np.zeros((num_vertices, 4), dtype),
+            np.zeros((num_vertices, 6), dtype),
+            np.empty((num_vertices, words), np.uint64),
+            np.empty(num_vertices * width, dtype),
+            width,
         )
 
-    def rows(self, which: slice | npt.NDArray[np.int64]) -> "Level":
-        """The same of some of the vertices."""
-        return Level(self.heads[which], self.tails[which], self.counts[which])
+    @property
+    def words(self) -> int:
+        """M / 64."""
+        return self.heads.shape[1]
+
+    def rows(self, which: npt.NDArray[np.int64]) -> "Level":
+        """The same of some of the vertices, over the same heads and tails."""
+        table = self.table[which].astype(np.int64)
+        begin = which >> self.shift << self.shift
+        table[:, 4] += begin
+        table[:, 5] += begin * self.width
+        return Level(table, self.heads, self.tails, self.width)
+
+    def used(self) -> tuple[int, int]:
+        """Rows of the heads and entries of the tails that a block has filled."""
+        return int((self.table[:, 0] > 0).sum()), int(self.table[:, 1].sum(dtype=np.int64))
 
 
 def head_words(width: int, num_nodes: int) -> int:
@@ -60,10 +80,10 @@ def head_words(width: int, num_nodes: int) -> int:
     return -(-min(HEAD_PER_WIDTH * width, num_nodes) // _WORD)
 
 
-def level_zero(rank: npt.NDArray[Any], first: int, end: int, width: int, words: int) -> Level:
-    """Balls of radius 0: each vertex alone."""
-    level = Level.empty(end - first, width, words, rank.dtype)
-    _alone(rank[first:end], level.heads, level.tails, level.counts)
+def level_zero(rank: npt.NDArray[Any], anchors: npt.NDArray[np.int64], width: int, words: int) -> Level:
+    """Balls of radius 0: each anchor alone."""
+    level = Level.empty(anchors.size, width, words, rank.dtype)
+    _alone(rank[anchors], level.table, level.heads, level.tails)
     return level
 
 
@@ -78,9 +98,9 @@ def first_level(
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
     """Balls of radius 1 of the vertices first..end: the neighbours by rank. Rows that are not `needed` mean nothing."""
-    level = level_zero(rank, first, end, width, words)
+    level = Level.empty(end - first, width, words, rank.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
-    _neighbours(indptr, indices, rank, first, of_all, level.heads, level.tails, level.counts)
+    _neighbours(indptr, indices, rank, first, of_all, width, level.table, level.heads, level.tails)
     return level
 
 
@@ -93,11 +113,11 @@ def next_level(
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
     """Balls of the next radius of the vertices first..end, from those of the whole graph at the radius before."""
-    level = Level.empty(end - first, before.tails.shape[1], before.heads.shape[1], before.tails.dtype)
+    level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
     _join(
-        indptr, indices, first, of_all, before.heads, before.tails, before.counts,
-        level.heads, level.tails, level.counts,
+        indptr, indices, first, of_all, before.width, before.shift, before.table, before.heads, before.tails,
+        level.table, level.heads, level.tails,
     )  # fmt: skip
     return level
 
@@ -123,9 +143,9 @@ def read_rings(
     rings = []
     for hop, (before, after) in enumerate(itertools.pairwise(levels)):
         offsets = np.zeros(anchors.size + 1, np.int64)
-        members = np.empty((anchors.size * max(per_ring, after.tails.shape[1])), order.dtype)
+        members = np.empty(anchors.size * max(per_ring, after.width), order.dtype)
         used = _ring(
-            before.heads, before.tails, before.counts, after.heads, after.tails, after.counts,
+            before.table, before.heads, before.tails, after.table, after.heads, after.tails, after.width,
             order, priority, weight_of, per_ring, offsets, members, sizes[:, hop], exact, short[:, hop],
         )  # fmt: skip
         rings.append(Lists(offsets, members[:used]))
@@ -134,8 +154,9 @@ def read_rings(
     members = np.empty(anchors.size * num_beyond, order.dtype)
     decided = np.empty(anchors.size, np.float64)
     used = _beyond(
-        last.heads, last.tails, last.counts, order, priority, num_beyond, offsets, members, decided, short[:, hops]
-    )
+        last.table, last.heads, last.tails, last.width, order, priority, num_beyond, offsets, members, decided,
+        short[:, hops],
+    )  # fmt: skip
     return RingSample(anchors, rings, Lists(offsets, members[:used]), decided, sizes, exact), short
 
 
@@ -143,37 +164,41 @@ def read_rings(
 
 
 @numba.njit(cache=True, nogil=True)
-def _alone(ranks, heads, tails, counts):  # type: ignore[no-untyped-def]
+def _alone(ranks, table, heads, tails):  # type: ignore[no-untyped-def]
     size = 64 * heads.shape[1]
+    num_heads = num_tails = 0
     for i in range(ranks.size):
-        r = ranks[i]
+        r = np.int64(ranks[i])
+        table[i, 4], table[i, 5] = num_heads, num_tails
         if r < size:
-            heads[i, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
-            counts[i, 0] = 1
+            heads[num_heads] = 0
+            heads[num_heads, r >> 6] = np.uint64(1) << np.uint64(r & 63)
+            table[i, 0] = 1
+            num_heads += 1
         else:
-            tails[i, 0] = counts[i, 2] = counts[i, 3] = r
-            counts[i, 1] = 1
+            tails[num_tails] = table[i, 2] = table[i, 3] = r
+            table[i, 1] = 1
+            num_tails += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def _neighbours(indptr, indices, rank, first, needed, heads, tails, counts):  # type: ignore[no-untyped-def]
-    """Add the neighbours to each vertex alone: those of the head as bits, the lowest of the others in order."""
+def _neighbours(indptr, indices, rank, first, needed, width, table, heads, tails):  # type: ignore[no-untyped-def]
+    """Each vertex and its neighbours: those of the head as bits, the lowest of the others in order."""
     size = 64 * heads.shape[1]
-    width = tails.shape[1]
     found = np.empty(4 * width + 1, rank.dtype)
-    for i in range(heads.shape[0]):
+    head = np.zeros(heads.shape[1], np.uint64)
+    num_heads = num_tails = 0
+    for i in range(needed.size):
+        table[i, 4], table[i, 5] = num_heads, num_tails
         if not needed[i]:
             continue
-        num_head = np.int64(counts[i, 0])
-        filled = 0
+        num_head = filled = 0
         bound = np.int64(rank.size)
-        if counts[i, 1] == 1:
-            found[0] = tails[i, 0]
-            filled = 1
-        for e in range(indptr[first + i], indptr[first + i + 1]):
-            r = np.int64(rank[indices[e]])
+        start, end = indptr[first + i], indptr[first + i + 1]
+        for e in range(start - 1, end):
+            r = np.int64(rank[indices[e] if e >= start else first + i])
             if r < size:
-                heads[i, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+                head[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
                 num_head += 1
             elif r < bound:
                 found[filled] = r
@@ -182,13 +207,17 @@ def _neighbours(indptr, indices, rank, first, needed, heads, tails, counts):  # 
                     found.sort()
                     filled = width
                     bound = np.int64(found[width - 1])
+        if num_head > 0:
+            heads[num_heads] = head
+            head[:] = 0
+            num_heads += 1
         kept = min(filled, max(width - num_head, 0))
         if kept > 0:
             _sort(found, filled)
-            tails[i, :kept] = found[:kept]
-            counts[i, 2], counts[i, 3] = found[0], found[kept - 1]
-        counts[i, 0] = num_head
-        counts[i, 1] = kept
+            tails[num_tails : num_tails + kept] = found[:kept]
+            table[i, 2], table[i, 3] = found[0], found[kept - 1]
+            num_tails += kept
+        table[i, 0], table[i, 1] = num_head, kept
 
 
 @numba.njit(cache=True, nogil=True)
@@ -208,62 +237,87 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _join(  # type: ignore[no-untyped-def]
-    indptr, indices, first, needed, heads, tails, counts, out_heads, out_tails, out_counts,
+    indptr, indices, first, needed, width, shift, table, heads, tails, out_table, out_heads, out_tails,
 ):  # fmt: skip
     """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging."""
-    words, width = heads.shape[1], tails.shape[1]
+    words = heads.shape[1]
     one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)
+    head = np.zeros(words, np.uint64)
     bitmap = np.zeros(_BITMAP // 64, np.uint64)
-    for i in range(out_heads.shape[0]):
+    num_heads = num_tails = 0
+    for i in range(needed.size):
+        out_table[i, 4], out_table[i, 5] = num_heads, num_tails
         if not needed[i]:
             continue
         v = first + i
-        head = out_heads[i]
-        head[:] = heads[v]
-        neighbours = indices[indptr[v] : indptr[v + 1]]
+        num_head = 0
+        if table[v, 0] > 0:
+            head[:] = heads[_head_at(v, table, shift)]
+            num_head = 1
         for e in range(indptr[v], indptr[v + 1]):
             if e + 2 * _AHEAD < indices.size:
-                prefetch(counts, indices[e + 2 * _AHEAD], 0)
-                prefetch(heads, indices[e + _AHEAD], 0)
-                prefetch(tails, indices[e + _AHEAD], 0)
-                prefetch(tails, indices[e + _AHEAD], 64)
+                prefetch(table, indices[e + 2 * _AHEAD], 0)
+                soon = indices[e + _AHEAD]
+                prefetch(heads, _head_at(soon, table, shift), 0)
+                prefetch(tails, _tail_at(soon, table, shift, width), 0)
+                prefetch(tails, _tail_at(soon, table, shift, width), 64)
             u = indices[e]
-            if counts[u, 0] > 0:
+            if table[u, 0] > 0:
+                row = _head_at(u, table, shift)
                 for w in range(words):
-                    head[w] |= heads[u, w]
-        num_head = 0
-        for w in range(words):
-            num_head += ones(head[w])
+                    head[w] |= heads[row, w]
+                num_head = 1
+        if num_head > 0:
+            num_head = 0
+            for w in range(words):
+                num_head += ones(head[w])
+            out_heads[num_heads] = head
+            head[:] = 0
+            num_heads += 1
         room = max(width - num_head, 0)
         num = 0
         if room > 0:
-            bound = np.int64(counts[v, 3]) if counts[v, 1] >= room else _NO_BOUND
+            neighbours = indices[indptr[v] : indptr[v + 1]]
+            bound = np.int64(table[v, 3]) if table[v, 1] >= room else _NO_BOUND
             for u in neighbours:
-                if counts[u, 1] >= room:
-                    bound = min(bound, np.int64(counts[u, 3]))
+                if table[u, 1] >= room:
+                    bound = min(bound, np.int64(table[u, 3]))
+            out = out_tails[num_tails : num_tails + room]
             if bound < 64 * words + _BITMAP:
-                num = _join_by_bitmap(neighbours, v, tails, counts, 64 * words, bound, room, bitmap, out_tails[i])
+                num = _join_by_bitmap(neighbours, v, table, tails, shift, width, 64 * words, bound, bitmap, out)
             else:
-                num, one, other = _join_by_merging(neighbours, v, tails, counts, room, one, other)
-                out_tails[i, :num] = one[:num]
-        out_counts[i, 0] = num_head
-        out_counts[i, 1] = num
-        if num > 0:
-            out_counts[i, 2], out_counts[i, 3] = out_tails[i, 0], out_tails[i, num - 1]
+                num, one, other = _join_by_merging(neighbours, v, table, tails, shift, width, room, one, other)
+                out[:num] = one[:num]
+            if num > 0:
+                out_table[i, 2], out_table[i, 3] = out[0], out[num - 1]
+                num_tails += num
+        out_table[i, 0], out_table[i, 1] = num_head, num
+
+
+@numba.njit(cache=True, inline="always")
+def _head_at(v, table, shift):  # type: ignore[no-untyped-def]
+    return (np.int64(v) >> shift << shift) + table[v, 4]
+
+
+@numba.njit(cache=True, inline="always")
+def _tail_at(v, table, shift, width):  # type: ignore[no-untyped-def]
+    return (np.int64(v) >> shift << shift) * width + table[v, 5]
 
 
 @numba.njit(cache=True, nogil=True)
-def _join_by_bitmap(neighbours, v, tails, counts, base, bound, room, bitmap, out):  # type: ignore[no-untyped-def]
-    """The lowest `room` ranks of all tails, none above `bound`: a bit for each, read off in order; returns how many."""
-    _set_bits(tails[v], counts[v], base, bound, bitmap)
+def _join_by_bitmap(  # type: ignore[no-untyped-def]
+    neighbours, v, table, tails, shift, width, base, bound, bitmap, out,
+):  # fmt: skip
+    """The lowest ranks of all tails, none above `bound`: a bit for each, read off in order; returns how many."""
+    _set_bits(tails, _tail_at(v, table, shift, width), table[v, 1], base, bound, bitmap)
     for u in neighbours:
-        if counts[u, 1] > 0 and counts[u, 2] <= bound:
-            _set_bits(tails[u], counts[u], base, bound, bitmap)
+        if table[u, 1] > 0 and table[u, 2] <= bound:
+            _set_bits(tails, _tail_at(u, table, shift, width), table[u, 1], base, bound, bitmap)
     num = 0
     for w in range((bound - base >> 6) + 1):
         bits = bitmap[w]
         bitmap[w] = 0
-        while bits and num < room:
+        while bits and num < out.size:
             out[num] = base + 64 * w + lowest_bit(bits)
             num += 1
             bits &= bits - np.uint64(1)
@@ -271,23 +325,27 @@ def _join_by_bitmap(neighbours, v, tails, counts, base, bound, room, bitmap, out
 
 
 @numba.njit(cache=True, inline="always")
-def _set_bits(tail, count, base, bound, bitmap):  # type: ignore[no-untyped-def]
-    for j in range(count[1]):
-        r = np.int64(tail[j])
+def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untyped-def]
+    for j in range(start, start + num):
+        r = np.int64(tails[j])
         if r > bound:
             break
         bitmap[(r - base) >> 6] |= np.uint64(1) << np.uint64((r - base) & 63)
 
 
 @numba.njit(cache=True, nogil=True)
-def _join_by_merging(neighbours, v, tails, counts, room, one, other):  # type: ignore[no-untyped-def]
+def _join_by_merging(  # type: ignore[no-untyped-def]
+    neighbours, v, table, tails, shift, width, room, one, other,
+):  # fmt: skip
     """The lowest `room` ranks of all tails: returns (how many, the list, the other buffer)."""
-    num = min(np.int64(counts[v, 1]), room)
-    one[:num] = tails[v, :num]
+    num = min(np.int64(table[v, 1]), room)
+    start = _tail_at(v, table, shift, width)
+    one[:num] = tails[start : start + num]
     for u in neighbours:
-        available = min(np.int64(counts[u, 1]), room)
-        if available > 0 and (num < room or counts[u, 2] < one[num - 1]):
-            num = _merge(one, num, tails[u], available, other, room)
+        available = min(np.int64(table[u, 1]), room)
+        if available > 0 and (num < room or table[u, 2] < one[num - 1]):
+            start = _tail_at(u, table, shift, width)
+            num = _merge(one, num, tails[start : start + available], available, other, room)
             one, other = other, one
     return num, one, other
 
@@ -314,12 +372,12 @@ def _merge(left, num_left, right, num_right, out, room):  # type: ignore[no-unty
 
 
 @numba.njit(cache=True, nogil=True)
-def _last_rank(head, tail, num_head, num_tail, width):  # type: ignore[no-untyped-def]
+def _last_rank(head, last, num_head, num_tail, width):  # type: ignore[no-untyped-def]
     """The last rank of a full list of `width`, -1 where the whole ball is listed."""
     if num_head + num_tail < width:
         return -1
     if num_head < width:
-        return np.int64(tail[num_tail - 1])
+        return last
     left = width
     for w in range(head.size):
         inside = ones(head[w])
@@ -334,40 +392,45 @@ def _last_rank(head, tail, num_head, num_tail, width):  # type: ignore[no-untype
 
 @numba.njit(cache=True, nogil=True)
 def _ring(  # type: ignore[no-untyped-def]
-    before_heads, before_tails, before_counts, heads, tails, counts,
+    before_table, before_heads, before_tails, table, heads, tails, width,
     order, priority, weights, per_ring, offsets, members, sizes, exact, short,
 ):  # fmt: skip
     """Members of each ring as nodes, in order; returns how many were written."""
-    words, width = heads.shape[1], tails.shape[1]
+    words = heads.shape[1]
+    head, nobody = np.zeros(words, np.uint64), np.zeros(words, np.uint64)
     used = 0
-    for i in range(heads.shape[0]):
-        num_head, num_tail = np.int64(counts[i, 0]), np.int64(counts[i, 1])
-        last = _last_rank(heads[i], tails[i], num_head, num_tail, width)
-        listed = last < 0
+    for i in range(table.shape[0]):
+        num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         start = used
-        limit = np.int64(order.size) if listed else last
-        known = np.int64(0)
-        for w in range(words):
-            bits = heads[i, w] & ~before_heads[i, w]
-            known += ones(bits)
-            while bits:
-                r = 64 * w + lowest_bit(bits)
-                if r > limit and used - start >= per_ring:
-                    break
-                members[used] = order[r]
-                used += 1
-                bits &= bits - np.uint64(1)
-        in_head = used - start
-        j = 0
-        for a in range(num_tail):
-            r = tails[i, a]
-            while j < before_counts[i, 1] and before_tails[i, j] < r:
+        in_head = known = np.int64(0)
+        last = np.int64(-1)
+        if num_head > 0:
+            inside = heads[table[i, 4]]
+            last = _last_rank(inside, table[i, 3], num_head, num_tail, width)
+            limit = np.int64(order.size) if last < 0 else last
+            earlier = before_heads[before_table[i, 4]] if before_table[i, 0] > 0 else nobody
+            for w in range(words):
+                bits = head[w] = inside[w] & ~earlier[w]
+                known += ones(bits)
+                while bits:
+                    r = 64 * w + lowest_bit(bits)
+                    if r > limit and used - start >= per_ring:
+                        break
+                    members[used] = order[r]
+                    used += 1
+                    bits &= bits - np.uint64(1)
+            in_head = used - start
+        elif num_tail >= width:
+            last = np.int64(table[i, 3])
+        j, earlier_end = before_table[i, 5], before_table[i, 5] + before_table[i, 1]
+        for a in range(table[i, 5], table[i, 5] + num_tail):
+            r = tails[a]
+            while j < earlier_end and before_tails[j] < r:
                 j += 1
-            if j == before_counts[i, 1] or before_tails[i, j] != r:
+            if j == earlier_end or before_tails[j] != r:
                 members[used] = order[r]
                 used += 1
-        everything = listed or 64 * words >= order.size
-        if everything:
+        if last < 0 or 64 * words >= order.size:
             sizes[i] = known + used - start - in_head
         else:
             exact[i] = False
@@ -375,7 +438,7 @@ def _ring(  # type: ignore[no-untyped-def]
             sizes[i] = max(
                 used - start,
                 _estimate(
-                    heads[i], before_heads[i], members[start + in_head : used],
+                    head if num_head > 0 else nobody, known, members[start + in_head : used],
                     max(last, 64 * words - 1), order, priority, weights,
                 ),
             )  # fmt: skip
@@ -384,24 +447,19 @@ def _ring(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _estimate(head, before, tail_members, threshold, order, priority, weights):  # type: ignore[no-untyped-def]
+def _estimate(head, num_head, tail_members, threshold, order, priority, weights):  # type: ignore[no-untyped-def]
     """Unbiased size of a ring: each member whose rank is below the threshold counts for 1 / its chance to be there."""
     bound = priority[threshold]
     if weights.size == 0:
-        number = np.int64(0)
-        for w in range(head.size):
-            number += ones(head[w] & ~before[w])
-        top = 64 * head.size - 1
-        if threshold == top:
-            number -= np.int64((head[-1] & ~before[-1]) >> np.uint64(63)) if head.size else 0
+        number = num_head + tail_members.size
+        if threshold < 64 * head.size:
+            number -= np.int64(head[-1] >> np.uint64(63))
         elif tail_members.size and tail_members[-1] == order[threshold]:
-            number += tail_members.size - 1
-        else:
-            number += tail_members.size
+            number -= 1
         return np.int64(np.round(number / -np.expm1(-bound)))
     total = 0.0
     for w in range(head.size):
-        bits = head[w] & ~before[w]
+        bits = head[w]
         while bits:
             r = 64 * w + lowest_bit(bits)
             if r < threshold:
@@ -414,17 +472,21 @@ def _estimate(head, before, tail_members, threshold, order, priority, weights): 
 
 
 @numba.njit(cache=True, nogil=True)
-def _beyond(heads, tails, counts, order, priority, num_beyond, offsets, members, decided, short):  # type: ignore[no-untyped-def]
+def _beyond(  # type: ignore[no-untyped-def]
+    table, heads, tails, width, order, priority, num_beyond, offsets, members, decided, short,
+):  # fmt: skip
     """The lowest nodes outside each ball, in order, and the priority below which all is decided."""
-    words, width = heads.shape[1], tails.shape[1]
+    words = heads.shape[1]
+    nobody = np.zeros(words, np.uint64)
     used = 0
-    for i in range(heads.shape[0]):
-        num_head, num_tail = np.int64(counts[i, 0]), np.int64(counts[i, 1])
-        last = _last_rank(heads[i], tails[i], num_head, num_tail, width)
+    for i in range(table.shape[0]):
+        num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
+        inside = heads[table[i, 4]] if num_head > 0 else nobody
+        last = _last_rank(inside, np.int64(table[i, 3]), num_head, num_tail, width)
         decided[i] = priority[last] if last >= 0 else np.inf
         start = used
         for w in range(words):
-            bits = ~heads[i, w]
+            bits = ~inside[w]
             while bits and used - start < num_beyond:
                 r = 64 * w + lowest_bit(bits)
                 if r >= order.size:
@@ -432,11 +494,13 @@ def _beyond(heads, tails, counts, order, priority, num_beyond, offsets, members,
                 members[used] = order[r]
                 used += 1
                 bits &= bits - np.uint64(1)
+            if used - start == num_beyond:
+                break
         r = 64 * words
         limit = np.int64(order.size) if last < 0 else last
-        j = 0
+        j, end = table[i, 5], table[i, 5] + num_tail
         while used - start < num_beyond and r < limit:
-            if j < num_tail and tails[i, j] == r:
+            if j < end and tails[j] == r:
                 j += 1
             else:
                 members[used] = order[r]

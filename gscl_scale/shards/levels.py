@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gscl_scale.files import naming
 from gscl_scale.rings import Level, head_words
 
-PASS_VERTICES = 16384  # rows of a task begin and end at whole pages, whatever the width
+PASS_SHIFT = 14  # a task of a pass has a block of 2^14 vertices: its rows begin at a whole page, whatever the width
 
 
 @dataclass(frozen=True)
@@ -44,45 +44,51 @@ class LevelFiles:
 
     def map(self) -> Level:
         """All rows, read-only."""
-        heads, tails, counts = (
+        table, heads, tails = (
             np.memmap(self.folder / name, dtype, "r", shape=(rows, columns))
             for name, (rows, columns, dtype) in self._layout().items()
         )
-        return Level(heads, tails, counts)
+        return Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
 
     def write(self, first: int, level: Level) -> int:
-        """Write the rows from vertex `first` on; returns their checksum."""
+        """Write the rows from vertex `first` on, the beginning of a block; returns their checksum."""
+        num_heads, num_tails = level.used()
+        pieces = (level.table, level.heads[:num_heads], level.tails[:num_tails])
         checksum = 0
-        for name, array in zip(self._layout(), (level.heads, level.tails, level.counts), strict=True):
+        for (name, (_, columns, dtype)), piece in zip(self._layout().items(), pieces, strict=True):
             path = self.folder / name
             with naming(path), path.open("r+b") as file:
-                file.seek(first * array.shape[1] * array.itemsize)
-                file.write(array.data)
-            checksum = zlib.crc32(array.data.cast("B"), checksum)
+                file.seek(first * columns * np.dtype(dtype).itemsize)
+                file.write(piece.data)
+            checksum = zlib.crc32(piece.data.cast("B") if piece.size else b"", checksum)
         return checksum
 
     def checksum(self, first: int, end: int) -> int:
         """Checksum of the rows first..end as they are on disk; -1 where there are none."""
-        checksum = 0
         for name, (rows, columns, dtype) in self._layout().items():
-            path, row_bytes = self.folder / name, columns * np.dtype(dtype).itemsize
-            if not path.exists() or path.stat().st_size != rows * row_bytes:
+            path = self.folder / name
+            if not path.exists() or path.stat().st_size != rows * columns * np.dtype(dtype).itemsize:
                 return -1
-            with path.open("rb") as file:
-                file.seek(first * row_bytes)
-                checksum = zlib.crc32(file.read((end - first) * row_bytes), checksum)
+        whole = self.map()
+        block = Level(whole.table[first:end], whole.heads, whole.tails, self.width)
+        num_heads, num_tails = block.used()
+        if not (0 <= num_heads <= end - first and 0 <= num_tails <= (end - first) * self.width):
+            return -1
+        start = first * self.width
+        checksum = 0
+        for piece in (block.table, whole.heads[first : first + num_heads], whole.tails[start : start + num_tails]):
+            checksum = zlib.crc32(np.ascontiguousarray(piece).data.cast("B") if piece.size else b"", checksum)
         return checksum
 
     def row_bytes(self) -> int:
-        """Bytes of a vertex."""
+        """Bytes of a vertex at the most."""
         return sum(columns * np.dtype(dtype).itemsize for _, columns, dtype in self._layout().values())
 
     def _layout(self) -> dict[str, tuple[int, int, npt.DTypeLike]]:
-        words = head_words(self.width, self.num_nodes)
         columns: dict[str, tuple[int, Any]] = {
-            "heads.raw": (words, np.uint64),
+            "table.raw": (6, self.index_type),
+            "heads.raw": (head_words(self.width, self.num_nodes), np.uint64),
             "tails.raw": (self.width, self.index_type),
-            "counts.raw": (4, self.index_type),
         }
         return {name: (self.num_nodes, number, dtype) for name, (number, dtype) in columns.items()}
 

@@ -55,7 +55,7 @@ def open_weights(samples: Path) -> npt.NDArray[np.float64] | None:
 
 def open_level(files: LevelFiles) -> Level:
     """All rows of a level."""
-    return _keep("level", (files, (files.folder / "tails.raw").stat().st_ino), files.map)
+    return _keep("level", (files, (files.folder / "table.raw").stat().st_ino), files.map)
 
 
 def open_old_round(samples: Samples, round_number: int) -> RoundReader:

@@ -9,7 +9,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json, read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.rings import Choice, choose_engine
-from gscl_scale.shards.levels import PASS_VERTICES
+from gscl_scale.shards import levels
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -49,8 +49,8 @@ class Plan:
 
     def ranges(self) -> list[tuple[int, int]]:
         """Vertices first..end of each task of a pass."""
-        starts = range(0, self.num_nodes, PASS_VERTICES)
-        return [(first, min(first + PASS_VERTICES, self.num_nodes)) for first in starts]
+        block = 1 << levels.PASS_SHIFT
+        return [(first, min(first + block, self.num_nodes)) for first in range(0, self.num_nodes, block)]
 
     def anchors(self, part: int) -> tuple[int, int]:
         """Anchors first..end of a part."""

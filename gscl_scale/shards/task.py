@@ -204,10 +204,11 @@ def _sketch_sample(
     rows = anchors - first
     needed = np.zeros(end - first, np.bool_)
     needed[rows] = True
-    levels = [level_zero(opened.rank, first, end, config.width, head_words(config.width, graph.num_nodes)).rows(rows)]
+    alone = level_zero(opened.rank, anchors, config.width, head_words(config.width, graph.num_nodes))
+    levels = [alone.rows(np.arange(anchors.size))]
     for radius in range(1, config.hops):
         files = level_files(graph, task.folder, task.round_number, radius, config)
-        levels.append(files.map().rows(slice(first, end)).rows(rows))
+        levels.append(files.map().rows(anchors))
     last = _level(graph, opened, task.folder, task.round_number, config.hops, first, end, config, needed)
     levels.append(last.rows(rows))
     assert isinstance(config.per_ring, int)

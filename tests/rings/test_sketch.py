@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import (
+    Level,
     Priorities,
     complete,
     draw_priorities,
@@ -27,18 +28,28 @@ def identities(num_nodes):
 
 def sketch(indptr, indices, priorities, config, words, weights=None):
     """Samples of all nodes as the sketch alone tells them, and which are short."""
-    rank, num_nodes = priorities.rank(), indptr.size - 1
-    levels = [level_zero(rank, 0, num_nodes, config.width, words)]
-    levels.append(first_level(indptr, indices, rank, 0, num_nodes, config.width, words))
-    for _ in range(config.hops - 1):
-        half = num_nodes // 2  # in two ranges, as tasks do it
-        parts = [next_level(indptr, indices, levels[-1], *ends) for ends in ((0, half), (half, num_nodes))]
-        levels.append(type(parts[0])(*(np.concatenate(pair) for pair in zip(*map(arrays, parts), strict=True))))
-    return read_rings(levels, np.arange(num_nodes), priorities, weights, config.per_ring, config.beyond)
+    rank, num_nodes, shift = priorities.rank(), indptr.size - 1, 6  # blocks of 64, as tasks of a pass have them
+    blocks = [(first, min(first + 64, num_nodes)) for first in range(0, num_nodes, 64)]
+    levels = [level_zero(rank, np.arange(num_nodes), config.width, words)]
+    parts = [first_level(indptr, indices, rank, *ends, config.width, words) for ends in blocks]
+    for hop in range(config.hops):
+        levels.append(whole(parts, num_nodes, shift))
+        if hop < config.hops - 1:
+            parts = [next_level(indptr, indices, levels[-1], *ends) for ends in blocks]
+    rows = [level.rows(np.arange(num_nodes)) for level in levels]
+    return read_rings(rows, np.arange(num_nodes), priorities, weights, config.per_ring, config.beyond)
 
 
-def arrays(level):
-    return level.heads, level.tails, level.counts
+def whole(parts, num_nodes, shift):
+    """One level of all blocks, each with room for all its rows; what is not used is filled with nonsense."""
+    width, words = parts[0].width, parts[0].words
+    heads = np.full((num_nodes, words), 2**63 + 5, np.uint64)
+    tails = np.full(num_nodes * width, -7, parts[0].tails.dtype)
+    for number, part in enumerate(parts):
+        first, (num_heads, num_tails) = number << shift, part.used()
+        heads[first : first + num_heads] = part.heads[:num_heads]
+        tails[first * width : first * width + num_tails] = part.tails[:num_tails]
+    return Level(np.concatenate([part.table for part in parts]), heads, tails, width, shift)
 
 
 def completed(indptr, indices, priorities, config, words, weights=None):
@@ -137,10 +148,11 @@ def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
     two = next_level(indptr, indices, one, 0, 300)
     distance = distances(indptr, indices)
     for level, radius in ((one, 1), (two, 2)):
-        bits = np.unpackbits(level.heads.view(np.uint8), axis=1, bitorder="little").astype(bool)
+        rows = np.where(level.table[:, :1] > 0, level.heads[level.table[:, 4]], np.uint64(0))
+        bits = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little").astype(bool)
         inside = distance[:, priorities.order[:128]] <= radius
         assert (bits == inside).all()
-        assert level.counts[:, 0].tolist() == inside.sum(axis=1).tolist()
+        assert level.table[:, 0].tolist() == inside.sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("words", [0, 1, 4])

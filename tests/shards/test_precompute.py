@@ -1,4 +1,5 @@
 import filecmp
+import re
 import signal
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.files import read_json, read_json_lines
 from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples, is_complete, plan
+from gscl_scale.shards import Samples, is_complete, levels
 from tests.graphs import make_graph, make_samples, random_edges
 
+COMMAND = [sys.executable, "-m", "gscl_scale.cli"]
 CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds=3, part_anchors=37)
 
 KILLED = """
@@ -21,8 +23,8 @@ import dataclasses, os, signal, sys
 from pathlib import Path
 from gscl_scale.config import RingsConfig
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import plan, precompute, rounds, task
-plan.PASS_VERTICES = 50
+from gscl_scale.shards import levels, precompute, rounds, task
+levels.PASS_SHIFT = 6
 
 name, after = sys.argv[3], int(sys.argv[4])
 body, written = getattr(task, name), 0
@@ -43,7 +45,7 @@ with start_runner(RunnerSettings(workers=1)) as runner:
 
 @pytest.fixture(autouse=True)
 def passes_of_several_ranges(monkeypatch):
-    monkeypatch.setattr(plan, "PASS_VERTICES", 50)
+    monkeypatch.setattr(levels, "PASS_SHIFT", 6)
 
 
 @pytest.fixture(scope="module")
@@ -244,3 +246,38 @@ def test_independent_samples_have_no_common_priorities(graph_folder, tmp_path):
     config = CONFIG.model_copy(update={"sharing": "independent", "sampling": "pagerank", "rounds": 1})
     make_samples(graph_folder, tmp_path / "samples", config, 1)
     assert Samples.open(tmp_path / "samples").round(0).priorities is None
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from gscl_scale import cli
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.argv = ["gscl-scale", *sys.argv[2:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("engine", ["exact", "sketch"])
+def test_a_disk_that_takes_no_more_is_told_in_one_sentence_and_a_repeat_goes_on(tmp_path, engine):
+    settings = {
+        "graph.source": "synthetic", "graph.preset": "tiny", "rings.engine": engine, "rings.rounds": 1,
+        "rings.part_anchors": 100, "rings.hops": 3,
+    }  # fmt: skip
+    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    run, other = tmp_path / "run", tmp_path / "other"
+    for folder in (run, other):
+        subprocess.run([*COMMAND, "ingest", *options, "--run", folder], check=True, capture_output=True)
+    subprocess.run([*COMMAND, "precompute", *options, "--run", other], check=True, capture_output=True)
+    command = [sys.executable, "-c", LIMITED, "60000", "precompute", *options, "--run", run]
+    full = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert full.returncode == 1, full.stderr
+    told = full.stderr.strip().splitlines()[-1]
+    assert re.fullmatch(
+        r"gscl-scale: \S+(part-0000\d\.arrow|\.raw): File too large; .* run the same command again", told
+    ), told
+    assert not (run / "samples" / "manifest.json").exists()
+    assert not list(run.rglob("*.tmp"))
+    subprocess.run([*COMMAND, "precompute", *options, "--run", run], check=True, capture_output=True)
+    assert_same_bytes(run / "samples", other / "samples")

@@ -11,7 +11,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console
-from gscl_scale.shards import plan
+from gscl_scale.shards import levels
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.shards.test_precompute import assert_same_bytes, files_of
 
@@ -20,7 +20,7 @@ CONFIG = RingsConfig(hops=2, width=4, per_ring=3, beyond=5, rounds=2, part_ancho
 
 @pytest.fixture(autouse=True)
 def passes_of_several_ranges(monkeypatch):
-    monkeypatch.setattr(plan, "PASS_VERTICES", 100)
+    monkeypatch.setattr(levels, "PASS_SHIFT", 7)
 
 
 def both_ways(folder, before, after, config, **options):
