@@ -26,12 +26,21 @@ def complete(
     assert isinstance(config.per_ring, int)
     rows = np.flatnonzero(short[:, :-1].any(axis=1))
     if rows.size:
+        rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
         sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring)
     rows = np.flatnonzero(short[:, -1])
     if rows.size:
         exact = exact_rings(indptr, indices, sample.anchors[rows], priorities, rank, config)
         sample = replace_rows(sample, rows, exact)
     return sample
+
+
+def _lowest(ring: Lists, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """The first member of each list, -1 where there is none."""
+    lowest = np.full(rows.size, -1, ring.members.dtype)
+    some = ring.offsets[rows + 1] > ring.offsets[rows]
+    lowest[some] = ring.members[ring.offsets[rows[some]]]
+    return lowest
 
 
 def _finish_rings(

@@ -107,6 +107,7 @@ def first_level(
 def next_level(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
+    rank: npt.NDArray[Any],
     before: Level,
     first: int,
     end: int,
@@ -116,7 +117,7 @@ def next_level(
     level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
     _join(
-        indptr, indices, first, of_all, before.width, before.shift, before.table, before.heads, before.tails,
+        indptr, indices, rank, first, of_all, before.width, before.shift, before.table, before.heads, before.tails,
         level.table, level.heads, level.tails,
     )  # fmt: skip
     return level
@@ -237,9 +238,12 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _join(  # type: ignore[no-untyped-def]
-    indptr, indices, first, needed, width, shift, table, heads, tails, out_table, out_heads, out_tails,
+    indptr, indices, rank, first, needed, width, shift, table, heads, tails, out_table, out_heads, out_tails,
 ):  # fmt: skip
-    """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging."""
+    """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging.
+
+    A ball is the vertex itself and the smaller balls of its neighbours; its own smaller ball adds nothing to these.
+    """
     words = heads.shape[1]
     one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)
     head = np.zeros(words, np.uint64)
@@ -250,9 +254,10 @@ def _join(  # type: ignore[no-untyped-def]
         if not needed[i]:
             continue
         v = first + i
+        own = np.int64(rank[v])
         num_head = 0
-        if table[v, 0] > 0:
-            head[:] = heads[_head_at(v, table, shift)]
+        if own < 64 * words:
+            head[own >> 6] = np.uint64(1) << np.uint64(own & 63)
             num_head = 1
         for e in range(indptr[v], indptr[v + 1]):
             if e + 2 * _AHEAD < indices.size:
@@ -284,9 +289,11 @@ def _join(  # type: ignore[no-untyped-def]
                     bound = min(bound, np.int64(table[u, 3]))
             out = out_tails[num_tails : num_tails + room]
             if bound < 64 * words + _BITMAP:
-                num = _join_by_bitmap(neighbours, v, table, tails, shift, width, 64 * words, bound, bitmap, out)
+                num = _join_by_bitmap(neighbours, own, table, tails, shift, width, 64 * words, bound, bitmap, out)
             else:
-                num, one, other = _join_by_merging(neighbours, v, table, tails, shift, width, room, one, other)
+                one[0] = own
+                num = 1 if own >= 64 * words else 0
+                num, one, other = _join_by_merging(neighbours, table, tails, shift, width, room, num, one, other)
                 out[:num] = one[:num]
             if num > 0:
                 out_table[i, 2], out_table[i, 3] = out[0], out[num - 1]
@@ -306,10 +313,11 @@ def _tail_at(v, table, shift, width):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _join_by_bitmap(  # type: ignore[no-untyped-def]
-    neighbours, v, table, tails, shift, width, base, bound, bitmap, out,
+    neighbours, own, table, tails, shift, width, base, bound, bitmap, out,
 ):  # fmt: skip
     """The lowest ranks of all tails, none above `bound`: a bit for each, read off in order; returns how many."""
-    _set_bits(tails, _tail_at(v, table, shift, width), table[v, 1], base, bound, bitmap)
+    if base <= own <= bound:
+        bitmap[(own - base) >> 6] |= np.uint64(1) << np.uint64((own - base) & 63)
     for u in neighbours:
         if table[u, 1] > 0 and table[u, 2] <= bound:
             _set_bits(tails, _tail_at(u, table, shift, width), table[u, 1], base, bound, bitmap)
@@ -335,12 +343,9 @@ def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untype
 
 @numba.njit(cache=True, nogil=True)
 def _join_by_merging(  # type: ignore[no-untyped-def]
-    neighbours, v, table, tails, shift, width, room, one, other,
+    neighbours, table, tails, shift, width, room, num, one, other,
 ):  # fmt: skip
-    """The lowest `room` ranks of all tails: returns (how many, the list, the other buffer)."""
-    num = min(np.int64(table[v, 1]), room)
-    start = _tail_at(v, table, shift, width)
-    one[:num] = tails[start : start + num]
+    """The lowest `room` ranks of all tails and of the `num` in `one`: (how many, the list, the other buffer)."""
     for u in neighbours:
         available = min(np.int64(table[u, 1]), room)
         if available > 0 and (num < room or table[u, 2] < one[num - 1]):
@@ -402,7 +407,7 @@ def _ring(  # type: ignore[no-untyped-def]
     for i in range(table.shape[0]):
         num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         start = used
-        in_head = known = np.int64(0)
+        in_head, known = 0, np.int64(0)
         last = np.int64(-1)
         if num_head > 0:
             inside = heads[table[i, 4]]

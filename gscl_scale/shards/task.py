@@ -232,4 +232,4 @@ def _level(
         words = head_words(config.width, graph.num_nodes)
         return first_level(graph.indptr, graph.indices, opened.rank, first, end, config.width, words, needed)
     before = open_level(level_files(graph, samples, round_number, radius - 1, config))
-    return next_level(graph.indptr, graph.indices, before, first, end, needed)
+    return next_level(graph.indptr, graph.indices, opened.rank, before, first, end, needed)

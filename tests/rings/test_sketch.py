@@ -35,7 +35,7 @@ def sketch(indptr, indices, priorities, config, words, weights=None):
     for hop in range(config.hops):
         levels.append(whole(parts, num_nodes, shift))
         if hop < config.hops - 1:
-            parts = [next_level(indptr, indices, levels[-1], *ends) for ends in blocks]
+            parts = [next_level(indptr, indices, rank, levels[-1], *ends) for ends in blocks]
     rows = [level.rows(np.arange(num_nodes)) for level in levels]
     return read_rings(rows, np.arange(num_nodes), priorities, weights, config.per_ring, config.beyond)
 
@@ -145,7 +145,7 @@ def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
     priorities = draw_priorities(identities(300), 0, 0, None, np.int32)
     rank = priorities.rank()
     one = first_level(indptr, indices, rank, 0, 300, 8, 2)
-    two = next_level(indptr, indices, one, 0, 300)
+    two = next_level(indptr, indices, rank, one, 0, 300)
     distance = distances(indptr, indices)
     for level, radius in ((one, 1), (two, 2)):
         rows = np.where(level.table[:, :1] > 0, level.heads[level.table[:, 4]], np.uint64(0))
