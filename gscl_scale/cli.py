@@ -14,6 +14,7 @@ from rich.console import Console as RichConsole
 from rich.table import Table
 
 from gscl_scale import __version__
+from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.errors import GsclError, UserError
 from gscl_scale.runs import Run, open_run
@@ -79,11 +80,22 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
 
 
 @app.command()
-def ingest(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
-    """Bring the graph into the run folder."""
+def ingest(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    source: Annotated[str | None, typer.Option(help="Short for --set graph.source=NAME.")] = None,
+) -> None:
+    """Bring the graph into the run folder.
+
+    --source synthetic without a preset makes the large one: 10 million nodes, 100 million edges."""
     from gscl_scale import pipeline
 
+    settings = [f"graph.source={source}", *(settings or [])] if source else settings
     config, folder, console = _start(config_file, settings, run_folder)
+    if source == config.graph.source == "synthetic" and "preset" not in config.graph.model_fields_set:
+        config, folder, console = _start(config_file, [*(settings or []), "graph.preset=large"], run_folder)
+        console.say("graph.preset is large; for a small graph add --set graph.preset=small")
     graph = pipeline.ingest(config, open_run(config, folder), console)
     print(f"graph {graph.name} is in {folder / 'graph'}")
 
@@ -116,16 +128,23 @@ def stats(
 
 
 @app.command()
-def precompute(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+def precompute(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    since: Annotated[
+        Path | None, typer.Option(help="An earlier run folder: only what changed since then is sampled again.")
+    ] = None,
+) -> None:
     """Sample the rings of every node into Arrow files.
 
-    Files of an earlier run are compared with their checksums; damaged ones are made again.
+    Files that are there are compared with their checksums; damaged ones are made again.
     """
     from gscl_scale import pipeline
 
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
-        pipeline.precompute(one, part, told, verify=True)
+        pipeline.precompute(one, part, told, verify=True, since=since)
         print(f"samples are in {part.samples}")
 
 
@@ -211,29 +230,7 @@ def show_config(
         print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())
 
 
-bench = typer.Typer(help="Speed and memory beside the best other tools.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
-
-
-@bench.callback()
-def _bench() -> None:
-    """Measure speed and memory beside the best other tools, in one run on one machine."""
-
-
-@bench.command()
-def rings(
-    config_file: ConfigFile = None,
-    settings: Settings = None,
-    hops: Annotated[
-        list[int] | None, typer.Option(help="Depths to measure; repeat the option. Default 2 and 3.")
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="Time to spend on each measurement.")] = 5.0,
-    out: Annotated[Path, typer.Option(help="Folder for rings.json and rings.md.")] = Path("bench-results"),
-) -> None:
-    """Anchors per second of the ring engines and of igraph, one core each."""
-    from gscl_scale.bench.rings import bench_rings
-
-    print(bench_rings(Config.load(config_file, settings), hops or [2, 3], seconds, out, Console()))
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,94 @@
+"""`gscl-scale bench`: speed and memory beside the best other tools."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gscl_scale.config import Config
+from gscl_scale.runtime import Console
+
+bench = typer.Typer(help="Speed and memory beside the best other tools.", no_args_is_help=True)
+
+
+@bench.callback()
+def _bench() -> None:
+    """Measure speed and memory beside the best other tools, in one run on one machine."""
+
+
+@bench.command()
+def rings(
+    config_file: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Config file; without one, the digits.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, stronger than the file.")
+    ] = None,
+    hops: Annotated[
+        list[int] | None, typer.Option(help="Depths of our engines; repeat the option. Default: rings.hops.")
+    ] = None,
+    peer_hops: Annotated[
+        list[int] | None, typer.Option(help="Depths of the other tools; repeat the option. Default: as --hops.")
+    ] = None,
+    cores: Annotated[int, typer.Option(min=0, help="Cores to use; 0: all.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Time of each measurement that is extrapolated.")] = 5.0,
+    turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder for rings.json and rings.md.")] = Path("bench-results"),
+) -> None:
+    """Hop rings: our engines beside igraph, scipy, networkit and torch-geometric, on the same cores."""
+    from gscl_scale.bench.rings import RingsBench, bench_rings
+
+    config = Config.load(config_file, settings)
+    depths = hops or [config.rings.hops]
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--config", [config_file] if config_file else []),
+        ("--set", settings or []),
+        ("--hops", hops or []),
+        ("--peer-hops", peer_hops or []),
+        ("--cores", [cores] if cores else []),
+        ("--seconds", [] if seconds == 5.0 else [seconds]),
+        ("--turns", [] if turns == 3 else [turns]),
+    ]
+    asked = RingsBench(depths, peer_hops or depths, cores, seconds, turns, _command("rings", given))
+    print(bench_rings(config, asked, out, Console()))
+
+
+def _command(name: str, given: Sequence[tuple[str, Sequence[Any]]]) -> str:
+    """The command with the options that change what is measured."""
+    options = [word for option, values in given for value in values for word in (option, str(value))]
+    return shlex.join(["gscl-scale", "bench", name, *options])
+
+
+@bench.command()
+def scale(
+    edges: Annotated[
+        list[float] | None,
+        typer.Option(help="Undirected edges of a graph to draw; repeat the option. Default: 1e6, 3e6, 1e7."),
+    ] = None,
+    graph: Annotated[
+        list[Path] | None, typer.Option(help="A graph folder to measure as well, or instead; repeat the option.")
+    ] = None,
+    workers: Annotated[
+        list[int] | None, typer.Option(help="Workers to use; repeat the option. Default: 1 and one per core.")
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for scale.json and scale.md.")] = Path("bench-results"),
+    keep: Annotated[Path | None, typer.Option(help="Keep the drawn graphs here, and use those that are there.")] = None,
+) -> None:
+    """Hop rings of growing graphs: time, memory, disk, and what papers100M would take."""
+    from gscl_scale.bench.processes import usable_cores
+    from gscl_scale.bench.scale import ScaleBench, bench_scale
+
+    sizes = edges if edges is not None else [] if graph else [1e6, 3e6, 1e7]
+    numbers = workers or sorted({1, len(usable_cores())})
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--edges", [f"{size:g}" for size in edges or []]),
+        ("--graph", graph or []),
+        ("--workers", workers or []),
+        ("--turns", [] if turns == 1 else [turns]),
+    ]
+    command = _command("scale", given)
+    asked = ScaleBench([int(size) for size in sizes], graph or [], numbers, turns, command)
+    print(bench_scale(asked, out, keep, Console()))
