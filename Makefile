@@ -1,10 +1,11 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
+# make test-ray: the tests that start Ray clusters of several machines on this one.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 
-.PHONY: demo test check data-test install install-dev clean
+.PHONY: demo test test-ray check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -12,6 +13,9 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 	@echo "all checks passed"
+
+test-ray: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m ray tests/ray
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

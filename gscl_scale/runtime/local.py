@@ -67,13 +67,11 @@ def _finished(running: set[Future[Result]]) -> Iterator[Result]:
     failures = [error for future in finished if (error := future.exception())]
     if failures:
         finished |= _stop(running)
-    yield from (future.result() for future in finished if not future.cancelled() and not future.exception())
+    yield from (future.result() for future in finished if not future.exception())
     if failures:
         raise failures[0]
 
 
 def _stop(running: set[Future[Result]]) -> set[Future[Result]]:
     """Cancel what has not started and wait for what runs."""
-    for future in running:
-        future.cancel()
-    return wait(running).done
+    return wait([future for future in running if not future.cancel()]).done

@@ -47,10 +47,9 @@ def _write(token: Path) -> str:
     path = token.with_name(f".{token.name}.{socket.gethostname()}-{os.getpid()}.tmp")
     try:
         path.write_text("", encoding="utf-8")
+        path.unlink()
     except OSError as error:
         return f"cannot write in it ({error.strerror})"
-    finally:
-        path.unlink(missing_ok=True)
     return ""
 
 

@@ -1,22 +1,45 @@
-"""Joining a Ray cluster, or starting one on this machine."""
+"""Joining a Ray cluster, or starting one on this machine, and leaving it as it was."""
 
+import contextlib
 import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
 import ray
+from ray._private import worker as ray_driver
 from ray._private.utils import read_ray_address  # of the file that `ray.init` itself looks at
-from ray.exceptions import AuthenticationError, RayError
+from ray.exceptions import AuthenticationError, RayError, RayTaskError
 
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.runtime.local import num_workers
 
 _CONNECT_S = 5.0
 _STORE_BYTES = 100_000_000  # arguments and results are a few bytes, and /dev/shm is small in containers
+_LINE = 160  # of what Ray has to say
 
 
-def join(setting: str) -> None:
-    """Join the cluster that is named, else one that runs on this machine, else start one here for this process."""
+@contextlib.contextmanager
+def joined(setting: str) -> Iterator[None]:
+    """Part of the cluster that is named, else of one that runs on this machine, else of one started here and stopped.
+
+    A program that uses Ray already keeps what it has joined.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    with _own_signals(), _short_messages():
+        try:
+            _join(setting)
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _join(setting: str) -> None:
     named, by = (setting, "runtime.address") if setting else (os.environ.get("RAY_ADDRESS", ""), "RAY_ADDRESS")
     if named in ("", "auto") and (found := read_ray_address()) and _answers(found):
         _init(found, by, address="auto")
@@ -34,28 +57,38 @@ def join(setting: str) -> None:
             f"{by}: no Ray cluster answers at {named}; expected HOST:PORT of the head of a running cluster, "
             "as ray start --head prints it"
         )
+    elif _wants_token(named):
+        raise _no_token(named, by)
     else:
         _init(named, by, address=named)
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__).rstrip(".")
+def brief(error: BaseException) -> str:
+    """One line of what an error says: its first, and where a task raised it the last, after any traceback."""
+    lines = [line.strip() for line in str(getattr(error, "cause", error)).splitlines() if line.strip()]
+    line = (lines or [type(error).__name__])[-1 if isinstance(error, RayTaskError) else 0].rstrip(".")
+    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+
+
+def _greet(address: str) -> grpc.StatusCode:
+    """How the head of a cluster answers a question that needs no answer: `ray.init` itself would try for minutes."""
+    if os.environ.get("RAY_USE_TLS", "0") != "0":
+        return grpc.StatusCode.UNKNOWN  # only Ray has the certificates
+    with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetClusterId")(b"", timeout=_CONNECT_S)
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
 
 
 def _answers(address: str) -> bool:
-    """Whether a server of gRPC is there: Ray itself would try for minutes."""
-    if os.environ.get("RAY_USE_TLS", "0") != "0":
-        return True  # Ray has the certificates
-    channel = grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)])
-    try:
-        grpc.channel_ready_future(channel).result(timeout=_CONNECT_S)
-    except grpc.FutureTimeoutError:
-        return False
-    finally:
-        channel.close()
-    return True
+    return _greet(address) not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+def _wants_token(address: str) -> bool:
+    """Ray looks for the token of a cluster that is named only if it is told to."""
+    return os.environ.get("RAY_AUTH_MODE") != "token" and _greet(address) == grpc.StatusCode.UNAUTHENTICATED
 
 
 def _start_here() -> None:
@@ -63,25 +96,55 @@ def _start_here() -> None:
         _quietly(address="local", num_cpus=num_workers(0), include_dashboard=False, object_store_memory=_STORE_BYTES)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise RunError(
-            f"Ray could not be started on this machine: {first_line(error)}; mend this, or set runtime.engine to local"
+            f"Ray could not be started on this machine: {brief(error)}; mend this, or set runtime.engine to local"
         ) from None
 
 
 def _init(place: str, by: str, address: str) -> None:
     try:
         _quietly(address=address)
-    except AuthenticationError as error:
-        raise ConfigError(
-            f"{by}: the Ray cluster at {place} wants a token: {first_line(error)}; "
-            "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the token of the cluster"
-        ) from None
+    except AuthenticationError:
+        raise _no_token(place, by) from None
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ConfigError(
-            f"{by}: joining the Ray cluster at {place} failed: {first_line(error)}; "
-            "expected the head of a running cluster with the versions of Ray and Python of this process"
+            f"{by}: joining the Ray cluster at {place} failed: {brief(error)}; expected the head of a running cluster "
+            "with the versions of Ray and Python of this process, and in RAY_AUTH_TOKEN its token, if it has one"
         ) from None
+
+
+def _no_token(place: str, by: str) -> ConfigError:
+    return ConfigError(
+        f"{by}: the Ray cluster at {place} wants a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
+        "RAY_AUTH_TOKEN_PATH to what ray get-auth-token prints on its head"
+    )
 
 
 def _quietly(**options: Any) -> None:
     """What tasks print stays in the logs of the cluster, and progress stays readable."""
     ray.init(log_to_driver=False, logging_level="error", **options)
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray ends the process properly on SIGTERM, and leaves its handler in place: give back what was there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _short_messages() -> Iterator[None]:
+    """Of a lost machine Ray prints pages of its log to standard output: one line to standard error will do."""
+    printed = ray_driver.print_to_stdstream
+    ray_driver.print_to_stdstream = lambda data, **_: print(
+        "ray:", brief(RuntimeError(*data["lines"])), file=sys.stderr
+    )
+    try:
+        yield
+    finally:
+        ray_driver.print_to_stdstream = printed

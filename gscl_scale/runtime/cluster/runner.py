@@ -2,8 +2,6 @@
 
 import contextlib
 import itertools
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from ray.exceptions import RayError
 
 from gscl_scale.errors import TaskError
 from gscl_scale.runtime.cluster.attempts import Attempt, next_attempt
-from gscl_scale.runtime.cluster.joining import join
+from gscl_scale.runtime.cluster.joining import joined
 from gscl_scale.runtime.cluster.machines import alive_machines, need_of, refuse_impossible, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
 from gscl_scale.runtime.settings import RunnerSettings
@@ -30,16 +28,9 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 @contextlib.contextmanager
 def start_cluster_runner(settings: RunnerSettings) -> Iterator["ClusterRunner"]:
-    """Join a cluster, or start one and stop it at the end; a program that uses Ray already keeps its own."""
-    if ray.is_initialized():
+    """The runner of a cluster: the one that is named or found, else one that lives as long as the runner."""
+    with joined(settings.address):
         yield ClusterRunner(settings)
-        return
-    with _own_signals():
-        try:
-            join(settings.address)
-            yield ClusterRunner(settings)
-        finally:
-            ray.shutdown()
 
 
 class ClusterRunner:
@@ -152,16 +143,3 @@ def _stop(running: dict[Any, Attempt]) -> None:
     for reference in running:
         ray.cancel(reference, force=True)
     ray.wait(list(running), num_returns=len(running), timeout=_CANCEL_S, fetch_local=False)
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray ends the process properly on SIGTERM, and leaves its handler in place: give back what was there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -12,7 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import FolderError, RunError, TaskError
 from gscl_scale.files import naming
-from gscl_scale.runtime.cluster.joining import first_line
+from gscl_scale.runtime.cluster.joining import brief
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines
 from gscl_scale.runtime.probe import PACKAGES, Sight, installed, look
 
@@ -60,7 +60,7 @@ def _answers(asked: dict[Any, Machine]) -> Iterator[Seen]:
         except RayError as error:
             if machine.id in {other.id for other in alive_machines()}:
                 raise RunError(
-                    f"{machine.ip} of the Ray cluster cannot run gscl-scale: {first_line(error)}; "
+                    f"{machine.ip} of the Ray cluster cannot run gscl-scale: {brief(error)}; "
                     "install the same version on all machines, best by one image"
                 ) from None
 

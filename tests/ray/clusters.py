@@ -1,0 +1,186 @@
+"""Real Ray clusters of some machines on this one, in processes of their own that are always stopped."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+Value = TypeVar("Value")
+
+ROOT = Path(__file__).parent.parent.parent
+RAY = Path(sys.executable).parent / "ray"
+HEAD_IP = "127.0.0.1"
+START_S = 60
+
+QUICK = {  # a lost machine is noticed within two seconds
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "2",
+}
+
+
+@dataclass
+class Machine:
+    """A machine of a cluster: the process `ray start`, and all that it has started."""
+
+    ip: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    seen: set[int] = field(default_factory=set)
+
+    def pids(self) -> list[int]:
+        """All processes of the machine that are alive."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if process.pid in self.seen or os.getsid(process.pid) == self.process.pid:
+                    self.seen |= {process.pid, *(child.pid for child in process.children(recursive=True))}
+        return [pid for pid in self.seen if _lives(pid)]
+
+    def running(self, function: str) -> list[int]:
+        """Processes that run this function now."""
+        return [pid for pid in self.pids() if _title(pid).startswith(f"ray::{function}")]
+
+    def kill(self) -> None:
+        """SIGKILL to every process, as when the machine loses power."""
+        until = time.monotonic() + 20
+        while (pids := self.pids()) and time.monotonic() < until:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.poll()
+            time.sleep(0.05)
+        assert not pids, f"{[_title(pid) for pid in pids]} cannot be killed"
+        self.process.wait()
+
+
+class Cluster:
+    """A head and further machines; `address` is what a driver needs."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        self.folder = folder
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        self.env = {**inherited, **QUICK, "HOME": str(folder), "PYTHONPATH": str(ROOT), **env}
+        self.address = f"{HEAD_IP}:{free_port()}"
+        self.machines: list[Machine] = []
+
+    def start_head(self, cpus: int, dashboard_port: int = 0) -> Machine:
+        """Start the first machine, where drivers attach."""
+        shown = ["--include-dashboard", "true", "--dashboard-port", str(dashboard_port)]
+        return self._start(
+            ["--head", "--port", self.address.rpartition(":")[2], "--temp-dir", str(self.folder / "ray")]
+            + (shown if dashboard_port else ["--include-dashboard", "false"]),
+            HEAD_IP,
+            cpus,
+        )
+
+    def add(
+        self, cpus: int = 1, resources: dict[str, float] | None = None, wrapper: tuple[str, ...] = (), **env: str
+    ) -> Machine:
+        """Start a further machine; `wrapper` is a command that starts it."""
+        ip = f"127.0.0.{len(self.machines) + 1}"
+        return self._start(
+            ["--address", self.address, "--resources", json.dumps(resources or {})], ip, cpus, wrapper, **env
+        )
+
+    @property
+    def alive(self) -> list[Machine]:
+        """Machines that run, the head first."""
+        return [machine for machine in self.machines if machine.process.poll() is None]
+
+    def resize(self, machines: int) -> None:
+        """Have so many machines alive."""
+        for machine in self.alive[machines:]:
+            machine.kill()
+        for _ in range(len(self.alive), machines):
+            self.add()
+
+    def stop(self) -> None:
+        """End every process that was started."""
+        for machine in reversed(self.machines):
+            machine.kill()
+
+    def _start(self, options: list[str], ip: str, cpus: int, wrapper: tuple[str, ...] = (), **env: str) -> Machine:
+        log = self.folder / f"machine-{len(self.machines) + 1}.log"
+        common = [
+            "--block", "--node-ip-address", ip, "--num-cpus", str(cpus), "--object-store-memory", "80000000",
+            "--min-worker-port", "0", "--max-worker-port", "0", "--dashboard-agent-listen-port", "0",
+            "--disable-usage-stats",
+        ]  # fmt: skip
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*wrapper, RAY, "start", *options, *common],
+                env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        machine = Machine(ip, process, log)
+        self.machines.append(machine)
+        _wait_until(lambda: "Ray runtime started" in log.read_text(errors="replace"), machine)
+        return machine
+
+
+@contextlib.contextmanager
+def cluster(machines: int, cpus: int = 1, dashboard_port: int = 0, token: str = "", **env: str) -> Iterator[Cluster]:
+    """A cluster of so many machines, stopped at the end whatever happens; where Ray finds a token it wants one."""
+    folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # short: paths of sockets may have 107 characters
+    started = Cluster(folder, **env)
+    try:
+        if token:
+            (folder / ".ray").mkdir()
+            (folder / ".ray" / "auth_token").write_text(token)
+        started.start_head(cpus, dashboard_port)
+        started.resize(machines)
+        yield started
+    finally:
+        started.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind((HEAD_IP, 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_until(condition: Callable[[], Value], seconds: float = 30.0) -> Value:
+    """Wait until a condition holds; what it then is."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < until, f"not within {seconds} s"
+        time.sleep(0.02)
+    return value
+
+
+def _wait_until(condition, machine: Machine) -> None:
+    until = time.monotonic() + START_S
+    while not condition():
+        assert machine.process.poll() is None, machine.log.read_text(errors="replace")
+        assert time.monotonic() < until, machine.log.read_text(errors="replace")
+        time.sleep(0.1)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _title(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return ""

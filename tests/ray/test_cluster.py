@@ -1,0 +1,385 @@
+"""What holds on clusters of several machines, with small tasks."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import ray
+
+from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
+from gscl_scale.runtime import RunnerSettings, start_runner
+from gscl_scale.runtime.cluster import runner as runner_module
+from tests.ray import toys
+from tests.ray.clusters import ROOT, free_port, wait_until
+from tests.ray.toys import Toy
+
+pytestmark = pytest.mark.ray
+
+
+def on(cluster, **settings):
+    return start_runner(RunnerSettings(engine="ray", address=cluster.address, **settings))
+
+
+@contextlib.contextmanager
+def another_machine(cluster, **options):
+    """A machine that comes for one test."""
+    machine = cluster.add(**options)
+    try:
+        yield machine
+    finally:
+        machine.kill()
+        with on(cluster):
+            wait_until(lambda: machine.ip not in alive_ips())
+
+
+def alive_ips():
+    return {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+
+
+def busiest(results):
+    """Most tasks that ran at one time."""
+    return max(sum(other.began <= one.began < other.ended for other in results) for one in results)
+
+
+# --- doing the work --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_task_is_done_once_and_every_machine_works(machines, size):
+    machines.resize(size)
+    with on(machines) as runner:
+        wait_until(lambda: len(alive_ips()) == size)
+    with on(machines) as runner:
+        assert runner.workers == size
+        results = list(runner.run(toys.tell, toys.toys(12 * size, 0.1)))
+    assert sorted(told.number for told in results) == list(range(12 * size))
+    assert len({told.ip for told in results}) == size
+    assert busiest(results) == size
+
+
+def test_tasks_have_one_thread_and_do_not_import_torch(two):
+    with on(two) as runner:
+        told = next(runner.run(toys.tell, toys.toys(1)))
+    assert told.threads == "1"
+    assert "torch" not in told.modules
+
+
+def test_no_more_run_at_once_than_asked_for(two):
+    with on(two, workers=1) as runner:
+        assert runner.workers == 1
+        assert busiest(list(runner.run(toys.tell, toys.toys(5, 0.1)))) == 1
+
+
+def test_tasks_reserve_what_is_asked_for(machines):
+    with another_machine(machines, cpus=2, resources={"fast": 2}) as machine, on(machines):
+        wait_until(lambda: machine.ip in alive_ips())
+        with on(machines, task_cpus=2, task_memory_gb=0.1, task_resources={"fast": 1}) as runner:
+            assert runner.workers == 1
+            results = list(runner.run(toys.tell, toys.toys(4, 0.1)))
+    assert {told.ip for told in results} == {machine.ip}
+    assert busiest(results) == 1
+
+
+def test_tasks_are_drawn_only_as_they_are_needed(two):
+    drawn = []
+
+    def tasks():
+        for number in range(100):
+            drawn.append(number)
+            yield Toy(number)
+
+    with on(two) as runner:
+        for taken, _ in enumerate(runner.run(toys.tell, tasks()), start=1):
+            assert len(drawn) <= taken + 2 * runner.workers
+    assert len(drawn) == 100
+
+
+def test_no_tasks_have_no_results(two):
+    with on(two) as runner:
+        assert list(runner.run(toys.tell, [])) == []
+
+
+def test_a_program_that_uses_ray_keeps_what_it_has_joined(two):
+    before = signal.getsignal(signal.SIGTERM)
+    with on(two), on(two) as runner:
+        assert len(list(runner.run(toys.tell, toys.toys(2)))) == 2
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert not ray.is_initialized()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_machine_that_joins_takes_part(machines, tmp_path):
+    machines.resize(1)
+    with on(machines) as runner:
+        wait_until(lambda: len(alive_ips()) == 1)
+        runner.check_shared(tmp_path)
+        results = runner.run(toys.tell, toys.toys(150, 0.1))
+        seen = [next(results)]
+        machines.resize(2)
+        seen += results
+    assert sorted(told.number for told in seen) == list(range(150))
+    assert len({told.ip for told in seen}) == 2
+
+
+# --- tasks that fail -------------------------------------------------------------------------------------------------
+
+
+def test_the_error_of_a_task_arrives_as_itself_and_the_task_is_not_repeated(two, tmp_path):
+    with on(two) as runner, pytest.raises(FolderError) as raised:
+        list(runner.run(toys.refuse_three, toys.toys(20, folder=tmp_path)))
+    assert type(raised.value) is FolderError
+    assert str(raised.value) == "task 3: this folder was made from another graph"
+    assert len(toys.traces(tmp_path, 3)) == 1
+
+
+def test_an_unexpected_error_brings_the_traceback_of_the_other_machine(two, tmp_path):
+    with on(two) as runner, pytest.raises(KeyError) as raised:
+        list(runner.run(toys.stumble_at_three, toys.toys(20, folder=tmp_path)))
+    assert type(raised.value) is KeyError
+    assert "stumble_at_three" in str(raised.value.__cause__)
+    assert len(toys.traces(tmp_path, 3)) == 1
+
+
+def test_a_task_whose_process_was_killed_is_done_again(two, tmp_path):
+    with on(two) as runner:
+        results = list(runner.run(toys.die_the_first_time, toys.toys(10, folder=tmp_path)))
+    assert sorted(results) == list(range(10))
+    assert [len(toys.traces(tmp_path, number)) for number in range(10)] == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_task_that_is_lost_again_and_again_is_given_up(two, tmp_path):
+    with on(two, task_retries=1) as runner, pytest.raises(TaskError, match=r"lost .* 2 times; finished work is kept"):
+        list(runner.run(toys.die_always, toys.toys(1, folder=tmp_path)))
+    assert len(toys.traces(tmp_path, 0)) == 2
+
+
+def test_a_task_that_runs_out_of_memory_is_given_up_with_the_setting_to_change(machines, tmp_path):
+    tight = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
+    with another_machine(machines, resources={"tight": 1}, **tight) as machine, on(machines):
+        wait_until(lambda: machine.ip in alive_ips())
+        settings = {"task_retries": 1, "task_resources": {"tight": 1}}
+        with on(machines, **settings) as runner, pytest.raises(TaskError, match=r"2 times; .* runtime\.task_memory_gb"):
+            list(runner.run(toys.leave_trace, toys.toys(1, 30, tmp_path)))
+
+
+def test_the_work_of_a_killed_machine_is_done_elsewhere(three, tmp_path, capfd):
+    with on(three) as runner:
+        wait_until(lambda: len(alive_ips()) == 3)
+    with on(three) as runner:
+        results = runner.run(toys.leave_trace, toys.toys(18, 0.6, tmp_path))
+        seen = [next(results) for _ in range(4)]
+        lost = three.alive[-1]
+        before = toys.begun_on(tmp_path, lost.ip)
+        wait_until(lambda: toys.begun_on(tmp_path, lost.ip) > before)
+        lost.kill()
+        seen += results
+    assert sorted(seen) == list(range(18))
+    attempts = [toys.traces(tmp_path, number) for number in range(18)]
+    again = [lines for lines in attempts if len(lines) > 1]
+    assert again
+    assert all(lines[0].endswith(lost.ip) and not lines[-1].endswith(lost.ip) for lines in again)
+    told = capfd.readouterr()
+    assert not told.out
+    assert all(line.startswith("ray: ") and len(line) < 200 for line in told.err.splitlines())
+
+
+def test_work_that_no_machine_can_take_any_more_is_given_up(machines, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner_module, "_NO_ROOM_S", 3.0)
+    with another_machine(machines, resources={"rare": 1}) as machine, on(machines):
+        wait_until(lambda: machine.ip in alive_ips())
+        with on(machines, task_resources={"rare": 1}) as runner:
+            results = runner.run(toys.leave_trace, toys.toys(50, 0.2, tmp_path))
+            next(results)
+            machine.kill()
+            with pytest.raises(TaskError, match=r"no machine of the Ray cluster has had 1 cores, 1 of rare"):
+                list(results)
+
+
+# --- stopping --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_runs_on_after_the_consumer_has_stopped(two, tmp_path):
+    with on(two) as runner:
+        results = runner.run(toys.leave_trace, [Toy(0, 0, tmp_path), *(Toy(n, 60, tmp_path) for n in range(1, 9))])
+        next(results)
+        wait_until(lambda: toys.traces(tmp_path, 1))
+        results.close()
+        wait_until(lambda: not running_tasks(two))
+    assert not toys.traces(tmp_path, 8)
+
+
+DRIVER = """
+import signal, sys
+from pathlib import Path
+from gscl_scale.runtime import RunnerSettings, start_runner
+from tests.ray import toys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
+with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
+    list(runner.run(toys.leave_trace, toys.toys(8, 60.0, Path(sys.argv[2]))))
+"""
+
+
+def running_tasks(cluster):
+    return [pid for machine in cluster.alive for pid in machine.running("leave_trace")]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_driver_leaves_no_tasks_on_the_cluster(two, tmp_path, blow):
+    command = [sys.executable, "-c", DRIVER, two.address, str(tmp_path)]
+    driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: toys.traces(tmp_path, 0) and toys.traces(tmp_path, 1))
+        os.kill(driver.pid, blow)
+        assert driver.wait(30) != 0
+        wait_until(lambda: not running_tasks(two))
+    finally:
+        driver.kill()
+        driver.wait()
+    with on(two) as runner:
+        assert len(list(runner.run(toys.tell, toys.toys(4)))) == 4
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"task_cpus": 64}, r"runtime\.task_cpus: a task asks for 64 cores, but no machine .* more than 1 cores"),
+        ({"task_memory_gb": 9999}, r"runtime\.task_memory_gb: a task asks for 9999 GB, but no machine"),
+        ({"task_resources": {"tape": 1}}, r"runtime\.task_resources\.tape: a task asks for 1 of tape, but no machine"),
+    ],
+)
+def test_what_no_machine_has_is_refused_at_once(two, settings, says):
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=says), on(two, **settings):
+        pass
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("named_by", "address", "says"),
+    [
+        ("runtime.address", "127.0.0.1:PORT", r"no Ray cluster answers at 127\.0\.0\.1:\d+; expected HOST:PORT"),
+        ("runtime.address", "nonsense", "no Ray cluster answers at nonsense; expected HOST:PORT"),
+        ("RAY_ADDRESS", "http://127.0.0.1:8265", "expected HOST:PORT of the head .* use ray job submit"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_named_soon(named_by, address, says, monkeypatch):
+    address = address.replace("PORT", str(free_port()))
+    if named_by == "RAY_ADDRESS":
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    settings = RunnerSettings(engine="ray", address=address if named_by == "runtime.address" else "")
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=f"{named_by}: .*{says}"), start_runner(settings):
+        pass
+    assert time.monotonic() - began < 15
+
+
+def test_a_shared_folder_is_left_as_it_was(two, tmp_path):
+    (tmp_path / "mine").write_text("")
+    with on(two) as runner:
+        runner.check_shared(tmp_path)
+        runner.check_shared(tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "new"]
+
+
+@pytest.mark.parametrize(
+    ("mounted", "trouble"), [("elsewhere", "does not see it"), ("read-only", "cannot write in it")]
+)
+def test_a_machine_that_does_not_share_the_folder_is_named(machines, tmp_path, mounted, trouble):
+    if not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("mounting needs more rights than this process has")
+    script = f"mount -t tmpfs none {tmp_path}"
+    if mounted == "read-only":
+        script = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
+    wrapper = ("unshare", "--mount", "sh", "-c", f'{script} && exec "$@"', "sh")
+    with another_machine(machines, wrapper=wrapper) as machine, on(machines):
+        wait_until(lambda: machine.ip in alive_ips())
+        with on(machines) as runner, pytest.raises(FolderError) as raised:
+            runner.check_shared(tmp_path)
+    assert f"{tmp_path} is not shared by all machines of the Ray cluster: {machine.ip} {trouble}" in str(raised.value)
+    assert "choose a --run folder on a filesystem that all of them mount" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("lacks", ["the version", "gscl-scale"])
+def test_a_machine_with_another_installation_is_named(machines, tmp_path, lacks):
+    packages = tmp_path / "packages"
+    if lacks == "the version":
+        says = r"has numba 0\.1, this process .*: results could differ"
+        (packages / "numba-0.1.dist-info").mkdir(parents=True)
+        (packages / "numba-0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
+    else:
+        says = "cannot run gscl-scale: .*gscl_scale.*; install the same version on all machines"
+        packages.mkdir()
+        (packages / "sitecustomize.py").write_text("import sys; sys.modules['gscl_scale'] = None")
+    with another_machine(machines, PYTHONPATH=f"{packages}:{ROOT}") as machine, on(machines):
+        wait_until(lambda: machine.ip in alive_ips())
+        with (
+            on(machines) as runner,
+            pytest.raises(RunError, match=rf"{machine.ip} of the Ray cluster {says}") as raised,
+        ):
+            runner.check_shared(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+# --- a cluster of its own --------------------------------------------------------------------------------------------
+
+LAPTOP = """
+import sys
+from gscl_scale.errors import TaskError
+from gscl_scale.runtime import RunnerSettings, start_runner
+from tests.ray import toys
+with start_runner(RunnerSettings(engine="ray")) as runner:
+    results = list(runner.run(toys.tell, toys.toys(8)))
+    print(len(results), runner.workers)
+    if sys.argv[1] == "fail":
+        raise TaskError("the work failed")
+"""
+
+
+def run_laptop(folder, how, temporary):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    env |= {"HOME": str(folder), "RAY_TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-c", LAPTOP, how]
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    out, err = process.communicate(timeout=100)
+    return process, out, err
+
+
+def session_of(pid):
+    left = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getsid(process.pid) == pid and process.status() != psutil.STATUS_ZOMBIE:
+                left.append(process.name())
+    return left
+
+
+@pytest.mark.parametrize("how", ["work", "fail"])
+def test_without_a_cluster_one_is_started_and_stopped_again(machines, how):
+    folder = machines.folder / how
+    folder.mkdir()
+    (folder / "ray").mkdir()
+    (folder / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")  # left by one that crashed
+    process, out, err = run_laptop(folder, how, folder)
+    assert out.split()[0] == "8", err
+    assert process.returncode == (how == "fail")
+    assert err.count("\n") == 0 if how == "work" else err.strip().endswith("TaskError: the work failed")
+    wait_until(lambda: not session_of(process.pid))
+
+
+def test_a_cluster_of_this_machine_is_found_and_left_running(three):
+    process, out, err = run_laptop(three.folder, "work", three.folder)
+    assert process.returncode == 0, err
+    assert out.split() == ["8", "3"]
+    assert three.machines[0].process.poll() is None
