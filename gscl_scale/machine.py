@@ -22,6 +22,15 @@ def free_disk(folder: Path) -> int:
     return shutil.disk_usage(place).free
 
 
+def in_words(size: float) -> str:
+    """Bytes as a reader wants them.
+
+    >>> in_words(3 << 30), in_words(5 << 20)
+    ('3.0 GiB', '5 MiB')
+    """
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:,.0f} MiB"
+
+
 def _machine_memory(root: Path) -> int:
     for line in _lines(root / "proc/meminfo"):
         name, _, value = line.partition(":")

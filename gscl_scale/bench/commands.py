@@ -62,6 +62,34 @@ def _command(name: str, given: Sequence[tuple[str, Sequence[Any]]]) -> str:
 
 
 @bench.command()
+def changes(
+    config_file: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Config file; without one, the digits.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, stronger than the file.")
+    ] = None,
+    share: Annotated[
+        list[float] | None, typer.Option(help="Share of the edges that change; repeat the option. Default 0.001.")
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder for changes.json and changes.md.")] = Path("bench-results"),
+) -> None:
+    """Samples since an earlier run against samples from nothing, after some edges changed."""
+    from gscl_scale.bench.changes import bench_changes
+
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--config", [config_file] if config_file else []),
+        ("--set", settings or []),
+        ("--share", share or []),
+        ("--turns", [] if turns == 3 else [turns]),
+    ]
+    shares = share or [0.001]
+    config = Config.load(config_file, settings)
+    print(bench_changes(config, shares, turns, _command("changes", given), out, Console()))
+
+
+@bench.command()
 def scale(
     edges: Annotated[
         list[float] | None,

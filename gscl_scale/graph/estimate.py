@@ -15,6 +15,7 @@ from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.parallel import num_threads
 from gscl_scale.graph.size import Size
 from gscl_scale.graph.sources import read
+from gscl_scale.machine import in_words
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
@@ -82,22 +83,22 @@ def admit(size: Size, config: GraphConfig, folder: Path) -> str:
     """One line for the reader; an error where memory or disk are too small."""
     need, memory, disk = need_of(size, config, num_threads()), machine.available_memory(), machine.free_disk(folder)
     if size.num_nodes is None and size.num_edges is None:
-        free = f"{_gib(memory)} of memory and {_gib(disk)} of disk are free"
+        free = f"{in_words(memory)} of memory and {in_words(disk)} of disk are free"
         return f"how much {config.source} takes is known once it is read: {free}"
     about = "about" if None not in (size.num_nodes, size.num_edges) else "at least"
     if need.memory > memory:
         raise GraphError(
-            f"{_what(size)} take {about} {_gib(need.memory)} of memory and {_gib(memory)} are available; "
+            f"{_what(size)} take {about} {in_words(need.memory)} of memory and {in_words(memory)} are available; "
             f"{_memory_cure(need, config, need.memory - memory)}"
         )
     if need.disk > disk:
         raise GraphError(
-            f"{_what(size)} take {about} {_gib(need.disk)} of disk and {_gib(disk)} are free in {folder.parent}; "
-            f"choose another --run on a larger disk{_smaller(config)}"
+            f"{_what(size)} take {about} {in_words(need.disk)} of disk and {in_words(disk)} are free "
+            f"in {folder.parent}; choose another --run on a larger disk{_smaller(config)}"
         )
     return (
-        f"{_what(size)} take {about} {_gib(need.memory)} of memory ({_gib(memory)} available) "
-        f"and {_gib(need.disk)} of disk ({_gib(disk)} free)"
+        f"{_what(size)} take {about} {in_words(need.memory)} of memory ({in_words(memory)} available) "
+        f"and {in_words(need.disk)} of disk ({in_words(disk)} free)"
     )
 
 
@@ -117,7 +118,3 @@ def _what(size: Size) -> str:
     return " and ".join(
         f"{count:,} {kind}" if count is not None else f"{kind} yet to be counted" for count, kind in counts
     )
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB"

@@ -6,6 +6,7 @@ from pathlib import Path
 from gscl_scale import machine
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph import Graph
+from gscl_scale.machine import in_words
 from gscl_scale.rings import expected_members
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import Plan
@@ -54,17 +55,25 @@ def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool) -> 
     if local and need.memory + need.mapped > memory:
         raise ConfigError(
             f"rings.width: {plan.num_nodes:,} nodes with width {plan.config.width} take about "
-            f"{_gib(need.memory + need.mapped)} of memory and {_gib(memory)} are available; "
+            f"{in_words(need.memory + need.mapped)} of memory and {in_words(memory)} are available; "
             f"{_memory_cure(need, plan, workers, memory)}"
         )
     if need.scratch + need.samples > disk:
         raise ConfigError(
-            f"rings.width: a round takes about {_gib(need.scratch + need.samples)} of disk and {_gib(disk)} are free "
-            f"in {folder.parent}; lower rings.width or rings.beyond, or choose another --run on a larger disk"
+            f"rings.width: a round takes about {in_words(need.scratch + need.samples)} of disk and "
+            f"{in_words(disk)} are free in {folder.parent}; lower rings.width or rings.beyond, or choose another --run on a larger disk"
         )
-    where = f"{_gib(need.memory + need.mapped)} of memory ({_gib(memory)} available)" if local else ""
-    scratch = f"{_gib(need.scratch)} of disk for the time being" if need.scratch else ""
-    told = [part for part in (f"{_gib(need.samples)} of disk per round ({_gib(disk)} free)", scratch, where) if part]
+    where = f"{in_words(need.memory + need.mapped)} of memory ({in_words(memory)} available)" if local else ""
+    scratch = f"{in_words(need.scratch)} of disk for the time being" if need.scratch else ""
+    told = [
+        part
+        for part in (
+            f"{in_words(need.samples)} of disk per round ({in_words(disk)} free)",
+            scratch,
+            where,
+        )
+        if part
+    ]
     return "precompute takes about " + ", ".join(told)
 
 
@@ -75,7 +84,3 @@ def _memory_cure(need: Need, plan: Plan, workers: int, memory: int) -> str:
     if plan.radii:
         return "lower rings.width and make more rounds, or use a machine with more memory"
     return "use a machine with more memory"
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:,.0f} MiB"

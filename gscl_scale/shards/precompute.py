@@ -1,12 +1,12 @@
 """The samples folder of a graph: plan the work, skip what is recorded, run the rest, write the manifest last."""
 
-import shutil
 from pathlib import Path
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.files import read_json
 from gscl_scale.graph import Graph
+from gscl_scale.machine import free_disk, in_words
 from gscl_scale.runtime import Console, Runner
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.shards.estimate import admit
@@ -78,10 +78,10 @@ def _affordable(config: RingsConfig, asked: int, round_bytes: int, folder: Path)
             f"ask for at most {limit} rounds, or allow more disk"
         )
     rounds = min(asked, limit)
-    free = shutil.disk_usage(folder).free
+    free = free_disk(folder)
     if (rounds - 1) * round_bytes > free:
         raise RunError(
-            f"{folder}: {rounds} rounds need {rounds * round_bytes / 1e9:.1f} GB and {free / 1e9:.1f} GB are free; "
+            f"{folder}: {rounds} rounds need {in_words(rounds * round_bytes)} and {in_words(free)} are free; "
             "lower rings.disk_gb or rings.rounds, or free some disk"
         )
     return rounds

@@ -123,6 +123,7 @@ def test_a_machine_that_joins_takes_part(machines, tmp_path):
         seen = [next(results)]
         machines.resize(2)
         seen += results
+        assert runner.workers == 2
     assert sorted(told.number for told in seen) == list(range(150))
     assert len({told.ip for told in seen}) == 2
 

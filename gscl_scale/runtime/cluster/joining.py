@@ -42,7 +42,7 @@ def joined(setting: str) -> Iterator[None]:
 def _join(setting: str) -> None:
     named, by = (setting, "runtime.address") if setting else (os.environ.get("RAY_ADDRESS", ""), "RAY_ADDRESS")
     if named in ("", "auto") and (found := read_ray_address()) and _answers(found):
-        _init(found, by, address="auto")
+        _init(found, by, address=named or None)  # not by its address: only so does Ray look for the token by itself
     elif named in ("", "local"):
         _start_here()
     elif named == "auto":
@@ -100,7 +100,7 @@ def _start_here() -> None:
         ) from None
 
 
-def _init(place: str, by: str, address: str) -> None:
+def _init(place: str, by: str, address: str | None) -> None:
     try:
         _quietly(address=address)
     except AuthenticationError:
