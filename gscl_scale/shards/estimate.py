@@ -61,7 +61,8 @@ def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool) -> 
     if need.scratch + need.samples > disk:
         raise ConfigError(
             f"rings.width: a round takes about {in_words(need.scratch + need.samples)} of disk and "
-            f"{in_words(disk)} are free in {folder.parent}; lower rings.width or rings.beyond, or choose another --run on a larger disk"
+            f"{in_words(disk)} are free in {folder.parent}; "
+            "lower rings.width or rings.beyond, or choose another --run on a larger disk"
         )
     where = f"{in_words(need.memory + need.mapped)} of memory ({in_words(memory)} available)" if local else ""
     scratch = f"{in_words(need.scratch)} of disk for the time being" if need.scratch else ""
