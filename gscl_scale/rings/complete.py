@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
+from gscl_scale.rings import frontier
 from gscl_scale.rings.exact import exact_rings
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, replace_lists, replace_rows
@@ -21,6 +23,7 @@ def complete(
     priorities: Priorities,
     rank: npt.NDArray[Any],
     config: RingsConfig,
+    undirected: bool,
 ) -> RingSample:
     """The sample with its short lists [A, k + 1] finished, and the ring sizes that came with them exact."""
     assert isinstance(config.per_ring, int)
@@ -29,10 +32,57 @@ def complete(
         rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
         sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring)
     rows = np.flatnonzero(short[:, -1])
-    if rows.size:
+    if rows.size and undirected:
+        found = _find_beyond(indptr, indices, sample.anchors[rows], config, priorities.order)
+        sample = replace(sample, beyond=replace_lists(sample.beyond, rows, found))
+    elif rows.size:
         exact = exact_rings(indptr, indices, sample.anchors[rows], priorities, rank, config)
         sample = replace_rows(sample, rows, exact)
     return sample
+
+
+def _find_beyond(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    anchors: npt.NDArray[np.int64],
+    config: RingsConfig,
+    order: npt.NDArray[Any],
+) -> Lists:
+    """The lowest nodes farther than k hops: those that are not, and have no neighbour, within k - 1 hops.
+
+    So the last hop of the search, which is most of it where balls are large, is never made. Undirected graphs only.
+    """
+    offsets = np.zeros(anchors.size + 1, np.int64)
+    members = np.empty(anchors.size * config.beyond, order.dtype)
+    used = _search_beyond(indptr, indices, anchors, config.hops - 1, order, config.beyond, offsets, members)
+    return Lists(offsets, members[:used])
+
+
+@numba.njit(cache=True, nogil=True)
+def _search_beyond(indptr, indices, anchors, hops, order, num_beyond, offsets, members):  # type: ignore[no-untyped-def]
+    seen = np.zeros(order.size, np.uint8)
+    queue = np.empty(order.size + 1, order.dtype)
+    used = 0
+    for a in range(anchors.size):
+        frontier.start(anchors[a], queue, seen)
+        head, tail = 0, 1
+        for hop in range(hops):
+            head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
+        for x in order:
+            if seen[x] == 0:
+                near = False
+                for e in range(indptr[x], indptr[x + 1]):
+                    if seen[indices[e]]:
+                        near = True
+                        break
+                if not near:
+                    members[used] = x
+                    used += 1
+                    if used == offsets[a] + num_beyond:
+                        break
+        offsets[a + 1] = used
+        frontier.clear(queue, tail, seen)
+    return used
 
 
 def _lowest(ring: Lists, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -143,11 +143,12 @@ def anchors_to_sample(
     head, old_head = (_head_priority(each, config) for each in (priorities, old_priorities))
     if head is None or old_head is None:
         return np.ones(matching.old_of_new.size, np.bool_)
-    told = _told_up_to(old, config, max(head, old_head))
+    last_beyond = _last_beyond(old, by_node(old_priorities), config.beyond)
+    told = _told_up_to(old, config, max(head, old_head), last_beyond)
     come_and_gone = _lowest_come_and_gone(matching, old_priorities, priorities)
     stale = np.zeros(told.size, np.bool_)
     if come_and_gone < _NOTHING:
-        stale = _last_beyond(old, by_node(old_priorities), config.beyond) >= come_and_gone
+        stale = last_beyond >= come_and_gone
         if come_and_gone <= max(head, old_head):
             stale |= told <= max(head, old_head)  # sizes of their rings are estimated from who is in the head
     known = matching.old_of_new >= 0
@@ -158,13 +159,16 @@ def anchors_to_sample(
     return again
 
 
-def _told_up_to(old: list[RingSample], config: RingsConfig, head: float) -> npt.NDArray[np.float64]:
+def _told_up_to(
+    old: list[RingSample], config: RingsConfig, head: float, last_beyond: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """The priority up to which the old sample of each anchor tells of nodes k hops away."""
     decided = np.concatenate([part.decided for part in old])
     if config.engine != "sketch":
         return np.full(decided.size, np.inf)  # exact ring sizes tell of every node
     finished = np.concatenate([part.ring_size_exact for part in old])
-    return np.where(finished, np.inf, np.maximum(decided, head))
+    told = np.maximum(decided, head)
+    return np.where(finished | (last_beyond > told), np.inf, told)  # what goes farther was finished by a search
 
 
 def _head_priority(priorities: Priorities, config: RingsConfig) -> float | None:

@@ -50,6 +50,20 @@ class LevelFiles:
         )
         return Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
 
+    def load(self) -> Level:
+        """The same as a copy in memory, where large pages make reading at random about twice as fast."""
+        mapped = self.map()
+        level = Level(
+            np.array(mapped.table), np.empty_like(mapped.heads), np.empty_like(mapped.tails), self.width, PASS_SHIFT
+        )
+        for first in range(0, self.num_nodes, 1 << PASS_SHIFT):
+            block = Level(level.table[first : first + (1 << PASS_SHIFT)], level.heads, level.tails, self.width)
+            num_heads, num_tails = block.used()
+            start = first * self.width
+            level.heads[first : first + num_heads] = mapped.heads[first : first + num_heads]
+            level.tails[start : start + num_tails] = mapped.tails[start : start + num_tails]
+        return level
+
     def write(self, first: int, level: Level) -> int:
         """Write the rows from vertex `first` on, the beginning of a block; returns their checksum."""
         num_heads, num_tails = level.used()

@@ -53,9 +53,10 @@ def open_weights(samples: Path) -> npt.NDArray[np.float64] | None:
     return map_array(path, "weight") if path.exists() else None
 
 
-def open_level(files: LevelFiles) -> Level:
-    """All rows of a level."""
-    return _keep("level", (files, (files.folder / "table.raw").stat().st_ino), files.map)
+def open_level(files: LevelFiles, in_memory: bool) -> Level:
+    """All rows of a level: a copy that the threads of this process share, or mapped for all processes of a machine."""
+    key = (files, (files.folder / "table.raw").stat().st_ino, in_memory)
+    return _keep("level", key, files.load if in_memory else files.map)
 
 
 def open_old_round(samples: Samples, round_number: int) -> RoundReader:

@@ -11,6 +11,7 @@ from gscl_scale.files import fingerprint_of, sha256_of, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.rings import draw_priorities, pagerank
 from gscl_scale.runtime import Console, Runner
+from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.shards.format import (
     map_priorities,
     priorities_path,
@@ -47,6 +48,7 @@ class Rounds:
         self._graph, self._graph_folder, self._folder = graph, graph_folder, folder
         self._plan, self._config, self._journal = plan, plan.config, journal
         self._runner, self._console = runner, console
+        self._threads = isinstance(runner, LocalRunner)
         self._done = journal.parts()
         self._kept = len(self._done)
         self._kept_passes = 0
@@ -55,6 +57,7 @@ class Rounds:
     def begin(self) -> None:
         """What all rounds need: the weights of the nodes; and tell what an earlier attempt left."""
         self._runner.check_shared(self._folder)
+        close_round()  # of an attempt in this process that failed
         for path in self._folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)  # of a killed attempt
         if self._config.sampling == "pagerank" and not self._journal.has_weights():
@@ -158,13 +161,17 @@ class Rounds:
         advance(len(finished))
         for first, end in self._plan.ranges():
             if first not in finished:
-                yield PassTask(self._graph_folder, self._folder, number, radius, first, end, self._config, since)
+                yield PassTask(
+                    self._graph_folder, self._folder, number, radius, first, end, self._config, since, self._threads
+                )
 
     def _parts(self, number: int, missing: list[int]) -> Iterator[PartTask]:
         for part in missing:
             first, end = self._plan.anchors(part)
             since = self._since_of(number)
-            yield PartTask(self._graph_folder, self._folder, number, part, first, end, self._config, since)
+            yield PartTask(
+                self._graph_folder, self._folder, number, part, first, end, self._config, since, self._threads
+            )
 
     def write_manifest(self, asked: int, numbers: Iterable[int]) -> None:
         """Name the rounds that are there; the place of any other is null."""

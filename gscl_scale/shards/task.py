@@ -35,7 +35,8 @@ from gscl_scale.shards.since import map_depths, map_matching
 class PassTask:
     """The balls of radius `radius` around the vertices first..end: plain values, cheap to send anywhere.
 
-    since   an earlier samples folder, where only the vertices that `map_depths` names are needed
+    since     an earlier samples folder, where only the vertices that `map_depths` names are needed
+    threads   whether all tasks run in one process, which then keeps a level in its memory
     """
 
     graph_folder: Path
@@ -46,6 +47,7 @@ class PassTask:
     end: int
     config: RingsConfig
     since: Path | None = None
+    threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class PassRecord:
 class PartTask:
     """The samples of a range of anchors: plain values, cheap to send anywhere.
 
-    since   an earlier samples folder, from which anchors are taken that have no other sample now
+    since     an earlier samples folder, from which anchors are taken that have no other sample now
+    threads   whether all tasks run in one process, which then keeps a level in its memory
     """
 
     graph_folder: Path
@@ -78,6 +81,7 @@ class PartTask:
     end_anchor: int
     config: RingsConfig
     since: Path | None = None
+    threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,7 @@ def run_pass(task: PassTask) -> PassRecord:
         needed = map_depths(task.folder, task.round_number)[task.first : task.end] >= task.radius
         if not needed.any():
             return PassRecord(task.round_number, task.radius, task.first, task.end, 0)
-    level = _level(
-        graph, opened, task.folder, task.round_number, task.radius, task.first, task.end, task.config, needed
-    )
+    level = _level(task, graph, opened, task.radius, task.first, task.end, needed)
     checksum = level_files(graph, task.folder, task.round_number, task.radius, task.config).write(task.first, level)
     return PassRecord(task.round_number, task.radius, task.first, task.end, checksum)
 
@@ -209,27 +211,31 @@ def _sketch_sample(
     for radius in range(1, config.hops):
         files = level_files(graph, task.folder, task.round_number, radius, config)
         levels.append(files.map().rows(anchors))
-    last = _level(graph, opened, task.folder, task.round_number, config.hops, first, end, config, needed)
+    last = _level(task, graph, opened, config.hops, first, end, needed)
     levels.append(last.rows(rows))
     assert isinstance(config.per_ring, int)
     sample, short = read_rings(levels, anchors, opened.priorities, opened.weights, config.per_ring, config.beyond)
-    return complete(graph.indptr, graph.indices, sample, short, opened.priorities, opened.rank, config), short
+    undirected = graph.undirected
+    return (
+        complete(graph.indptr, graph.indices, sample, short, opened.priorities, opened.rank, config, undirected),
+        short,
+    )
 
 
 def _level(
+    task: PassTask | PartTask,
     graph: Graph,
     opened: OpenRound,
-    samples: Path,
-    round_number: int,
     radius: int,
     first: int,
     end: int,
-    config: RingsConfig,
     needed: npt.NDArray[np.bool_] | None,
 ) -> Level:
     """The rows first..end of a level, from the level before."""
+    config = task.config
     if radius == 1:
         words = head_words(config.width, graph.num_nodes)
         return first_level(graph.indptr, graph.indices, opened.rank, first, end, config.width, words, needed)
-    before = open_level(level_files(graph, samples, round_number, radius - 1, config))
+    files = level_files(graph, task.folder, task.round_number, radius - 1, config)
+    before = open_level(files, in_memory=task.threads and task.since is None)
     return next_level(graph.indptr, graph.indices, opened.rank, before, first, end, needed)

@@ -116,8 +116,10 @@ def test_a_program_that_uses_ray_keeps_what_it_has_joined(two):
 
 def test_a_machine_that_joins_takes_part(machines, tmp_path):
     machines.resize(1)
-    with on(machines) as runner:
+    with on(machines):
         wait_until(lambda: len(alive_ips()) == 1)
+    with on(machines) as runner:
+        assert runner.workers == 1
         runner.check_shared(tmp_path)
         results = runner.run(toys.tell, toys.toys(150, 0.1))
         seen = [next(results)]

@@ -52,9 +52,9 @@ def whole(parts, num_nodes, shift):
     return Level(np.concatenate([part.table for part in parts]), heads, tails, width, shift)
 
 
-def completed(indptr, indices, priorities, config, words, weights=None):
+def completed(indptr, indices, priorities, config, words, weights=None, undirected=True):
     sample, short = sketch(indptr, indices, priorities, config, words, weights)
-    return complete(indptr, indices, sample, short, priorities, priorities.rank(), config), short
+    return complete(indptr, indices, sample, short, priorities, priorities.rank(), config, undirected), short
 
 
 def assert_same_samples(one, other):
@@ -95,7 +95,7 @@ def test_the_sketch_with_short_lists_completed_is_the_exact_sample(
     weights = weights_of(weighting, indptr, indices, round_number)
     priorities = draw_priorities(identities(num_nodes), 3, round_number, weights, np.int32)
     exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
-    mine, _ = completed(indptr, indices, priorities, config, words, weights)
+    mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
     assert_same_samples(mine, exact)
     assert (mine.ring_size[mine.ring_size_exact] == exact.ring_size[mine.ring_size_exact]).all()
 
@@ -122,7 +122,7 @@ def test_the_same_on_larger_random_graphs_with_hubs_where_head_and_tail_mix(
     weights = weights_of(weighting, indptr, indices, seed)
     priorities = draw_priorities(identities(num_nodes), seed, 0, weights, np.int32)
     exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
-    mine, _ = completed(indptr, indices, priorities, config, words, weights)
+    mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
     assert_same_samples(mine, exact)
 
 
