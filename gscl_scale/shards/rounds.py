@@ -58,8 +58,7 @@ class Rounds:
         """What all rounds need: the weights of the nodes; and tell what an earlier attempt left."""
         self._runner.check_shared(self._folder)
         close_round()  # of an attempt in this process that failed
-        for path in self._folder.rglob(".*.tmp"):
-            path.unlink(missing_ok=True)  # of a killed attempt
+        self._clear_away()
         if self._config.sampling == "pagerank" and not self._journal.has_weights():
             weights = self._since.weights() if self._since else None
             if weights is None:
@@ -84,6 +83,7 @@ class Rounds:
         self.write_manifest(asked, range(rounds))
         self._journal.close()
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
+        self._clear_away()
         short = sum(sum(record.short) for record in self._done.values())
         lists = rounds * self._plan.num_nodes * (self._config.hops + 1)
         self._console.event(
@@ -97,6 +97,11 @@ class Rounds:
         shutil.rmtree(round_folder(self._folder, number), ignore_errors=True)
         for part in range(self._plan.num_parts):
             self._done.pop((number, part), None)
+
+    def _clear_away(self) -> None:
+        """Remove half-written files of processes that were killed."""
+        for path in self._folder.rglob(".*.tmp"):
+            path.unlink(missing_ok=True)
 
     def _parts_done(self, number: int) -> list[bool]:
         return [(number, part) in self._done for part in range(self._plan.num_parts)]

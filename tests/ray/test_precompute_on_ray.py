@@ -43,12 +43,6 @@ def reference(graph_folder, config, tmp_path_factory):
     return folder
 
 
-def same_bytes(one, other):
-    for path in other.rglob(".*.tmp"):
-        path.unlink()  # of a killed process: nobody reads it, and the next precompute removes it
-    assert_same_bytes(one, other)
-
-
 class Disturbed:
     """A runner that calls `blow` once, beside the work, when so many results have come."""
 
@@ -80,7 +74,7 @@ def make(cluster, graph_folder, folder, config, after=0, blow=None):
 def test_a_cluster_writes_the_bytes_of_one_machine(machines, size, graph_folder, reference, config, tmp_path):
     machines.resize(size)
     make(machines, graph_folder, tmp_path / "samples", config)
-    same_bytes(reference, tmp_path / "samples")
+    assert_same_bytes(reference, tmp_path / "samples")
 
 
 def test_a_killed_process_changes_no_byte(two, graph_folder, reference, config, tmp_path):
@@ -92,7 +86,7 @@ def test_a_killed_process_changes_no_byte(two, graph_folder, reference, config, 
 
     make(two, graph_folder, tmp_path / "samples", config, 5, blow)
     assert killed
-    same_bytes(reference, tmp_path / "samples")
+    assert_same_bytes(reference, tmp_path / "samples")
 
 
 def test_a_killed_machine_changes_no_byte(three, graph_folder, reference, config, tmp_path):
@@ -102,7 +96,7 @@ def test_a_killed_machine_changes_no_byte(three, graph_folder, reference, config
 
     make(three, graph_folder, tmp_path / "samples", config, 25, blow)
     assert len(three.alive) == 2
-    same_bytes(reference, tmp_path / "samples")
+    assert_same_bytes(reference, tmp_path / "samples")
 
 
 DRIVER = """
@@ -143,4 +137,4 @@ def test_after_the_driver_was_killed_finished_work_is_not_repeated(two, graph_fo
     assert events["done"]["computed"] == ROUNDS * NODES // PART - parts
     assert events["done"]["passes_kept"] == passes
     assert sum(path.stat().st_mtime_ns == since for path, since in before.items()) >= parts
-    same_bytes(reference, samples)
+    assert_same_bytes(reference, samples)
