@@ -40,11 +40,15 @@ class Form:
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool, the package it needs, and its forms; a bench takes the fastest on the graph at hand."""
+    """A tool, the package it needs, and its forms; a bench takes the fastest on the graph at hand.
+
+    program   a search written for this comparison with what the package offers, rather than a call of a tool
+    """
 
     name: str
     package: str
     forms: tuple[Form, ...]
+    program: bool = False
 
     def is_installed(self) -> bool:
         """Whether its package can be imported."""
@@ -306,7 +310,7 @@ PEERS = (
         "scipy",
         tuple(_products_form(batch, dtype) for batch in (16, 64, 256) for dtype in (np.bool_, np.float32)),
     ),
-    Peer("scipy rows and numpy marks", "scipy", (Form("an anchor at a time", 16, rows_of_scipy),)),
+    Peer("scipy rows and numpy marks", "scipy", (Form("an anchor at a time", 16, rows_of_scipy),), program=True),
     Peer(
         "networkit",
         "networkit",

@@ -210,7 +210,9 @@ def _rate_rows(name: str, hops: int, rates: list[float], peers: dict[tuple[str, 
     depth = peer_depth(hops, [hops for _, hops in peers])
     if depth:
         beside = {peer: theirs for (peer, hops), theirs in peers.items() if hops == depth}
-        yield Row(name, hops, "ratio_to_best_peer", rate / max(beside.values()), f"times, best peer at {depth} hops")
+        programs = {peer.name for peer in PEERS if peer.program}
+        tools = {peer: theirs for peer, theirs in beside.items() if peer not in programs} or beside
+        yield Row(name, hops, "ratio_to_best_peer", rate / max(tools.values()), f"times, best peer at {depth} hops")
         for peer, theirs in beside.items():
             yield Row(name, hops, f"ratio_to {peer}", rate / theirs, f"times, at {depth} hops")
 

@@ -34,7 +34,8 @@ def _sentence(setting: dict[str, Any]) -> str:
         f"the rings of *every* node ({rings['per_ring']} per ring, {rings['beyond']} beyond, width {rings['width']}, "
         f"{rings['sampling']}), write them and read them back with checksums, and all of that is in their time; "
         f"`exact` and the other tools are timed on random nodes for {setting['seconds']:g} s, and `all nodes` is "
-        f"extrapolated. The other tools only list whole rings: they draw and write nothing. One process per core, "
+        f"extrapolated. The other tools only list whole rings: they draw and write nothing. *scipy rows and numpy "
+        f"marks* is no tool but a search written in numpy for this comparison. One process per core, "
         f"one competitor after the other, {turns_of(setting['turns'])}. `{setting['command']}` makes this table:"
     )
 
@@ -54,7 +55,7 @@ def _competitors(setting: dict[str, Any], figures: Figures) -> str:
         ]
         for (name, hops), of in fastest_first
     ]
-    headers = ["k", "competitor", "nodes/s", "x best other", "all nodes", "edge visits/s", "peak memory", "written"]
+    headers = ["k", "competitor", "nodes/s", "x best tool", "all nodes", "edge visits/s", "peak memory", "written"]
     return table(headers, lines, left=(1,))
 
 
