@@ -15,8 +15,6 @@ from gscl_scale.shards.plan import MANIFEST, make_plan
 from gscl_scale.shards.rounds import Rounds
 from gscl_scale.shards.since import Since
 
-_TELL_FROM = 100_000  # nodes; below, the work is over before the reader has read what it takes
-
 
 def precompute(
     graph_folder: Path,
@@ -34,11 +32,8 @@ def precompute(
     graph_folder, folder = graph_folder.absolute(), folder.absolute()  # tasks may run elsewhere
     graph = Graph.open(graph_folder)
     plan, choice = make_plan(graph, folder, config, since[1] if since else None)
-    told = admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner))
-    console.event("precompute", "started", engine=choice.engine, reason=choice.reason, need=told)
-    if graph.num_nodes >= _TELL_FROM:
-        console.say(f"precompute: engine {choice.engine}: {choice.reason}")
-        console.say(told)
+    console.say(f"precompute: engine {choice.engine}: {choice.reason}")
+    console.say(admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner)))
     earlier = Since.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
     rounds.begin()
