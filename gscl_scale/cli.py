@@ -17,6 +17,7 @@ from gscl_scale import __version__
 from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.errors import GsclError, UserError
+from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runs import status as run_status
 from gscl_scale.runtime import Console
@@ -29,11 +30,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="Config file; without one, the digits.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, stronger than the file.")]
-RunOption = Annotated[Path | None, typer.Option("--run", help="Run folder; by default runs/NAME-OF-THE-CONFIG.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gscl_scale.config import Config
+from gscl_scale.options import ConfigFile, Settings
 from gscl_scale.runtime import Console
 
 bench = typer.Typer(help="Speed and memory beside the best other tools.", no_args_is_help=True)
@@ -20,12 +21,8 @@ def _bench() -> None:
 
 @bench.command()
 def rings(
-    config_file: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Config file; without one, the digits.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="section.key=value, stronger than the file.")
-    ] = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
     hops: Annotated[
         list[int] | None, typer.Option(help="Depths of our engines; repeat the option. Default: rings.hops.")
     ] = None,
@@ -63,12 +60,8 @@ def _command(name: str, given: Sequence[tuple[str, Sequence[Any]]]) -> str:
 
 @bench.command()
 def changes(
-    config_file: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Config file; without one, the digits.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="section.key=value, stronger than the file.")
-    ] = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
     share: Annotated[
         list[float] | None, typer.Option(help="Share of the edges that change; repeat the option. Default 0.001.")
     ] = None,

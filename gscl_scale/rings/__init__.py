@@ -3,11 +3,13 @@
 from gscl_scale.rings.choice import Choice, choose_engine, expected_members
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
+from gscl_scale.rings.level import Level, head_words
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities
 from gscl_scale.rings.profile import ring_profile
+from gscl_scale.rings.read import read_rings
 from gscl_scale.rings.sample import Lists, RingSample, rename_nodes, replace_rows, wanted
-from gscl_scale.rings.sketch import Level, first_level, head_words, level_zero, next_level, read_rings
+from gscl_scale.rings.sketch import first_level, level_zero, next_level
 
 __all__ = [
     "Choice",

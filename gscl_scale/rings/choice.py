@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import words
+from gscl_scale.rings.level import HEAD_PER_WIDTH
 from gscl_scale.rings.sample import wanted
-from gscl_scale.rings.sketch import HEAD_PER_WIDTH
 
 _PILOT = 48
 _MOST_VISITS = 1_000_000  # a pilot's search ends there: whatever the rest is, it is too much for the exact engine

@@ -8,8 +8,6 @@ head   for the M lowest nodes of all, exactly who is inside each ball: a bit eac
 tail   for the smaller balls, the ranks from M on that fill the list of the S lowest: ascending, joined by merging.
 """
 
-import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -17,67 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.rings.bits import lowest_bit, ones, prefetch
-from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample
+from gscl_scale.rings.level import Level
 
-HEAD_PER_WIDTH = 16
-_WORD = 64
 _BITMAP = 1 << 15  # ranks that a bitmap of 4 KiB holds
 _NO_BOUND = 1 << 62
-ONE_BLOCK = 62  # a shift that puts every vertex into block 0
 _AHEAD = 12  # edges
-
-
-@dataclass(frozen=True)
-class Level:
-    """The S lowest ranks of each ball of one radius, for V vertices in blocks of 2^shift.
-
-    table [V, 6]              bits set in the head; entries of the tail, never more than fill a list of S; its first and
-                              its last entry; row of the head and start of the tail, from where the block begins
-    heads [V, M / 64] uint64  bit r of a row: the node of rank r is in the ball; rows only where a bit is set
-    tails [V * S]             ranks from M on, ascending
-
-    Block b of the heads begins at row b * 2^shift, and of the tails at S times that: there is room for all, and what
-    is not used is never touched.
-    """
-
-    table: npt.NDArray[Any]
-    heads: npt.NDArray[np.uint64]
-    tails: npt.NDArray[Any]
-    width: int
-    shift: int = ONE_BLOCK
-
-    @classmethod
-    def empty(cls, num_vertices: int, width: int, words: int, dtype: npt.DTypeLike) -> "Level":
-        """Room for a block of vertices."""
-        return cls(
-            np.zeros((num_vertices, 6), dtype),
-            np.empty((num_vertices, words), np.uint64),
-            np.empty(num_vertices * width, dtype),
-            width,
-        )
-
-    @property
-    def words(self) -> int:
-        """M / 64."""
-        return self.heads.shape[1]
-
-    def rows(self, which: npt.NDArray[np.int64]) -> "Level":
-        """The same of some of the vertices, over the same heads and tails."""
-        table = self.table[which].astype(np.int64)
-        begin = which >> self.shift << self.shift
-        table[:, 4] += begin
-        table[:, 5] += begin * self.width
-        return Level(table, self.heads, self.tails, self.width)
-
-    def used(self) -> tuple[int, int]:
-        """Rows of the heads and entries of the tails that a block has filled."""
-        return int((self.table[:, 0] > 0).sum()), int(self.table[:, 1].sum(dtype=np.int64))
-
-
-def head_words(width: int, num_nodes: int) -> int:
-    """Words of the head for lists of `width`: M / 64."""
-    return -(-min(HEAD_PER_WIDTH * width, num_nodes) // _WORD)
 
 
 def level_zero(rank: npt.NDArray[Any], anchors: npt.NDArray[np.int64], width: int, words: int) -> Level:
@@ -121,44 +63,6 @@ def next_level(
         level.table, level.heads, level.tails,
     )  # fmt: skip
     return level
-
-
-def read_rings(
-    levels: list[Level],
-    anchors: npt.NDArray[np.int64],
-    priorities: Priorities,
-    weights: npt.NDArray[np.float64] | None,
-    per_ring: int,
-    num_beyond: int,
-) -> tuple[RingSample, npt.NDArray[np.bool_]]:
-    """The samples of some anchors from their balls of radius 0 to k, and which of their rings are short [A, k + 1].
-
-    A short list (the last column is `beyond`) is not what the definition asks for: the exact engine has to finish it.
-    """
-    hops = len(levels) - 1
-    sizes = np.zeros((anchors.size, hops), np.int64)
-    exact = np.ones(anchors.size, np.bool_)
-    short = np.zeros((anchors.size, hops + 1), np.bool_)
-    order, priority = priorities.order, priorities.priority
-    weight_of = np.empty(0) if weights is None else weights
-    rings = []
-    for hop, (before, after) in enumerate(itertools.pairwise(levels)):
-        offsets = np.zeros(anchors.size + 1, np.int64)
-        members = np.empty(anchors.size * max(per_ring, after.width), order.dtype)
-        used = _ring(
-            before.table, before.heads, before.tails, after.table, after.heads, after.tails, after.width,
-            order, priority, weight_of, per_ring, offsets, members, sizes[:, hop], exact, short[:, hop],
-        )  # fmt: skip
-        rings.append(Lists(offsets, members[:used]))
-    last = levels[-1]
-    offsets = np.zeros(anchors.size + 1, np.int64)
-    members = np.empty(anchors.size * num_beyond, order.dtype)
-    decided = np.empty(anchors.size, np.float64)
-    used = _beyond(
-        last.table, last.heads, last.tails, last.width, order, priority, num_beyond, offsets, members, decided,
-        short[:, hops],
-    )  # fmt: skip
-    return RingSample(anchors, rings, Lists(offsets, members[:used]), decided, sizes, exact), short
 
 
 # --- kernels: r is a rank, M = 64 * words the number of nodes in the head ---------------------------------------------
@@ -374,143 +278,3 @@ def _merge(left, num_left, right, num_right, out, room):  # type: ignore[no-unty
         j += 1
         n += 1
     return n
-
-
-@numba.njit(cache=True, nogil=True)
-def _last_rank(head, last, num_head, num_tail, width):  # type: ignore[no-untyped-def]
-    """The last rank of a full list of `width`, -1 where the whole ball is listed."""
-    if num_head + num_tail < width:
-        return -1
-    if num_head < width:
-        return last
-    left = width
-    for w in range(head.size):
-        inside = ones(head[w])
-        if inside >= left:
-            bits = head[w]
-            for _ in range(left - 1):
-                bits &= bits - np.uint64(1)
-            return 64 * w + lowest_bit(bits)
-        left -= inside
-    return -1
-
-
-@numba.njit(cache=True, nogil=True)
-def _ring(  # type: ignore[no-untyped-def]
-    before_table, before_heads, before_tails, table, heads, tails, width,
-    order, priority, weights, per_ring, offsets, members, sizes, exact, short,
-):  # fmt: skip
-    """Members of each ring as nodes, in order; returns how many were written."""
-    words = heads.shape[1]
-    head, nobody = np.zeros(words, np.uint64), np.zeros(words, np.uint64)
-    used = 0
-    for i in range(table.shape[0]):
-        num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
-        start = used
-        in_head, known = 0, np.int64(0)
-        last = np.int64(-1)
-        if num_head > 0:
-            inside = heads[table[i, 4]]
-            last = _last_rank(inside, table[i, 3], num_head, num_tail, width)
-            limit = np.int64(order.size) if last < 0 else last
-            earlier = before_heads[before_table[i, 4]] if before_table[i, 0] > 0 else nobody
-            for w in range(words):
-                bits = head[w] = inside[w] & ~earlier[w]
-                known += ones(bits)
-                while bits:
-                    r = 64 * w + lowest_bit(bits)
-                    if r > limit and used - start >= per_ring:
-                        break
-                    members[used] = order[r]
-                    used += 1
-                    bits &= bits - np.uint64(1)
-            in_head = used - start
-        elif num_tail >= width:
-            last = np.int64(table[i, 3])
-        j, earlier_end = before_table[i, 5], before_table[i, 5] + before_table[i, 1]
-        for a in range(table[i, 5], table[i, 5] + num_tail):
-            r = tails[a]
-            while j < earlier_end and before_tails[j] < r:
-                j += 1
-            if j == earlier_end or before_tails[j] != r:
-                members[used] = order[r]
-                used += 1
-        if last < 0 or 64 * words >= order.size:
-            sizes[i] = known + used - start - in_head
-        else:
-            exact[i] = False
-            short[i] = used - start < per_ring
-            sizes[i] = max(
-                used - start,
-                _estimate(
-                    head if num_head > 0 else nobody, known, members[start + in_head : used],
-                    max(last, 64 * words - 1), order, priority, weights,
-                ),
-            )  # fmt: skip
-        offsets[i + 1] = used
-    return used
-
-
-@numba.njit(cache=True, nogil=True)
-def _estimate(head, num_head, tail_members, threshold, order, priority, weights):  # type: ignore[no-untyped-def]
-    """Unbiased size of a ring: each member whose rank is below the threshold counts for 1 / its chance to be there."""
-    bound = priority[threshold]
-    if weights.size == 0:
-        number = num_head + tail_members.size
-        if threshold < 64 * head.size:
-            number -= np.int64(head[-1] >> np.uint64(63))
-        elif tail_members.size and tail_members[-1] == order[threshold]:
-            number -= 1
-        return np.int64(np.round(number / -np.expm1(-bound)))
-    total = 0.0
-    for w in range(head.size):
-        bits = head[w]
-        while bits:
-            r = 64 * w + lowest_bit(bits)
-            if r < threshold:
-                total += 1 / -np.expm1(-bound * weights[order[r]])
-            bits &= bits - np.uint64(1)
-    for u in tail_members:
-        if u != order[threshold]:
-            total += 1 / -np.expm1(-bound * weights[u])
-    return np.int64(np.round(total))
-
-
-@numba.njit(cache=True, nogil=True)
-def _beyond(  # type: ignore[no-untyped-def]
-    table, heads, tails, width, order, priority, num_beyond, offsets, members, decided, short,
-):  # fmt: skip
-    """The lowest nodes outside each ball, in order, and the priority below which all is decided."""
-    words = heads.shape[1]
-    nobody = np.zeros(words, np.uint64)
-    used = 0
-    for i in range(table.shape[0]):
-        num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
-        inside = heads[table[i, 4]] if num_head > 0 else nobody
-        last = _last_rank(inside, np.int64(table[i, 3]), num_head, num_tail, width)
-        decided[i] = priority[last] if last >= 0 else np.inf
-        start = used
-        for w in range(words):
-            bits = ~inside[w]
-            while bits and used - start < num_beyond:
-                r = 64 * w + lowest_bit(bits)
-                if r >= order.size:
-                    break
-                members[used] = order[r]
-                used += 1
-                bits &= bits - np.uint64(1)
-            if used - start == num_beyond:
-                break
-        r = 64 * words
-        limit = np.int64(order.size) if last < 0 else last
-        j, end = table[i, 5], table[i, 5] + num_tail
-        while used - start < num_beyond and r < limit:
-            if j < end and tails[j] == r:
-                j += 1
-            else:
-                members[used] = order[r]
-                used += 1
-            r += 1
-        short[i] = used - start < num_beyond and last >= 0 and 64 * words < order.size
-        offsets[i + 1] = used
-    return used

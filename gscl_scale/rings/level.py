@@ -1,0 +1,63 @@
+"""What the sketch knows of balls: the lowest nodes of each, as a head of bits and a tail of ranks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+HEAD_PER_WIDTH = 16
+ONE_BLOCK = 62  # a shift that puts every vertex into block 0
+_WORD = 64
+
+
+@dataclass(frozen=True)
+class Level:
+    """The S lowest ranks of each ball of one radius, for V vertices in blocks of 2^shift.
+
+    table [V, 6]              bits set in the head; entries of the tail, never more than fill a list of S; its first and
+                              its last entry; row of the head and start of the tail, from where the block begins
+    heads [V, M / 64] uint64  bit r of a row: the node of rank r is in the ball; rows only where a bit is set
+    tails [V * S]             ranks from M on, ascending
+
+    Block b of the heads begins at row b * 2^shift, and of the tails at S times that: there is room for all, and what
+    is not used is never touched.
+    """
+
+    table: npt.NDArray[Any]
+    heads: npt.NDArray[np.uint64]
+    tails: npt.NDArray[Any]
+    width: int
+    shift: int = ONE_BLOCK
+
+    @classmethod
+    def empty(cls, num_vertices: int, width: int, words: int, dtype: npt.DTypeLike) -> "Level":
+        """Room for a block of vertices."""
+        return cls(
+            np.zeros((num_vertices, 6), dtype),
+            np.empty((num_vertices, words), np.uint64),
+            np.empty(num_vertices * width, dtype),
+            width,
+        )
+
+    @property
+    def words(self) -> int:
+        """M / 64."""
+        return self.heads.shape[1]
+
+    def rows(self, which: npt.NDArray[np.int64]) -> "Level":
+        """The same of some of the vertices, over the same heads and tails."""
+        table = self.table[which].astype(np.int64)
+        begin = which >> self.shift << self.shift
+        table[:, 4] += begin
+        table[:, 5] += begin * self.width
+        return Level(table, self.heads, self.tails, self.width)
+
+    def used(self) -> tuple[int, int]:
+        """Rows of the heads and entries of the tails that a block has filled."""
+        return int((self.table[:, 0] > 0).sum()), int(self.table[:, 1].sum(dtype=np.int64))
+
+
+def head_words(width: int, num_nodes: int) -> int:
+    """Words of the head for lists of `width`: M / 64."""
+    return -(-min(HEAD_PER_WIDTH * width, num_nodes) // _WORD)
