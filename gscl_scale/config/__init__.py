@@ -1,0 +1,41 @@
+"""The configuration: one frozen section per stage, checked before anything starts."""
+
+from gscl_scale.config.graphs import (
+    DigitsGraph,
+    GraphConfig,
+    MemoryGraph,
+    NpzGraph,
+    OgbGraph,
+    PygGraph,
+    SyntheticGraph,
+    TablesGraph,
+)
+from gscl_scale.config.schema import schema_rows
+from gscl_scale.config.sections import (
+    EvaluateConfig,
+    LossConfig,
+    ModelConfig,
+    RingsConfig,
+    RuntimeConfig,
+    TrainConfig,
+)
+from gscl_scale.config.whole import Config
+
+__all__ = [
+    "Config",
+    "DigitsGraph",
+    "EvaluateConfig",
+    "GraphConfig",
+    "LossConfig",
+    "MemoryGraph",
+    "ModelConfig",
+    "NpzGraph",
+    "OgbGraph",
+    "PygGraph",
+    "RingsConfig",
+    "RuntimeConfig",
+    "SyntheticGraph",
+    "TablesGraph",
+    "TrainConfig",
+    "schema_rows",
+]

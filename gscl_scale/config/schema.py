@@ -1,0 +1,45 @@
+"""Every key of the configuration, for people to read."""
+
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from gscl_scale.config.graphs import SOURCES, DigitsGraph
+from gscl_scale.config.whole import Config
+
+
+def schema_rows() -> list[tuple[str, str, str, str]]:
+    """Every key as (dotted key, type, default, sentence)."""
+    rows = []
+    for kind, source in SOURCES.items():
+        if kind != "memory":
+            rows += _section_rows(source, "graph", f" [source {kind}]")
+    for name, field in Config.model_fields.items():
+        if name != "graph":
+            assert isinstance(field.annotation, type)
+            rows += _section_rows(field.annotation, name, "")
+    return rows
+
+
+def _section_rows(section: type[BaseModel], prefix: str, note: str) -> list[tuple[str, str, str, str]]:
+    rows = []
+    for name, field in section.model_fields.items():
+        default = "required" if field.is_required() else str(field.get_default(call_default_factory=True))
+        if name == "source":
+            default = "digits" if section is DigitsGraph else "-"
+        rows.append((f"{prefix}.{name}{note}", _type_name(field.annotation), default, field.description or ""))
+    return rows
+
+
+def _type_name(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        return _type_name(get_args(annotation)[0])
+    if get_origin(annotation) is Literal:
+        return " | ".join(map(str, get_args(annotation)))
+    if get_origin(annotation) is list:
+        return f"list of {_type_name(get_args(annotation)[0])}"
+    if arguments := get_args(annotation):
+        return " | ".join(_type_name(part) for part in arguments)
+    return {"NoneType": "none", "str": "text", "int": "number", "float": "number", "bool": "true | false"}.get(
+        annotation.__name__, annotation.__name__.lower()
+    )

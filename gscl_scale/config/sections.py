@@ -1,0 +1,180 @@
+"""The sections of the stages after the graph."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gscl_scale.config.graphs import Section
+
+
+def _check_per_ring(value: Any) -> Any:
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
+        return number
+    if value == "all":
+        return value
+    if isinstance(value, str) and value.startswith("ratio:"):
+        try:
+            share = float(value.removeprefix("ratio:"))
+        except ValueError:
+            share = 0.0
+        if 0 < share <= 1:
+            return value
+    raise ValueError("expected a number from 1, 'all', or 'ratio:' and a share, such as ratio:0.2")
+
+
+def _check_rounds(value: Any) -> Any:
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if value == "epoch" or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
+        return number
+    raise ValueError("expected a number from 1, or 'epoch' for a fresh round per epoch")
+
+
+class RingsConfig(Section):
+    """Which rings are sampled, and how."""
+
+    hops: int = Field(2, ge=1, le=8, description="Rings per anchor: k of the paper.")
+    engine: Literal["auto", "exact", "sketch"] = Field(
+        "auto",
+        description="exact: a search from every anchor; sketch: the whole graph in one pass per hop, same samples; "
+        "auto: whichever is less work.",
+    )
+    sampling: Literal["uniform", "pagerank"] = Field("uniform", description="Members alike, or by PageRank.")
+    width: int = Field(64, ge=1, description="S: the lowest of each ball that are kept; decides what is beyond.")
+    per_ring: Annotated[int | str, BeforeValidator(_check_per_ring)] = Field(
+        16, description="Least members wanted per ring: a number, all, or a ratio of the ring such as ratio:0.2."
+    )
+    beyond: int = Field(64, ge=1, description="Nodes farther than k hops that are stored for each anchor.")
+    rounds: Annotated[int | Literal["epoch"], BeforeValidator(_check_rounds)] = Field(
+        "epoch", description="Independent samples of everything; epoch: a fresh one for each epoch of training."
+    )
+    disk_gb: float = Field(20.0, gt=0, description="Disk that the samples may take; rounds stop there and are reused.")
+    ahead: int = Field(
+        0, ge=0, description="0: all rounds are made before training; else so many wait while it runs, used ones go."
+    )
+    sharing: Literal["shared", "independent"] = Field(
+        "shared", description="One priority per node and round, or one per anchor, node and round (slow)."
+    )
+    part_anchors: int = Field(16384, ge=1, description="Anchors per part file; the unit of work and of restart.")
+    seed: int = Field(0, ge=0, description="Seed of the priorities.")
+
+    def sketchable(self) -> bool:
+        """Whether the sketch engine can make such samples."""
+        return isinstance(self.per_ring, int) and self.sharing == "shared"
+
+    @model_validator(mode="after")
+    def _sketch_needs_shared_numbers(self) -> "RingsConfig":
+        if self.engine == "sketch" and not self.sketchable():
+            raise ValueError(
+                "the sketch engine needs a number in rings.per_ring and shared priorities; "
+                "set rings.engine to exact, or change these"
+            )
+        return self
+
+
+class ModelConfig(Section):
+    """The encoder and the projection head."""
+
+    encoder: Literal["gcn", "sage", "gat"] = Field("gcn", description="Kind of layer.")
+    layers: int = Field(1, ge=1, le=8, description="Number of layers.")
+    width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
+    activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="After every layer.")
+    feature_scaling: Literal["none", "row", "standard"] = Field(
+        "none", description="row: each node's features sum to one; standard: each column has mean 0 and deviation 1."
+    )
+    feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values dropped in each step.")
+    projection: int = Field(256, ge=1, description="Width of the two-layer projection head.")
+
+
+class LossConfig(Section):
+    """The ranking loss."""
+
+    ranking: Literal["listwise", "pairwise"] = Field("listwise", description="A ring against all farther, or each.")
+    positives: Literal["in", "out"] = Field("in", description="Sum over the ring's members inside or outside the log.")
+    temperature: float = Field(0.5, gt=0, description="Temperature of ring 1.")
+    temperature_step: float = Field(0.0, ge=0, description="Added to the temperature with each ring.")
+    gate: float = Field(1.0, gt=0, le=1, description="A ratio above it pulls no more; 1 means no gate.")
+    weighing: Literal["raw", "size"] = Field(
+        "raw", description="raw: sums over the sample; size: scaled up to the whole ring."
+    )
+
+
+class TrainConfig(Section):
+    """The training loop."""
+
+    epochs: int = Field(100, ge=1, description="Passes over all anchors.")
+    batch_size: int = Field(1024, ge=1, description="Anchors per step.")
+    negatives: int = Field(512, ge=0, description="Shared candidates drawn per step from the decided nodes beyond.")
+    members: Literal["lowest", "random", "stored"] = Field(
+        "lowest", description="Which of a longer stored ring: its lowest per_ring, a random per_ring, or all."
+    )
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate of Adam.")
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay of Adam.")
+    clip: float = Field(0.0, ge=0, description="Largest norm of the gradient; 0 means no clipping.")
+    validate_every: int = Field(
+        0, ge=0, description="Probe the validation nodes every so many epochs and keep the best; 0: keep the last."
+    )
+    patience: int = Field(0, ge=0, description="Stop after so many validations without gain; 0: never.")
+    checkpoint_every: int = Field(10, ge=1, description="Epochs between checkpoints.")
+    seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
+    repeats: int = Field(
+        1, ge=1, description="Repeat the run with this many seeds; figures are then means with standard errors."
+    )
+
+    @model_validator(mode="after")
+    def _patience_needs_validation(self) -> "TrainConfig":
+        if self.patience and not self.validate_every:
+            raise ValueError("patience needs validate_every; set train.validate_every to 1 or more")
+        return self
+
+
+class EvaluateConfig(Section):
+    """The evaluation protocol."""
+
+    split: Literal["auto", "published", "random"] = Field(
+        "auto", description="Splits of the graph where it has some, else random ones; or always one kind."
+    )
+    train_fractions: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        [0.1], min_length=1, description="Random splits: shares of labelled nodes to train the probe on."
+    )
+    val_fraction: float = Field(0.1, gt=0, lt=1, description="Random splits: share of labelled nodes to validate on.")
+    random_splits: int = Field(5, ge=1, description="Random splits for each train fraction.")
+    initialisations: int = Field(20, ge=1, description="Random initialisations of the probe per split.")
+    probe_epochs: int = Field(300, ge=1, description="Adam steps of the probe.")
+    probe_learning_rate: float = Field(0.01, gt=0, description="Learning rate of the probe.")
+    probe_weight_decay: list[Annotated[float, Field(ge=0)]] = Field(
+        [0.0, 1e-4, 1e-3, 1e-2],
+        min_length=1,
+        description="Weight decays of the probe; each method keeps the best on validation.",
+    )
+    probe_scaling: Literal["none", "l2", "standard"] = Field(
+        "l2", description="Rows before the probe: as they are, of length one, or standardised per column."
+    )
+    sample: int = Field(
+        20000, ge=100, description="Most nodes in clustering, search and ring similarity; larger graphs are sampled."
+    )
+    seed: int = Field(0, ge=0, description="Seed of splits, probes and samples.")
+
+    @model_validator(mode="after")
+    def _shares_leave_test_nodes(self) -> "EvaluateConfig":
+        if max(self.train_fractions) + self.val_fraction >= 1:
+            raise ValueError("train_fractions and val_fraction leave no test nodes; their sum must stay below 1")
+        return self
+
+
+class RuntimeConfig(Section):
+    """How the work runs; never changes a result."""
+
+    engine: Literal["local", "ray"] = Field("local", description="local: threads of this machine; ray: a Ray cluster.")
+    workers: int = Field(0, ge=0, description="Tasks of precompute at once; 0: one per core of machine or cluster.")
+    address: str = Field(
+        "", description="Ray: address of the cluster; empty: RAY_ADDRESS, or a cluster of this machine."
+    )
+    task_cpus: float = Field(1.0, gt=0, description="Ray: cores that a task asks for.")
+    task_memory_gb: float = Field(0.0, ge=0, description="Ray: memory that a task asks for; 0: nothing is asked.")
+    task_resources: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="Ray: custom resources that a task asks for."
+    )
+    task_retries: int = Field(3, ge=0, description="Ray: how often a task is tried again after its machine was lost.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where training and embedding run.")
+    npy: bool = Field(False, description="Write embeddings.npy beside the Parquet file.")

@@ -1,0 +1,54 @@
+"""The configuration as a whole: read, checked before anything starts, and written down."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from gscl_scale.config.explaining import explain, refuse_true_as_number
+from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
+from gscl_scale.config.reading import apply_setting, expand_paths, read_yaml
+from gscl_scale.config.sections import (
+    EvaluateConfig,
+    LossConfig,
+    ModelConfig,
+    RingsConfig,
+    RuntimeConfig,
+    TrainConfig,
+)
+from gscl_scale.errors import ConfigError
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    graph: GraphConfig = Field(default_factory=DigitsGraph, description="Where the graph comes from.")
+    rings: RingsConfig = Field(default_factory=RingsConfig, description="Which rings are sampled, and how.")
+    model: ModelConfig = Field(default_factory=ModelConfig, description="Encoder and projection head.")
+    loss: LossConfig = Field(default_factory=LossConfig, description="The ranking loss.")
+    train: TrainConfig = Field(default_factory=TrainConfig, description="The training loop.")
+    evaluate: EvaluateConfig = Field(default_factory=EvaluateConfig, description="The evaluation protocol.")
+    runtime: RuntimeConfig = Field(default_factory=RuntimeConfig, description="How the work runs.")
+
+    @classmethod
+    def load(cls, path: Path | None, settings: list[str] | None = None) -> "Config":
+        """Read a YAML file, apply `section.key=value` settings, and check the whole."""
+        values = read_yaml(path) if path else {}
+        for setting in settings or []:
+            apply_setting(values, setting)
+        return cls.parse(values)
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> "Config":
+        """Check plain values, as read from YAML."""
+        if isinstance(values.get("graph"), dict):
+            values = {**values, "graph": {"source": "digits", **expand_paths(values["graph"])}}
+        refuse_true_as_number(cls, values)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(explain(cls, error, values)) from None
+
+    def dump(self) -> dict[str, Any]:
+        """Plain values, ready for JSON or YAML."""
+        return self.model_dump(mode="json")
