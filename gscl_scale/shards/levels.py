@@ -1,14 +1,17 @@
 """Levels of the sketch on disk: plain arrays that all tasks of a pass map, each writing the rows of its vertices."""
 
+import contextlib
 import os
 import zlib
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.errors import TaskError
 from gscl_scale.files import naming
 from gscl_scale.rings import Level, head_words
 
@@ -51,18 +54,21 @@ class LevelFiles:
         return Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
 
     def load(self) -> Level:
-        """The same as a copy in memory, where large pages make reading at random about twice as fast."""
-        mapped = self.map()
-        level = Level(
-            np.array(mapped.table), np.empty_like(mapped.heads), np.empty_like(mapped.tails), self.width, PASS_SHIFT
-        )
-        for first in range(0, self.num_nodes, 1 << PASS_SHIFT):
-            block = Level(level.table[first : first + (1 << PASS_SHIFT)], level.heads, level.tails, self.width)
-            num_heads, num_tails = block.used()
-            start = first * self.width
-            level.heads[first : first + num_heads] = mapped.heads[first : first + num_heads]
-            level.tails[start : start + num_tails] = mapped.tails[start : start + num_tails]
-        return level
+        """The same in memory, where large pages make reading at random about twice as fast."""
+        arrays = [np.empty(shape, dtype) for *shape, dtype in self._layout().values()]
+        table, heads, tails = arrays[0], arrays[1], arrays[2].reshape(-1)
+        with contextlib.ExitStack() as files:
+            of_table, of_heads, of_tails = (
+                files.enter_context((self.folder / name).open("rb")) for name in self._layout()
+            )
+            for first in range(0, self.num_nodes, 1 << PASS_SHIFT):
+                block = Level(table[first : first + (1 << PASS_SHIFT)], heads, tails, self.width)
+                _read(of_table, first, block.table)
+                num_heads, num_tails = block.used()
+                start = first * self.width
+                _read(of_heads, first, heads[first : first + num_heads])
+                _read(of_tails, start, tails[start : start + num_tails])
+        return Level(table, heads, tails, self.width, PASS_SHIFT)
 
     def write(self, first: int, level: Level) -> int:
         """Write the rows from vertex `first` on, the beginning of a block; returns their checksum."""
@@ -105,6 +111,13 @@ class LevelFiles:
             "tails.raw": (self.width, self.index_type),
         }
         return {name: (self.num_nodes, number, dtype) for name, (number, dtype) in columns.items()}
+
+
+def _read(file: BufferedReader, first: int, rows: npt.NDArray[Any]) -> None:
+    """Fill rows from the place of row `first` in a file."""
+    file.seek(first * rows.strides[0])
+    if rows.size and file.readinto(rows.data.cast("B")) != rows.nbytes:
+        raise TaskError(f"{file.name} ends too early; run the same command again")
 
 
 def scratch_folder(samples: Path, round_number: int) -> Path:
