@@ -11,48 +11,67 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.batches.field import Field, transpose_pattern
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.graph import SparseFeatures
 from gscl_scale.rings import Lists, Priorities, RingSample, wanted
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
 
 
 @dataclass(frozen=True)
-class Level:
-    """The members of one ring for all anchors of a batch.
+class Pairs:
+    """Which nodes each anchor is compared with: a pattern of compressed sparse rows, and its transpose.
 
-    positions [A, M]   into the batch's nodes; padding points to 0
-    present [A, M]     False for padding
+    indptr [A + 1], indices [P]   positions of the nodes in the batch; rings then beyond, nearest first
+    back_indptr [U + 1], back_indices [P], order [P]   by node: which anchors, and which of the P pairs
     """
 
-    positions: npt.NDArray[np.int64]
-    present: npt.NDArray[np.bool_]
+    indptr: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    back_indptr: npt.NDArray[np.int32]
+    back_indices: npt.NDArray[np.int32]
+    order: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, positions: npt.NDArray[np.int64], present: npt.NDArray[np.bool_], num_nodes: int) -> "Pairs":
+        """From padded rows."""
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int32)
+        indices = positions[present].astype(np.int32)
+        return cls(indptr, indices, *transpose_pattern(indptr, indices, num_nodes))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step needs.
+    """What a step needs of its A anchors, which may be a share of a larger batch.
 
     nodes [U]            distinct nodes, ascending
     anchors [A]          positions of the anchors
-    rings                k Levels
-    beyond               Level of each anchor's own far nodes
+    pairs                the members of all levels: k rings, then each anchor's own far nodes
+    present              k + 1 times [A, M]: which entries of padded rows are members
     candidates [C]       positions of the far nodes drawn for the whole batch
     decided [A, C]       True where the candidate is certainly beyond the anchor's rings and not among its own far nodes
     log_weight [A, k+1]  log of |ring| / members in use, rings then beyond; None where sums are taken as they are
+    whole_size           anchors of the batch that this is a share of
+    field                what the encoder reads to encode the nodes
+    features             of the field's inputs, where these are not in memory for all batches
     """
 
     nodes: npt.NDArray[np.int64]
     anchors: npt.NDArray[np.int64]
-    rings: list[Level]
-    beyond: Level
+    pairs: Pairs
+    present: list[npt.NDArray[np.bool_]]
     candidates: npt.NDArray[np.int64]
     decided: npt.NDArray[np.bool_]
     log_weight: npt.NDArray[np.float32] | None
+    whole_size: int
+    field: Field | None = None
+    features: npt.NDArray[np.float32] | SparseFeatures | None = None
 
 
 def collate(
     sample: RingSample,
+    decided_of_all: npt.NDArray[np.float64],
     priorities: Priorities | None,
     num_nodes: int,
     rings: RingsConfig,
@@ -61,24 +80,30 @@ def collate(
     epoch: int,
     step: int,
 ) -> Batch:
-    """The batch of a step from the stored samples of its anchors; depends on the seed, epoch and step alone."""
+    """The batch of a step, or a share of it, from the stored samples of its anchors.
+
+    Depends on the seed, epoch and step alone; `decided_of_all` is that of all anchors of the step.
+    """
     member_key = seeding.key("members", train.seed, epoch)
     lists = [_choose(sample, hop, rings, train, member_key) for hop in range(len(sample.rings))]
     lists.append(_pad(sample.beyond, sample.beyond.lengths()))
-    candidates, priority = _draw_candidates(sample, priorities, train, step)
-    decided = _decide(sample, candidates, priority)
+    candidates, priority = _draw_candidates(decided_of_all, priorities, train, step)
+    decided = _decide(sample, candidates.astype(sample.beyond.members.dtype), priority)
 
     used = [sample.anchors, candidates, *(nodes[present] for nodes, present in lists)]
     nodes = np.unique(np.concatenate([part.astype(np.int64) for part in used]))
-    levels = [Level(np.where(present, np.searchsorted(nodes, members), 0), present) for members, present in lists]
+    present = [mask for _, mask in lists]
+    whole = np.concatenate(present, axis=1)
+    members = np.concatenate([nodes for nodes, _ in lists], axis=1)
     return Batch(
         nodes=nodes,
         anchors=np.searchsorted(nodes, sample.anchors),
-        rings=levels[:-1],
-        beyond=levels[-1],
+        pairs=Pairs.of(np.where(whole, np.searchsorted(nodes, members), 0), whole, nodes.size),
+        present=present,
         candidates=np.searchsorted(nodes, candidates),
         decided=decided,
-        log_weight=_log_weight(sample, levels, decided, num_nodes) if loss.weighing == "size" else None,
+        log_weight=_log_weight(sample, present, decided, num_nodes) if loss.weighing == "size" else None,
+        whole_size=decided_of_all.size,
     )
 
 
@@ -120,12 +145,12 @@ def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-d
 
 
 def _draw_candidates(
-    sample: RingSample, priorities: Priorities | None, train: TrainConfig, step: int
+    decided: npt.NDArray[np.float64], priorities: Priorities | None, train: TrainConfig, step: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
     """Nodes drawn at random among those of so low a priority that most anchors can decide about them, ascending."""
     if priorities is None or train.negatives == 0:
-        return np.zeros(0, sample.beyond.members.dtype), np.zeros(0)
-    bound = np.quantile(sample.decided, _POOL_QUANTILE, method="lower")
+        return np.zeros(0, np.int64), np.zeros(0)
+    bound = np.quantile(decided, _POOL_QUANTILE, method="lower")
     pool = int(np.searchsorted(priorities.priority, bound, side="left"))
     generator = seeding.generator("candidates", train.seed, step)
     drawn = generator.choice(pool, min(train.negatives, pool), replace=False, shuffle=False)
@@ -155,10 +180,10 @@ def _strike(candidates, offsets, members, decided):  # type: ignore[no-untyped-d
 
 
 def _log_weight(
-    sample: RingSample, levels: list[Level], decided: npt.NDArray[np.bool_], num_nodes: int
+    sample: RingSample, present: list[npt.NDArray[np.bool_]], decided: npt.NDArray[np.bool_], num_nodes: int
 ) -> npt.NDArray[np.float32]:
     """log(|ring| / members in use) per anchor and level; 0 where none is in use."""
-    used = np.stack([level.present.sum(axis=1) for level in levels], axis=1)
+    used = np.stack([mask.sum(axis=1) for mask in present], axis=1)
     used[:, -1] += decided.sum(axis=1)
     beyond = num_nodes - 1 - sample.ring_size.sum(axis=1)
     whole = np.concatenate([sample.ring_size, beyond[:, None]], axis=1)

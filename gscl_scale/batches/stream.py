@@ -1,12 +1,22 @@
-"""The batches of a run in their one order, from any step on."""
+"""The batches of a run in their one order, from any step on: made ahead, beside the step that runs."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
+from gscl_scale.batches.field import Draw, FieldMaker
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.graph import SparseFeatures
 from gscl_scale.shards import RoundReader, SomeRounds
+
+ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
 
 
 def epoch_order(num_anchors: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -19,30 +29,83 @@ def steps_per_epoch(num_anchors: int, batch_size: int) -> int:
     return -(-num_anchors // batch_size)
 
 
+@dataclass(frozen=True)
+class Share:
+    """Which part of every batch is ours: that of `rank` of `size` workers."""
+
+    rank: int = 0
+    size: int = 1
+
+    def of(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Our anchors of a batch: parts of equal size, in the order of the batch."""
+        bounds = anchors.size * np.arange(self.rank, self.rank + 2) // self.size
+        return anchors[bounds[0] : bounds[1]]
+
+
 class BatchStream:
     """Batches by their global step; only the current round is open, and it is mapped, not read."""
 
     def __init__(
-        self, samples: SomeRounds, num_nodes: int, rings: RingsConfig, train: TrainConfig, loss: LossConfig
+        self,
+        samples: SomeRounds,
+        num_nodes: int,
+        rings: RingsConfig,
+        train: TrainConfig,
+        loss: LossConfig,
+        fields: FieldMaker | None = None,
+        share: Share | None = None,
+        read_features: ReadFeatures | None = None,
     ) -> None:
         self.steps_per_epoch = steps_per_epoch(num_nodes, train.batch_size)
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
-        self._reader: tuple[int, RoundReader] | None = None
+        self._fields, self._share, self._read_features = fields, share or Share(), read_features
+        self._reader: tuple[int, RoundReader, Draw | None] | None = None
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
+        self._making = threading.Lock()
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step, counted from 0 over all epochs."""
+        """Our share of the batch of a step, counted from 0 over all epochs."""
         epoch, within = divmod(step, self.steps_per_epoch)
         size = self._train.batch_size
-        reader = self._round(epoch % self._samples.num_rounds)
-        sample = reader.take(self._epoch(epoch)[within * size : (within + 1) * size])
-        return collate(sample, reader.priorities, self._num_nodes, self._rings, self._train, self._loss, epoch, step)
+        with self._making:
+            reader, draw = self._round(epoch % self._samples.num_rounds)
+            anchors = self._epoch(epoch)[within * size : (within + 1) * size]
+            sample = reader.take(self._share.of(anchors))
+            batch = collate(
+                sample, reader.decided(anchors), reader.priorities, self._num_nodes,
+                self._rings, self._train, self._loss, epoch, step,
+            )  # fmt: skip
+            if self._fields is None:
+                return batch
+            field = self._fields.field(batch.nodes, draw)
+            if self._read_features is None or field.inputs is None:
+                return replace(batch, field=field)
+            return replace(batch, field=field, features=self._read_features(field.inputs))
 
-    def _round(self, number: int) -> RoundReader:
+    def batches(self, first: int, end: int, ahead: int = 2) -> Iterator[Batch]:
+        """The batches of the steps first..end, `ahead` of them made while the caller works on one."""
+        with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
+            waiting: deque[Future[Batch]] = deque()
+            try:
+                for step in range(first, end):
+                    waiting.append(pool.submit(self.batch, step))
+                    if len(waiting) > ahead:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _round(self, number: int) -> tuple[RoundReader, Draw | None]:
         if self._reader is None or self._reader[0] != number:
-            self._reader = (number, self._samples.round(number))
-        return self._reader[1]
+            reader = self._samples.round(number)
+            draw = None
+            if self._fields is not None and self._fields.samples:
+                assert reader.priorities is not None
+                draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
+            self._reader = (number, reader, draw)
+        return self._reader[1:]
 
     def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
         if self._order is None or self._order[0] != epoch:

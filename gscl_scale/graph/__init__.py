@@ -2,5 +2,6 @@
 
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import SPLIT_CODES, Graph, SparseFeatures
+from gscl_scale.graph.messages import Messages
 
-__all__ = ["SPLIT_CODES", "Draft", "Graph", "SparseFeatures", "write_graph"]
+__all__ = ["SPLIT_CODES", "Draft", "Graph", "Messages", "SparseFeatures", "write_graph"]

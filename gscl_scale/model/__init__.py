@@ -1,7 +1,17 @@
 """Encoder, projection head and ring loss."""
 
-from gscl_scale.model.inputs import Inputs, prepare_inputs
+from gscl_scale.model.inputs import Inputs, Layer, MappedFeatures, features_on, prepare_inputs
 from gscl_scale.model.loss import RingLoss, ring_loss
 from gscl_scale.model.model import Model, build_model
 
-__all__ = ["Inputs", "Model", "RingLoss", "build_model", "prepare_inputs", "ring_loss"]
+__all__ = [
+    "Inputs",
+    "Layer",
+    "MappedFeatures",
+    "Model",
+    "RingLoss",
+    "build_model",
+    "features_on",
+    "prepare_inputs",
+    "ring_loss",
+]

@@ -2,15 +2,17 @@
 
 import itertools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gscl_scale.config import ModelConfig
-from gscl_scale.model.inputs import Inputs
-from gscl_scale.model.propagation import Propagation, SparseInput, SparsePair, sparse_product
+from gscl_scale.model import noise
+from gscl_scale.model.inputs import Inputs, Layer
+from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
-_ACTIVATIONS = {"relu": nn.ReLU, "prelu": nn.PReLU, "rrelu": nn.RReLU}
 _MOST_HEADS = 8
 
 
@@ -19,22 +21,77 @@ class Encoder(nn.Module):
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
-        widths = [num_features, *[config.width] * config.layers]
+        self.kind = config.encoder
+        self.widths = widths = [num_features, *[config.width] * config.layers]
         kind = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
         self.layers = nn.ModuleList(kind(a, b) for a, b in itertools.pairwise(widths))
-        self.activations = nn.ModuleList(_ACTIVATIONS[config.activation]() for _ in widths[1:])
-        self._dropout = config.feature_dropout
+        self.activations = nn.ModuleList(_activation(config.activation) for _ in widths[1:])
+        self._dropout, self._recompute = config.feature_dropout, config.recompute
 
-    def forward(self, inputs: Inputs) -> Tensor:
-        """Embeddings [N, width]."""
+    def forward(self, inputs: Inputs, key: int = 0) -> Tensor:
+        """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
+        assert inputs.features is not None
         share = self._dropout if self.training else 0.0
         propagated = inputs.propagated if share == 0 else None
-        hidden: Tensor | SparsePair = _thinned(inputs.features, share)
-        for layer, activation in zip(self.layers, self.activations, strict=True):
-            hidden = activation(layer(hidden, inputs.edges, propagated))
+        hidden: Tensor | SparsePair = _thinned(inputs.features, share, key, inputs.nodes)
+        for number, read in enumerate(inputs.layers):
+            if propagated is not None and read.nodes is not None:
+                propagated = propagated[read.nodes]
+            if self._recompute and self.training:
+                hidden = checkpoint(self._layer, number, hidden, read, propagated, key, use_reentrant=False)
+            else:
+                hidden = self._layer(number, hidden, read, propagated, key)
             propagated = None  # was of the features
         assert isinstance(hidden, Tensor)
-        return hidden
+        return hidden if inputs.rows is None else hidden[inputs.rows]
+
+    def _layer(
+        self, number: int, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, key: int
+    ) -> Tensor:
+        return self.activate(number, self.layers[number](hidden, read, propagated), key + number + 1, read.nodes)
+
+    def activate(self, number: int, hidden: Tensor, key: int = 0, nodes: Tensor | None = None) -> Tensor:
+        """The activation after a layer."""
+        activation = self.activations[number]
+        keyed = isinstance(activation, KeyedRReLU)
+        result: Tensor = activation(hidden, key, nodes) if keyed else activation(hidden)
+        return result
+
+
+class PReLU(nn.PReLU):
+    """torch's, with a gradient in a few passes over memory: its own took half of an encoder's backward on the CPU."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """max(x, 0) + weight * min(x, 0)."""
+        result: Tensor = _PReLU.apply(hidden, self.weight)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _PReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(hidden, weight)
+        return nn.functional.prelu(hidden, weight.to(hidden.dtype))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        hidden, weight = ctx.saved_tensors
+        of_weight = (gradient * hidden.clamp(max=0)).sum(dtype=weight.dtype).reshape(weight.shape)
+        return torch.where(hidden > 0, gradient, gradient * weight.to(gradient.dtype)), of_weight
+
+
+class KeyedRReLU(nn.Module):
+    """RReLU whose slopes are keyed by node and column: the same in whatever batch a node is."""
+
+    lower, upper = 1 / 8, 1 / 3  # as torch's
+
+    def forward(self, hidden: Tensor, key: int, nodes: Tensor | None) -> Tensor:
+        """Random slopes in training, their mean elsewhere."""
+        if not self.training:
+            return nn.functional.leaky_relu(hidden, (self.lower + self.upper) / 2)
+        drawn = noise.uniform(key, nodes, (hidden.shape[0], hidden.shape[1]), hidden.device).to(hidden.dtype)
+        return torch.where(hidden >= 0, hidden, hidden * (self.lower + (self.upper - self.lower) * drawn))
 
 
 class GcnLayer(nn.Module):
@@ -45,9 +102,17 @@ class GcnLayer(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width_in, width_out)))
         self.bias = nn.Parameter(torch.zeros(width_out))
 
-    def forward(self, hidden: Tensor | SparsePair, edges: Propagation, propagated: Tensor | None) -> Tensor:
-        """[N, width_out]; `propagated` is A_hat X where that is known already."""
-        return _propagate(hidden, edges, propagated, self.weight) + self.bias
+    def forward(self, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None) -> Tensor:
+        """[R, width_out]; `propagated` is A_hat X where that is known already."""
+        return _propagate(hidden, read, propagated, self.weight, self.bias)
+
+    def messages(self, hidden: Tensor | SparsePair) -> Tensor:
+        """What nodes send, where rows are multiplied before they are gathered; the other order is as good."""
+        return _times(hidden, self.weight)
+
+    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
+        """The layer's rows from gathered messages."""
+        return gathered + self.bias
 
 
 class SageLayer(nn.Module):
@@ -59,10 +124,22 @@ class SageLayer(nn.Module):
         super().__init__()
         self.conv = SAGEConv(width_in, width_out)
 
-    def forward(self, hidden: Tensor | SparsePair, edges: Propagation, propagated: Tensor | None) -> Tensor:
-        """[N, width_out]; `propagated` is the mean over neighbours where that is known already."""
-        of_neighbours = _propagate(hidden, edges, propagated, self.conv.lin_l.weight.T) + self.conv.lin_l.bias
-        return of_neighbours + _times(hidden, self.conv.lin_r.weight.T)
+    def forward(self, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None) -> Tensor:
+        """[R, width_out]; `propagated` is the mean over neighbours where that is known already."""
+        of_neighbours = _propagate(hidden, read, propagated, self.conv.lin_l.weight.T, self.conv.lin_l.bias)
+        weight = self.conv.lin_r.weight.T
+        if isinstance(hidden, Tensor):
+            return of_neighbours + _own(hidden, read) @ weight
+        return of_neighbours + _own(_times(hidden, weight), read)
+
+    def messages(self, hidden: Tensor | SparsePair) -> Tensor:
+        """What nodes send, where rows are multiplied before they are gathered; the other order is as good."""
+        return _times(hidden, self.conv.lin_l.weight.T)
+
+    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
+        """The layer's rows from gathered messages and the nodes' own rows of the layer below."""
+        assert own is not None
+        return gathered + self.conv.lin_l.bias + _times(own, self.conv.lin_r.weight.T)
 
 
 class GatLayer(nn.Module):
@@ -73,12 +150,26 @@ class GatLayer(nn.Module):
 
         super().__init__()
         heads = math.gcd(width_out, _MOST_HEADS)
-        self.conv = GATConv(width_in, width_out // heads, heads)
+        self.conv = GATConv(width_in, width_out // heads, heads, add_self_loops=False)  # the messages have loops
 
-    def forward(self, hidden: Tensor, edges: Tensor, propagated: None) -> Tensor:
-        """[N, width_out]."""
-        result: Tensor = self.conv(hidden, edges)
+    def forward(self, hidden: Tensor, read: Layer, propagated: None) -> Tensor:
+        """[R, width_out]."""
+        result: Tensor = self.conv(hidden if read.own is None else (hidden, hidden[read.own]), read.edges)
         return result
+
+    def messages(self, hidden: Tensor | SparsePair) -> Tensor:
+        """What nodes send [R, width_out + 2 heads]: last the terms of the attention, as senders and as receivers."""
+        rows = _times(hidden, self.conv.lin.weight.T)
+        by_head = rows.view(-1, self.conv.heads, self.conv.out_channels)
+        terms = ((by_head * weight).sum(dim=-1) for weight in (self.conv.att_src, self.conv.att_dst))
+        return torch.cat([rows, *terms], dim=1)
+
+    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
+        """The layer's rows from messages gathered by attention."""
+        return gathered + self.conv.bias
+
+
+AnyLayer = GcnLayer | SageLayer | GatLayer
 
 
 def build_encoder(config: ModelConfig, num_features: int) -> Encoder:
@@ -86,20 +177,34 @@ def build_encoder(config: ModelConfig, num_features: int) -> Encoder:
     return Encoder(config, num_features)
 
 
-def _thinned(features: Tensor | SparseInput, share: float) -> Tensor | SparsePair:
+def _activation(name: str) -> nn.Module:
+    return {"relu": nn.ReLU, "prelu": PReLU, "rrelu": KeyedRReLU}[name]()
+
+
+def _thinned(features: Tensor | SparseInput, share: float, key: int, nodes: Tensor | None) -> Tensor | SparsePair:
     """Features with a share of their values dropped and the others scaled up."""
     if isinstance(features, SparseInput):
-        return features.pair(share)
-    return nn.functional.dropout(features, share) if share else features
+        return features.pair(share, key)
+    if share == 0:
+        return features
+    drawn = noise.uniform(key, nodes, (features.shape[0], features.shape[1]), features.device)
+    return features * (drawn >= share) / (1 - share)
 
 
-def _propagate(hidden: Tensor | SparsePair, edges: SparsePair, propagated: Tensor | None, weight: Tensor) -> Tensor:
-    """edges @ hidden @ weight, in the order in which the sparse product has the fewer columns."""
-    if propagated is None and isinstance(hidden, Tensor) and weight.shape[0] <= weight.shape[1]:
-        propagated = sparse_product(edges, hidden)
+def _own(rows: Tensor, read: Layer) -> Tensor:
+    return rows if read.own is None else rows[read.own]
+
+
+def _propagate(
+    hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, weight: Tensor, bias: Tensor
+) -> Tensor:
+    """edges @ hidden @ weight + bias, in the order in which the sparse product has the fewer columns."""
     if propagated is not None:
-        return propagated @ weight
-    return sparse_product(edges, _times(hidden, weight))
+        return torch.addmm(bias, propagated, weight)
+    assert isinstance(read.edges, SparsePair)
+    if isinstance(hidden, Tensor) and weight.shape[0] <= weight.shape[1]:
+        return torch.addmm(bias, sparse_product(read.edges, hidden), weight)
+    return sparse_product(read.edges, _times(hidden, weight)) + bias
 
 
 def _times(hidden: Tensor | SparsePair, weight: Tensor) -> Tensor:

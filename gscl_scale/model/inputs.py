@@ -1,96 +1,123 @@
-"""What the encoder reads of a graph: scaled features and the matrix that messages travel by."""
+"""What the encoder reads of a graph: scaled features, and for each layer the messages."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from gscl_scale.config import ModelConfig
-from gscl_scale.graph import Graph, SparseFeatures
-from gscl_scale.model.propagation import Propagation, SparseInput, sparse_product
+from gscl_scale.graph import Graph, Messages, SparseFeatures
+from gscl_scale.model.propagation import Product, Propagation, SparseInput, SparsePair, sparse_product
+from gscl_scale.model.scaling import Scaling
 
-_ROWS_AT_ONCE = 65536
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer reads.
+
+    edges       for gcn and sage a matrix; for gat an edge_index [2, E] from neighbour to gathering node; None where the
+                layer's messages are in `propagated`
+    own [R]     where the layer's nodes are among those of the layer below; None: they are the same
+    nodes [R]   which nodes these are; None: all
+    """
+
+    edges: SparsePair | Tensor | None
+    own: Tensor | None = None
+    nodes: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What an encoder reads.
+    """What an encoder reads, for all nodes or for the receptive field of some.
 
-    features [N, F]     scaled, dense or sparse
-    edges               Propagation for gcn and sage; for gat an edge_index [2, E] from neighbour to gathering node
-    propagated [N, F]   the propagation times the features, made once where the first layer always begins with it
+    features [R, F]     scaled, dense or sparse, of `nodes` (None: all); None where each batch brings its own
+    layers              the first layer first
+    propagated [N, F]   all messages times all features, made once where the first layer always begins with it
+    rows                those of the last layer that are asked for; None: all
+    product             who multiplies the matrices of batches; None: gat, which reads edges instead
     """
 
-    features: Tensor | SparseInput
-    edges: Propagation | Tensor
+    features: Tensor | SparseInput | None
+    layers: Sequence[Layer]
     propagated: Tensor | None = None
+    nodes: Tensor | None = None
+    rows: Tensor | None = None
+    product: Product | None = "auto"
+    device: torch.device = _CPU
 
 
 def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> Inputs:
-    """Bring a graph to the device in the form that the encoder wants; sparse features become dense for gat alone."""
-    features = prepare_features(graph, config.feature_scaling)
+    """Bring a graph to the device in the form that the encoder wants; sparse features become dense for gat alone.
+
+    Where batches read samples of the neighbours the graph stays on disk.
+    """
+    product = None if config.encoder == "gat" else config.product
+    if config.propagation == "sampled":
+        return Inputs(None, [Layer(None)] * config.layers, product=product, device=device)
+    features = prepare_features(graph, config.feature_scaling, config.product)
+    messages = Messages.of(graph, config.encoder)
     if config.encoder == "gat":
         dense = features.dense() if isinstance(features, SparseInput) else features
-        return Inputs(dense.to(device), edge_index(graph).to(device))
-    edges = Propagation.of(graph, "mean" if config.encoder == "sage" else "symmetric").to(device)
+        edges = Layer(edge_index(messages).to(device))
+        return Inputs(dense.to(device), [edges] * config.layers, product=None, device=device)
+    matrix = Propagation.of(messages, graph.undirected, config.product).to(device)
     features = features.to(device)
-    if isinstance(features, Tensor) and config.feature_dropout == 0 and graph.num_features <= config.width:
-        return Inputs(features, edges, sparse_product(edges, features))
-    return Inputs(features, edges)
+    narrow = isinstance(features, Tensor) and config.feature_dropout == 0 and graph.num_features <= config.width
+    propagated = sparse_product(matrix, features) if narrow and isinstance(features, Tensor) else None
+    return Inputs(features, [Layer(matrix)] * config.layers, propagated, product=product, device=device)
 
 
-def edge_index(graph: Graph) -> Tensor:
-    """Edges [2, E] as torch-geometric reads them: from each neighbour to the node whose row it stands in."""
-    rows = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
-    return torch.from_numpy(np.stack([graph.indices.astype(np.int64), rows]))
+@dataclass(frozen=True)
+class MappedFeatures:
+    """Features that stay on disk: the rows of some nodes are read and scaled when they are needed."""
+
+    features: npt.NDArray[np.float32] | SparseFeatures
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, graph: Graph, config: ModelConfig) -> "MappedFeatures":
+        """The features of a graph as the encoder wants them."""
+        return cls(graph.features, Scaling.of(graph.features, config.feature_scaling))
+
+    def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | SparseFeatures:
+        """The scaled features of some nodes."""
+        if not isinstance(self.features, SparseFeatures):
+            return self.scaling.dense(self.features[nodes])
+        whole = self.features
+        shape = (whole.indptr.size - 1, whole.width)
+        chosen = sp.csr_array((whole.values, whole.indices, whole.indptr), shape=shape)[nodes]
+        rows = SparseFeatures(chosen.indptr.astype(np.int64), chosen.indices, chosen.data, whole.width)
+        return replace(rows, values=self.scaling.sparse(rows))
 
 
-def prepare_features(graph: Graph, scaling: str) -> Tensor | SparseInput:
+def features_on(
+    device: torch.device, rows: npt.NDArray[np.float32] | SparseFeatures, nodes: Tensor, product: Product | None
+) -> Tensor | SparseInput:
+    """Rows that a batch brings, as the encoder reads them; dense where it reads edges."""
+    if not isinstance(rows, SparseFeatures):
+        return torch.from_numpy(rows).to(device, non_blocking=True)
+    sparse = SparseInput.of(rows, rows.values, product or "auto", nodes.cpu()).to(device)
+    return sparse.dense() if product is None else sparse
+
+
+def edge_index(messages: Messages) -> Tensor:
+    """Edges [2, E] as torch-geometric reads them, loops included: from each neighbour to the node that gathers."""
+    rows = np.repeat(np.arange(messages.num_nodes), np.diff(messages.indptr))
+    edges = np.stack([messages.indices.astype(np.int64), rows])
+    if messages.loops:
+        edges = np.concatenate([edges, np.tile(np.arange(messages.num_nodes), (2, 1))], axis=1)
+    return torch.from_numpy(edges)
+
+
+def prepare_features(graph: Graph, scaling: str, product: Product = "auto") -> Tensor | SparseInput:
     """Scaled features; sparse ones stay sparse: `standard` then divides by the deviation without moving the mean."""
+    known = Scaling.of(graph.features, scaling)
     if isinstance(graph.features, SparseFeatures):
-        return SparseInput.of(graph.features, _scale_sparse(graph.features, scaling))
-    return torch.from_numpy(_scale_dense(graph.features, scaling))
-
-
-def _scale_dense(features: npt.NDArray[np.float32], scaling: str) -> npt.NDArray[np.float32]:
-    """A scaled copy; blocks of rows keep what is in double precision small."""
-    out = np.array(features, np.float32)
-    if scaling == "row":
-        for rows in _blocks(out):
-            sums = np.abs(rows).sum(axis=1, keepdims=True)
-            rows /= np.where(sums > 0, sums, 1)
-    elif scaling == "standard":
-        mean = sum(rows.sum(axis=0, dtype=np.float64) for rows in _blocks(out)) / len(out)
-        square = sum(((rows - mean) ** 2).sum(axis=0) for rows in _blocks(out)) / len(out)
-        divisor = _divisor(square)
-        for rows in _blocks(out):
-            rows[:] = (rows - mean) / divisor
-    return out
-
-
-def _scale_sparse(features: SparseFeatures, scaling: str) -> npt.NDArray[np.float32]:
-    num_nodes = features.indptr.size - 1
-    if scaling == "row":
-        rows = np.repeat(np.arange(num_nodes), np.diff(features.indptr))
-        sums = np.bincount(rows, np.abs(features.values), minlength=num_nodes)
-        return (features.values / np.where(sums > 0, sums, 1)[rows]).astype(np.float32)
-    if scaling == "standard":
-        stored = np.bincount(features.indices, minlength=features.width)
-        mean = np.bincount(features.indices, features.values, minlength=features.width) / num_nodes
-        away = (features.values - mean[features.indices]) ** 2
-        square = np.bincount(features.indices, away, minlength=features.width) + (num_nodes - stored) * mean**2
-        return (features.values / _divisor(square / num_nodes)[features.indices]).astype(np.float32)
-    return np.array(features.values)
-
-
-def _blocks(features: npt.NDArray[np.float32]) -> Iterator[npt.NDArray[np.float32]]:
-    for low in range(0, len(features), _ROWS_AT_ONCE):
-        yield features[low : low + _ROWS_AT_ONCE]
-
-
-def _divisor(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The deviation of each column; 1 for a constant column, whose mean is exact in double precision."""
-    return np.where(square > 0, np.sqrt(square), 1)
+        return SparseInput.of(graph.features, known.sparse(graph.features), product)
+    return torch.from_numpy(known.dense(graph.features))

@@ -20,14 +20,26 @@ from gscl_scale.config import LossConfig
 class RingLoss:
     """The loss and what it is made of.
 
-    loss          mean over anchors, to descend
-    per_level [k] mean term of each level over the anchors that have one; 0 where none has
-    gated         share of the terms that the gate stops
+    loss                                mean over anchors, to descend
+    level_sum [k], level_anchors [k]    sum of the terms of each level, and how many anchors have one
+    stopped, terms                      terms that the gate stops, of how many
     """
 
     loss: Tensor
-    per_level: Tensor
-    gated: Tensor
+    level_sum: Tensor
+    level_anchors: Tensor
+    stopped: Tensor
+    terms: Tensor
+
+    @property
+    def per_level(self) -> Tensor:
+        """Mean term of each level over the anchors that have one; 0 where none has."""
+        return self.level_sum / self.level_anchors.clamp(min=1)
+
+    @property
+    def gated(self) -> Tensor:
+        """Share of the terms that the gate stops."""
+        return self.stopped / self.terms.clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -40,18 +52,23 @@ class _Terms:
 
 
 def ring_loss(
-    similarity: Sequence[Tensor], present: Sequence[Tensor], log_weight: Sequence[Tensor] | None, config: LossConfig
+    similarity: Sequence[Tensor],
+    present: Sequence[Tensor],
+    log_weight: Sequence[Tensor] | None,
+    config: LossConfig,
+    num_anchors: int | None = None,
 ) -> RingLoss:
     """The loss from similarities [A, M] of anchors and the members of each level, nearest first, beyond last.
 
     `present` [A, M] marks the entries that are members; `log_weight` [A] per level scales the level's sum up to the
-    whole ring. A ring without members, or with nobody farther to compare with, contributes nothing.
+    whole ring. A ring without members, or with nobody farther to compare with, contributes nothing. Where these anchors
+    are a share of a batch, `num_anchors` is its size: the losses of all shares add up to that of the batch.
     """
     hops = len(similarity) - 1
     assert hops >= 1, "expected at least one ring and what is beyond"
     assert len(present) == hops + 1
     exists_AQ = torch.stack([mask.any(dim=1) for mask in present], dim=1)
-    anchor_terms, counts, stopped, per_level = [], [], [], []
+    anchor_terms, counts, stopped, sums, having = [], [], [], [], []
     for level in range(hops):
         temperature = config.temperature + level * config.temperature_step
         if level == 0 or config.temperature_step > 0:
@@ -65,11 +82,12 @@ def ring_loss(
         anchor_terms.append(-value_A)
         stopped.append(over_ATM.sum())
         counts.append(terms.present_ATM.sum())
-        has_term = terms.present_ATM.flatten(1).any(dim=1).sum()
-        per_level.append(-value_A.detach().sum() / has_term.clamp(min=1))
-    total = torch.stack(anchor_terms).sum() / (hops * max(1, exists_AQ.shape[0]))
-    share = torch.stack(stopped).sum() / torch.stack(counts).sum().clamp(min=1)
-    return RingLoss(total, torch.stack(per_level), share)
+        having.append(terms.present_ATM.flatten(1).any(dim=1).sum())
+        sums.append(-value_A.detach().sum())
+    total = torch.stack(anchor_terms).sum() / (hops * max(1, num_anchors or exists_AQ.shape[0]))
+    return RingLoss(
+        total, torch.stack(sums), torch.stack(having), torch.stack(stopped).sum(), torch.stack(counts).sum()
+    )
 
 
 def _log_sums(

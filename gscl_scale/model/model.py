@@ -18,18 +18,15 @@ class Model(nn.Module):
         self.encoder = build_encoder(config, num_features)
         self.projection = Projection(config.width, config.projection)
 
-    def encode(self, inputs: Inputs) -> Tensor:
-        """Embeddings [N, width] of all nodes."""
-        hidden: Tensor = self.encoder(inputs)
+    def encode(self, inputs: Inputs, key: int = 0) -> Tensor:
+        """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
+        hidden: Tensor = self.encoder(inputs, key)
         return hidden
 
     def project(self, hidden: Tensor) -> Tensor:
         """g(h) brought to length one."""
-        return normalise(self.projection(hidden))
-
-    def forward(self, inputs: Inputs, nodes: Tensor) -> Tensor:
-        """What the loss compares: `project` of the embeddings of `nodes`."""
-        return self.project(self.encode(inputs)[nodes])
+        rows: Tensor = self.projection(hidden)
+        return normalise(rows if rows.dtype == torch.float64 else rows.float())
 
 
 def build_model(config: ModelConfig, num_features: int, seed: int) -> Model:

@@ -11,9 +11,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from gscl_scale.graph import Graph, SparseFeatures
+from gscl_scale.errors import ConfigError
+from gscl_scale.graph import Messages, SparseFeatures
+from gscl_scale.model import kernels, noise
 
-Kind = Literal["symmetric", "mean"]
+Product = Literal["auto", "numba", "torch", "torch-sparse"]
 
 
 @dataclass(frozen=True)
@@ -22,68 +24,96 @@ class SparsePair:
 
     matrix: Tensor
     transposed: Tensor
+    product: Product = "auto"
 
     def to(self, device: torch.device) -> Self:
         """The pair on a device."""
         matrix = self.matrix.to(device)
-        return type(self)(matrix, matrix if self.transposed is self.matrix else self.transposed.to(device))
+        transposed = matrix if self.transposed is self.matrix else self.transposed.to(device)
+        return type(self)(matrix, transposed, self.product)
 
 
 class Propagation(SparsePair):
     """The matrix that carries messages: row v gathers from the neighbours of v."""
 
     @classmethod
-    def of(cls, graph: Graph, kind: Kind = "symmetric") -> "Propagation":
-        """Build from a graph's rows.
-
-        symmetric   D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN
-        mean        D_row^-1 A, without self-loops; the row of a node without neighbours is empty
-        """
-        matrix = _symmetric(graph) if kind == "symmetric" else _mean(graph)
+    def of(cls, messages: Messages, undirected: bool, product: Product = "auto") -> "Propagation":
+        """The matrix of all messages of a graph."""
+        rows = np.repeat(messages.row_scale, np.diff(messages.indptr))
+        values = rows * messages.column_scale[messages.indices]
+        shape = (messages.num_nodes, messages.num_nodes)
+        matrix = sp.csr_array((values, messages.indices, messages.indptr), shape=shape)
+        if messages.loops:
+            matrix = sp.csr_array(matrix + sp.diags_array(messages.row_scale * messages.column_scale, format="csr"))
         forward = _csr_of(matrix)
-        if kind == "symmetric" and graph.undirected:
-            return cls(forward, forward)
-        return cls(forward, _csr_of(sp.csr_array(matrix.T.tocsr())))
+        if undirected and messages.loops:
+            return cls(forward, forward, product)
+        return cls(forward, _csr_of(sp.csr_array(matrix.T.tocsr())), product)
 
 
 @dataclass(frozen=True)
 class SparseInput:
-    """Sparse node features X [N, F], ready for X @ W and for dropout of the stored values.
+    """Sparse features X [R, F] of some nodes, ready for X @ W and for dropout of the stored values.
 
-    whole        X and its transpose
-    order [nnz]  stored value i of the transpose is stored value order[i] of X
+    whole         X and its transpose
+    order [nnz]   stored value i of the transpose is stored value order[i] of X
+    nodes [R]     whose rows these are; None: all nodes
     """
 
     whole: SparsePair
     order: Tensor
+    nodes: Tensor | None = None
 
     @classmethod
-    def of(cls, features: SparseFeatures, values: npt.NDArray[np.float32]) -> "SparseInput":
+    def of(
+        cls,
+        features: SparseFeatures,
+        values: npt.NDArray[np.float32],
+        product: Product = "auto",
+        nodes: Tensor | None = None,
+    ) -> "SparseInput":
         """Features with these (scaled) values in place of the stored ones."""
         shape = (features.indptr.size - 1, features.width)
-        numbers = np.arange(values.size, dtype=np.int64)
-        back = sp.csr_array(sp.csr_array((numbers, features.indices, features.indptr), shape=shape).T.tocsr())
-        matrix = _csr(*_pointers(features.indptr, features.indices), torch.from_numpy(np.array(values)), shape)
+        return cls._of(sp.csr_array((values, features.indices, features.indptr), shape=shape), product, nodes)
+
+    @classmethod
+    def _of(cls, matrix: sp.csr_array, product: Product, nodes: Tensor | None) -> "SparseInput":
+        numbers = np.arange(matrix.data.size, dtype=np.int64)
+        back = sp.csr_array(sp.csr_array((numbers, matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr())
+        forward = _csr_of(matrix)
         order = torch.from_numpy(back.data)
-        transposed = _csr(*_pointers(back.indptr, back.indices), matrix.values()[order], shape[::-1])
-        return cls(SparsePair(matrix, transposed), order)
+        transposed = _csr(*_pointers(back.indptr, back.indices), forward.values()[order], matrix.shape[::-1])
+        return cls(SparsePair(forward, transposed, product), order, nodes)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, F)."""
+        """(R, F)."""
         return self.whole.matrix.shape[0], self.whole.matrix.shape[1]
 
     def to(self, device: torch.device) -> "SparseInput":
         """The features on a device."""
-        return SparseInput(self.whole.to(device), self.order.to(device))
+        nodes = None if self.nodes is None else self.nodes.to(device)
+        return SparseInput(self.whole.to(device), self.order.to(device), nodes)
 
-    def pair(self, dropout: float = 0.0) -> SparsePair:
-        """The features with a share of the stored values dropped, by torch's generator, and the others scaled up."""
+    def rows(self, nodes: Tensor) -> "SparseInput":
+        """The features of some nodes."""
+        whole = self.whole.matrix.cpu()
+        parts = (part.numpy() for part in (whole.values(), whole.col_indices(), whole.crow_indices()))
+        chosen = sp.csr_array(tuple(parts), shape=self.shape)[nodes.cpu().numpy()]
+        device = self.whole.matrix.device
+        return SparseInput._of(sp.csr_array(chosen), self.whole.product, nodes.cpu()).to(device)
+
+    def pair(self, dropout: float = 0.0, key: int = 0) -> SparsePair:
+        """The features with a share of the stored values dropped, by numbers of that key, and the others scaled up."""
         if dropout == 0:
             return self.whole
-        values = torch.nn.functional.dropout(self.whole.matrix.values(), dropout)
+        matrix = self.whole.matrix
+        row = torch.arange(self.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
+        nodes = row if self.nodes is None else self.nodes[row]
+        kept = noise.uniform_entries(key, nodes, matrix.col_indices()) >= dropout
+        values = matrix.values() * kept / (1 - dropout)
         return SparsePair(
-            _with_values(self.whole.matrix, values), _with_values(self.whole.transposed, values[self.order])
+            _with_values(matrix, values), _with_values(self.whole.transposed, values[self.order]), self.whole.product
         )
 
     def dense(self) -> Tensor:
@@ -96,47 +126,80 @@ def sparse_product(pair: SparsePair, dense: Tensor) -> Tensor:
 
     Everything sparse in the package goes through here: the one place for another backend.
     """
-    result: Tensor = _Product.apply(pair.matrix, pair.transposed, dense)  # type: ignore[no-untyped-call]
+    dense = dense.to(pair.matrix.dtype)  # of lower precision under autocast
+    result: Tensor = _Product.apply(pair.matrix, pair.transposed, dense, pair.product)  # type: ignore[no-untyped-call]
     return result
+
+
+def pattern_times_dense(indptr: Tensor, indices: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    """The product of compressed sparse rows with dense columns, without a gradient."""
+    return _multiply(_csr(indptr, indices, values, (indptr.shape[0] - 1, dense.shape[0])), dense, "auto")
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor) -> Tensor:
-        ctx.transposed = transposed
-        return _multiply(matrix, dense)
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor, product: Product) -> Tensor:
+        ctx.transposed, ctx.product = transposed, product
+        return _multiply(matrix, dense, product)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, _multiply(ctx.transposed, gradient)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None]:
+        return None, None, _multiply(ctx.transposed, gradient, ctx.product), None
 
 
-def _multiply(matrix: Tensor, dense: Tensor) -> Tensor:
-    if dense.device.type == "cpu":  # its own kernel, about 1.4 times as fast here as the one behind @
+def _multiply(matrix: Tensor, dense: Tensor, product: Product) -> Tensor:
+    """By the backend asked for; on the CPU numba's is the fastest (docs/training.md)."""
+    on_cpu = dense.device.type == "cpu"
+    if product == "torch-sparse":
+        return _by_torch_sparse(matrix, dense)
+    if on_cpu and product != "torch":
+        indptr, indices, values = matrix.crow_indices().numpy(), matrix.col_indices().numpy(), matrix.values().numpy()
+        return torch.from_numpy(
+            kernels.sparse_times_dense(indptr, indices, values, dense.detach().contiguous().numpy())
+        )
+    if on_cpu:  # its own kernel, about 1.4 times as fast here as the one behind @
         return torch.sparse.mm(matrix, dense, "sum")
     return matrix @ dense
 
 
-def _symmetric(graph: Graph) -> sp.csr_array:
-    matrix = sp.csr_array(_adjacency(graph) + sp.eye_array(graph.num_nodes, dtype=np.float32, format="csr"))
-    degree = np.diff(matrix.indptr)
-    degree_of_column = degree if graph.undirected else np.bincount(matrix.indices, minlength=graph.num_nodes)
-    matrix.data *= np.repeat(1 / np.sqrt(degree), degree).astype(np.float32)
-    matrix.data *= (1 / np.sqrt(degree_of_column)).astype(np.float32)[matrix.indices]
-    return matrix
+def _by_torch_sparse(matrix: Tensor, dense: Tensor) -> Tensor:
+    try:
+        from torch_sparse import SparseTensor, matmul
+    except ImportError:
+        raise ConfigError(
+            "model.product: torch-sparse is not installed; pip install 'gscl-scale[torch-sparse]', or set it to auto"
+        ) from None
+    whole = SparseTensor(
+        rowptr=matrix.crow_indices().long(), col=matrix.col_indices().long(), value=matrix.values(),
+        sparse_sizes=matrix.shape, is_sorted=True, trust_data=True,
+    )  # fmt: skip
+    result: Tensor = matmul(whole, dense, reduce="sum")
+    return result
 
 
-def _mean(graph: Graph) -> sp.csr_array:
-    matrix = _adjacency(graph)
-    degree = np.diff(matrix.indptr)
-    matrix.data /= np.repeat(degree, degree)
-    return matrix
+def pair_of(
+    rows: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]],
+    transposed: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]],
+    shape: tuple[int, int],
+    product: Product,
+) -> SparsePair:
+    """A pair over arrays (indptr, indices, values) of a matrix and its transpose, without copies."""
+    return SparsePair(_csr_over(rows, shape), _csr_over(transposed, shape[::-1]), product)
 
 
-def _adjacency(graph: Graph) -> sp.csr_array:
-    ones = np.ones(graph.indices.size, np.float32)
-    return sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.num_nodes, graph.num_nodes))
+def rows_of(features: SparseFeatures, values: npt.NDArray[np.float32]) -> SparsePair:
+    """Sparse features with these values, for products without a gradient: the transpose is not made."""
+    shape = (features.indptr.size - 1, features.width)
+    matrix = _csr(*_pointers(features.indptr, features.indices), torch.from_numpy(values), shape)
+    return SparsePair(matrix, matrix)
+
+
+def _csr_over(
+    rows: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]], shape: tuple[int, ...]
+) -> Tensor:
+    indptr, indices, values = (torch.from_numpy(part) for part in rows)
+    return _csr(indptr, indices, values, shape)
 
 
 def _csr_of(matrix: sp.csr_array) -> Tensor:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import FolderError
-from gscl_scale.files import read_json, sha256_of
+from gscl_scale.files import map_array, read_json, sha256_of
 from gscl_scale.rings import Lists, Priorities, RingSample
-from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path
+from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
 from gscl_scale.shards.plan import FORMAT, MANIFEST
 
 
@@ -50,7 +50,8 @@ class Samples:
             raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
         shared = "priorities" in self.manifest["rounds"][number]
         parts = [self.part(number, part) for part in range(self.num_parts)]
-        return RoundReader(parts, self.priorities(number) if shared else None)
+        weights = map_array(weights_path(self.folder), "weight") if "weights" in self.manifest else None
+        return RoundReader(parts, self.priorities(number) if shared else None, weights)
 
     @property
     def num_parts(self) -> int:
@@ -86,15 +87,33 @@ class SomeRounds(Protocol):
 
 @dataclass(frozen=True)
 class RoundReader:
-    """The samples of one round; priorities are None where every anchor drew its own."""
+    """The samples of one round; priorities are None where every anchor drew its own.
+
+    weights [N]   the priorities were drawn with these; None: all nodes alike
+    """
 
     parts: list[RingSample]
     priorities: Priorities | None
+    weights: npt.NDArray[np.float64] | None = None
+
+    def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Of some anchors, the priority below which all is decided."""
+        decided = np.empty(anchors.size, np.float64)
+        part_of, rows = self._where(anchors)
+        for number in np.unique(part_of):
+            here = part_of == number
+            decided[here] = self.parts[number].decided[rows[here]]
+        return decided
+
+    def _where(self, anchors: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """(part, row in the part) of anchors."""
+        starts = np.array([part.anchors[0] for part in self.parts])
+        part_of = np.searchsorted(starts, anchors, side="right") - 1
+        return part_of, anchors - starts[part_of]
 
     def take(self, anchors: npt.NDArray[np.int64]) -> RingSample:
         """The samples of some anchors, in the order asked for."""
-        part_of = np.searchsorted([part.anchors[0] for part in self.parts], anchors, side="right") - 1
-        rows = anchors - np.array([part.anchors[0] for part in self.parts])[part_of]
+        part_of, rows = self._where(anchors)
         hops = len(self.parts[0].rings)
         columns = [self._take_lists(level, part_of, rows) for level in range(hops + 1)]
         first = self.parts[0]

@@ -1,5 +1,9 @@
+import dataclasses
+import threading
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from gscl_scale.batches import BatchStream, collate, epoch_order, steps_per_epoch
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
@@ -35,7 +39,17 @@ def distance(folders):
 
 
 def members_of(batch, level):
-    return [batch.nodes[row[mask]] for row, mask in zip(level.positions, level.present, strict=True)]
+    """The nodes that each anchor is compared with at a level, the rings first, beyond last."""
+    counts = np.stack([mask.sum(axis=1) for mask in batch.present], axis=1)
+    starts = batch.pairs.indptr[:-1] + counts[:, :level].sum(axis=1)
+    assert (np.diff(batch.pairs.indptr) == counts.sum(axis=1)).all()
+    positions = [batch.pairs.indices[s : s + n] for s, n in zip(starts, counts[:, level], strict=True)]
+    return [batch.nodes[row] for row in positions]
+
+
+def collated(reader, anchors, train=TRAIN, epoch=0):
+    sample, decided = reader.take(anchors), reader.decided(anchors)
+    return collate(sample, decided, reader.priorities, NODES, RINGS, train, LOSS, epoch, 0)
 
 
 def test_an_epoch_visits_every_anchor_once_in_an_order_of_seed_and_epoch_alone(stream):
@@ -56,14 +70,52 @@ def test_a_batch_is_the_same_from_a_fresh_stream_at_any_step(folders, stream):
         assert (one.decided == other.decided).all()
 
 
+def test_batches_made_ahead_are_those_of_their_steps_from_any_step_on(stream):
+    ahead = list(stream.batches(3, 8))
+    assert len(ahead) == 5
+    for step, batch in enumerate(ahead, start=3):
+        assert batch.nodes.tolist() == stream.batch(step).nodes.tolist()
+        assert batch.pairs.indices.tolist() == stream.batch(step).pairs.indices.tolist()
+
+
+def test_batches_are_made_ahead_and_no_more_of_them_than_asked_for(folders, monkeypatch):
+    fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
+    made, make = [], fresh.batch
+    monkeypatch.setattr(fresh, "batch", lambda step: made.append(step) or make(step))
+    batches = fresh.batches(0, 10, ahead=2)
+    next(batches)
+    batches.close()
+    assert made == sorted(made)
+    assert 1 <= len(made) <= 3
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
+
+
+def test_an_error_in_the_making_of_a_batch_is_raised_at_its_step(folders, monkeypatch):
+    fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
+    make = fresh.batch
+
+    def fail_at_two(step):
+        if step == 2:
+            raise ZeroDivisionError
+        return make(step)
+
+    monkeypatch.setattr(fresh, "batch", fail_at_two)
+    batches = fresh.batches(0, 5)
+    next(batches)
+    next(batches)
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+
+
 def test_members_are_at_the_distance_of_their_ring_and_far_nodes_beyond_all(stream, distance):
     for step in (0, 4, 6):
         batch = stream.batch(step)
         anchors = batch.nodes[batch.anchors]
-        for hop, level in enumerate(batch.rings, start=1):
+        for level in range(2):
             for anchor, members in zip(anchors, members_of(batch, level), strict=True):
-                assert (distance[anchor, members] == hop).all()
-        for row, (anchor, members) in enumerate(zip(anchors, members_of(batch, batch.beyond), strict=True)):
+                assert (distance[anchor, members] == level + 1).all()
+        assert sum(members.size for members in members_of(batch, 2)) > 0
+        for row, (anchor, members) in enumerate(zip(anchors, members_of(batch, 2), strict=True)):
             far = batch.nodes[batch.candidates[batch.decided[row]]]
             assert (distance[anchor, members] > 2).all()
             assert (distance[anchor, far] > 2).all()
@@ -84,10 +136,17 @@ def test_candidates_change_with_every_step(stream):
 def test_nodes_are_distinct_and_nothing_is_carried_along_unused(stream):
     batch = stream.batch(2)
     assert (np.diff(batch.nodes) > 0).all()
-    levels = (*batch.rings, batch.beyond)
-    used = {*batch.anchors.tolist(), *batch.candidates.tolist()}
-    used |= {int(p) for level in levels for p in level.positions[level.present]}
+    used = {*batch.anchors.tolist(), *batch.candidates.tolist(), *batch.pairs.indices.tolist()}
     assert used == set(range(batch.nodes.size))
+
+
+def test_pairs_by_node_are_the_pairs_by_anchor_turned_round(stream):
+    batch = stream.batch(2)
+    pairs, shape = batch.pairs, (batch.anchors.size, batch.nodes.size)
+    numbers = np.arange(1, pairs.indices.size + 1)
+    by_anchor = sp.csr_array((numbers, pairs.indices, pairs.indptr), shape=shape)
+    by_node = sp.csr_array((numbers[pairs.order], pairs.back_indices, pairs.back_indptr), shape=shape[::-1])
+    assert (by_anchor.T.toarray() == by_node.toarray()).all()
 
 
 def test_weights_scale_each_sum_to_the_whole_ring(folders, stream, distance):
@@ -95,11 +154,11 @@ def test_weights_scale_each_sum_to_the_whole_ring(folders, stream, distance):
     anchors = batch.nodes[batch.anchors]
     for level, hop in enumerate((1, 2)):
         size = (distance[anchors] == hop).sum(axis=1)
-        used = batch.rings[level].present.sum(axis=1)
+        used = batch.present[level].sum(axis=1)
         some = used > 0
         assert np.exp(batch.log_weight[some, level]) == pytest.approx(size[some] / used[some], rel=1e-5)
     far = (distance[anchors] > 2).sum(axis=1)
-    used = batch.beyond.present.sum(axis=1) + batch.decided.sum(axis=1)
+    used = batch.present[2].sum(axis=1) + batch.decided.sum(axis=1)
     assert np.exp(batch.log_weight[:, 2]) == pytest.approx(far / used, rel=1e-5)
 
 
@@ -108,11 +167,10 @@ def test_each_choice_of_members_takes_as_many_as_it_says(folders, members):
     reader = Samples.open(folders / "samples").round(0)
     sample = reader.take(np.arange(50))
     train = TRAIN.model_copy(update={"members": members})
-    batch = collate(sample, reader.priorities, NODES, RINGS, train, LOSS, 0, 0)
-    for hop, level in enumerate(batch.rings):
-        stored = sample.rings[hop]
-        asked = stored.lengths() if members == "stored" else wanted(4, sample.ring_size[:, hop])
-        assert level.present.sum(axis=1).tolist() == asked.tolist()
+    batch = collated(reader, np.arange(50), train)
+    for level, stored in enumerate(sample.rings):
+        asked = stored.lengths() if members == "stored" else wanted(4, sample.ring_size[:, level])
+        assert batch.present[level].sum(axis=1).tolist() == asked.tolist()
         for row, chosen in enumerate(members_of(batch, level)):
             whole = stored.members[stored.offsets[row] : stored.offsets[row + 1]]
             assert set(chosen) <= set(whole)
@@ -125,16 +183,27 @@ def test_random_members_change_with_the_epoch_and_not_with_the_batch(folders):
     train = TRAIN.model_copy(update={"members": "random"})
 
     def chosen(anchors, epoch):
-        batch = collate(reader.take(anchors), reader.priorities, NODES, RINGS, train, LOSS, epoch, 0)
-        return {a: set(m) for a, m in zip(anchors.tolist(), members_of(batch, batch.rings[1]), strict=True)}
+        batch = collated(reader, anchors, train, epoch)
+        return {a: set(m) for a, m in zip(anchors.tolist(), members_of(batch, 1), strict=True)}
 
     one, same, later = chosen(np.arange(60), 0), chosen(np.arange(30, 90), 0), chosen(np.arange(60), 1)
     assert all(one[a] == same[a] for a in range(30, 60))
     assert one != later
 
 
-def test_without_common_priorities_only_stored_far_nodes_are_used(folders):
+def test_what_is_decided_about_anchors_is_read_in_the_order_asked_for(folders):
     reader = Samples.open(folders / "samples").round(0)
-    batch = collate(reader.take(np.arange(20)), None, NODES, RINGS, TRAIN, LOSS, 0, 0)
+    decided = np.random.default_rng(0).random(NODES)
+    parts = [dataclasses.replace(part, decided=decided[part.anchors]) for part in reader.parts]
+    assert len(parts) > 1
+    reader = dataclasses.replace(reader, parts=parts)
+    anchors = np.random.default_rng(1).permutation(NODES)[:100]
+    assert reader.decided(anchors).tolist() == decided[anchors].tolist()
+    assert reader.take(anchors).decided.tolist() == decided[anchors].tolist()
+
+
+def test_without_common_priorities_only_stored_far_nodes_are_used(folders):
+    reader = dataclasses.replace(Samples.open(folders / "samples").round(0), priorities=None)
+    batch = collated(reader, np.arange(20))
     assert batch.candidates.size == 0
     assert batch.decided.shape == (20, 0)

@@ -43,10 +43,12 @@ def dense_adjacency(graph):
     return adjacency
 
 
-def dense_propagation(graph, kind="symmetric"):
-    """The matrices of `Propagation`, entry by entry as their formulas say."""
+def dense_propagation(graph, encoder="gcn"):
+    """The messages of an encoder as a matrix, entry by entry as the formulas say."""
     adjacency = dense_adjacency(graph)
-    if kind == "mean":
+    if encoder == "sage":
         return adjacency / np.maximum(adjacency.sum(axis=1, keepdims=True), 1)
     looped = adjacency + np.eye(graph.num_nodes)
+    if encoder == "gat":
+        return looped
     return looped / np.sqrt(looped.sum(axis=1))[:, None] / np.sqrt(looped.sum(axis=0))[None, :]

@@ -3,11 +3,12 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import SAGEConv
+from torch_geometric.nn import GATConv, SAGEConv
 
 from gscl_scale.config import ModelConfig
-from gscl_scale.model import build_model, prepare_inputs
-from gscl_scale.model.encoder import SageLayer
+from gscl_scale.graph import Messages
+from gscl_scale.model import Layer, build_model, prepare_inputs
+from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import edge_index
 from gscl_scale.model.projection import normalise
 from gscl_scale.model.propagation import Propagation
@@ -73,8 +74,18 @@ def test_our_sage_layer_is_that_of_torch_geometric():
     dense = torch.from_numpy(np.array(graph.features))
     layer = SageLayer(4, 5)
     assert isinstance(layer.conv, SAGEConv)
-    ours = layer(dense, Propagation.of(graph, "mean"), None)
-    torch.testing.assert_close(ours, layer.conv(dense, edge_index(graph)))
+    messages = Messages.of(graph, "sage")
+    ours = layer(dense, Layer(Propagation.of(messages, graph.undirected)), None)
+    torch.testing.assert_close(ours, layer.conv(dense, edge_index(messages)))
+
+
+def test_our_gat_layer_is_that_of_torch_geometric_which_adds_the_loops_itself():
+    graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
+    dense = torch.from_numpy(np.array(graph.features))
+    layer, peer = GatLayer(4, 16), GATConv(4, 2, heads=8)
+    peer.load_state_dict(layer.conv.state_dict())
+    ours = layer(dense, Layer(edge_index(Messages.of(graph, "gat"))), None)
+    torch.testing.assert_close(ours, peer(dense, edge_index(Messages.of(graph, "sage"))))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -84,12 +95,12 @@ def test_one_step_changes_every_weight_and_lowers_the_loss(encoder, dropout, mak
     config = ModelConfig(encoder=encoder, layers=2, width=8, projection=6, feature_dropout=dropout)
     model = build_model(config, 5, seed=0)
     inputs = prepare_inputs(graph_of(EDGES, make(NUM_NODES, 5)), config, CPU)
-    nodes, target = torch.tensor([0, 2, 3, 5]), torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
+    inputs = dataclasses.replace(inputs, rows=torch.tensor([0, 2, 3, 5]))
+    target = torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
     def loss():
-        torch.manual_seed(0)
-        return (model(inputs, nodes) * target).sum()
+        return (model.project(model.encode(inputs, key=1)) * target).sum()
 
     before = loss()
     before.backward()
@@ -116,9 +127,68 @@ def test_dropout_and_random_slopes_act_in_training_only():
     config = ModelConfig(width=6, activation="rrelu", feature_dropout=0.5)
     inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
     model = build_model(config, 4, seed=0)
-    assert not torch.equal(model.encode(inputs), model.encode(inputs))
+    assert torch.equal(model.encode(inputs, 1), model.encode(inputs, 1))
+    assert not torch.equal(model.encode(inputs, 1), model.encode(inputs, 2))
     model.eval()
-    assert torch.equal(model.encode(inputs), model.encode(inputs))
+    assert torch.equal(model.encode(inputs, 1), model.encode(inputs, 2))
+
+
+def test_random_slopes_lie_between_the_bounds_of_torch_and_leave_positive_numbers_alone():
+    activation, peer = KeyedRReLU(), torch.nn.RReLU()
+    ones = torch.ones(100, 6)
+    slopes = -activation(-ones, 5, None)
+    assert (activation.lower, activation.upper) == (peer.lower, peer.upper)
+    assert ((slopes >= peer.lower) & (slopes < peer.upper)).all()
+    assert slopes.unique().numel() > 590
+    assert float(slopes.mean()) == pytest.approx((peer.lower + peer.upper) / 2, abs=0.01)
+    assert torch.equal(activation(ones, 5, None), ones)
+    torch.testing.assert_close(activation.eval()(-ones, 5, None), peer.eval()(-ones))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+def test_layers_that_are_computed_again_on_the_way_back_change_no_bit(encoder, make):
+    config = ModelConfig(encoder=encoder, layers=3, width=8, activation="rrelu", feature_dropout=0.3)
+    graph, found = graph_of(EDGES, make(NUM_NODES, 5)), []
+    for recompute in (False, True):
+        again = config.model_copy(update={"recompute": recompute})
+        model = build_model(again, 5, seed=0)
+        embeddings = model.encode(prepare_inputs(graph, again, CPU), key=4)
+        embeddings.square().sum().backward()
+        found.append([embeddings, *(p.grad for p in model.encoder.parameters())])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_our_prelu_is_that_of_torch_and_so_are_its_gradients():
+    ours, theirs = PReLU(), torch.nn.PReLU()
+    found = []
+    for activation in (ours, theirs):
+        hidden = torch.linspace(-2, 2, 60).reshape(10, 6).requires_grad_()
+        result = activation(hidden)
+        (result * torch.arange(60.0).reshape(10, 6)).sum().backward()
+        found.append((result, hidden.grad, activation.weight.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_every_layer_draws_slopes_of_its_own_and_none_shares_its_numbers_with_dropout():
+    config = ModelConfig(layers=3, width=6, activation="rrelu", feature_dropout=0.2)
+    model = build_model(config, 4, seed=0)
+    keys = [5]
+    for activation in model.encoder.activations:
+        activation.register_forward_pre_hook(lambda _, given: keys.append(given[1]))
+    model.encode(prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU), key=5)
+    assert len(set(keys)) == 4
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage"])
+def test_the_same_key_drops_the_same_values_of_dense_and_sparse_features(encoder):
+    config = ModelConfig(encoder=encoder, layers=2, width=8, feature_dropout=0.4, activation="rrelu")
+    matrix = random_sparse_features(NUM_NODES, 12)
+    found = []
+    for features in (matrix, matrix.toarray()):
+        model = build_model(config, 12, seed=0)
+        found.append(model.encode(prepare_inputs(graph_of(EDGES, features), config, CPU), key=7))
+    torch.testing.assert_close(found[0], found[1])
 
 
 def test_features_that_were_propagated_beforehand_are_dropped_like_others():

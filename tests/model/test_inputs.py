@@ -5,6 +5,7 @@ import torch
 from sklearn.preprocessing import StandardScaler
 
 from gscl_scale.config import ModelConfig
+from gscl_scale.graph import Messages
 from gscl_scale.model import prepare_inputs
 from gscl_scale.model.inputs import edge_index, prepare_features
 from gscl_scale.model.propagation import Propagation, SparseInput
@@ -67,7 +68,8 @@ def test_standardised_sparse_features_are_divided_by_the_deviation_and_stay_spar
 
 def test_messages_go_from_the_neighbour_to_the_node_whose_row_names_it():
     graph = graph_of([(0, 1), (0, 2), (2, 1)], random_features(3, 2), undirected=False)
-    assert edge_index(graph).tolist() == [[1, 2, 1], [0, 0, 2]]
+    assert edge_index(Messages.of(graph, "sage")).tolist() == [[1, 2, 1], [0, 0, 2]]
+    assert edge_index(Messages.of(graph, "gat")).tolist() == [[1, 2, 1, 0, 1, 2], [0, 0, 2, 0, 1, 2]]
 
 
 def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_they_are_narrow():
@@ -75,8 +77,9 @@ def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_
     sparse = graph_of(EDGES, random_sparse_features(NUM_NODES, 4))
     config = ModelConfig(width=8)
     inputs = prepare_inputs(narrow, config, CPU)
-    assert isinstance(inputs.edges, Propagation)
-    torch.testing.assert_close(inputs.propagated, inputs.edges.matrix.to_dense() @ inputs.features)
+    edges = inputs.layers[0].edges
+    assert isinstance(edges, Propagation)
+    torch.testing.assert_close(inputs.propagated, edges.matrix.to_dense() @ inputs.features)
     dropping = config.model_copy(update={"feature_dropout": 0.1})
     assert prepare_inputs(narrow, dropping, CPU).propagated is None
     assert prepare_inputs(wide, config, CPU).propagated is None
@@ -85,6 +88,7 @@ def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_
 
 def test_gat_reads_dense_features_and_edges():
     graph = graph_of(EDGES, random_sparse_features(NUM_NODES, 4))
-    inputs = prepare_inputs(graph, ModelConfig(encoder="gat"), CPU)
+    inputs = prepare_inputs(graph, ModelConfig(encoder="gat", layers=2), CPU)
     assert isinstance(inputs.features, torch.Tensor)
-    assert torch.equal(inputs.edges, edge_index(graph))
+    assert len(inputs.layers) == 2
+    assert all(torch.equal(layer.edges, edge_index(Messages.of(graph, "gat"))) for layer in inputs.layers)

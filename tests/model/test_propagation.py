@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
+from gscl_scale.graph import Messages
 from gscl_scale.model.inputs import edge_index, prepare_features
 from gscl_scale.model.propagation import Propagation, SparseInput, SparsePair, sparse_product
 from tests.model import oracles
@@ -19,18 +20,22 @@ def small_graph(undirected):
     return graph_of(EDGES if undirected else ONE_WAY, random_features(NUM_NODES, 3), undirected)
 
 
+def propagation(graph, encoder="gcn"):
+    return Propagation.of(Messages.of(graph, encoder), graph.undirected)
+
+
 @pytest.mark.parametrize("undirected", [True, False])
-@pytest.mark.parametrize("kind", ["symmetric", "mean"])
-def test_propagation_equals_the_formula_and_its_transpose_is_one(undirected, kind):
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+def test_propagation_equals_the_formula_and_its_transpose_is_one(undirected, encoder):
     graph = small_graph(undirected)
-    pair = Propagation.of(graph, kind)
-    expected = oracles.dense_propagation(graph, kind)
+    pair = propagation(graph, encoder)
+    expected = oracles.dense_propagation(graph, encoder)
     np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
     np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
 
 
 def test_an_undirected_graph_keeps_one_matrix_for_both_ways():
-    pair = Propagation.of(small_graph(True))
+    pair = propagation(small_graph(True))
     assert pair.transposed is pair.matrix
     moved = pair.to(torch.device("cpu"))
     assert isinstance(moved, Propagation)
@@ -40,28 +45,37 @@ def test_an_undirected_graph_keeps_one_matrix_for_both_ways():
 def test_a_graph_without_edges_propagates_to_itself():
     graph = graph_of([], random_features(3, 2))
     dense = torch.from_numpy(np.array(graph.features))
-    assert torch.equal(sparse_product(Propagation.of(graph), dense), dense)
-    assert torch.equal(sparse_product(Propagation.of(graph, "mean"), dense), torch.zeros(3, 2))
+    assert torch.equal(sparse_product(propagation(graph), dense), dense)
+    assert torch.equal(sparse_product(propagation(graph, "sage"), dense), torch.zeros(3, 2))
 
 
 def test_propagation_equals_the_gcn_of_torch_geometric():
     graph = small_graph(True)
     dense = torch.from_numpy(np.array(graph.features))
     peer = GCNConv(3, 5)
-    ours = sparse_product(Propagation.of(graph), dense @ peer.lin.weight.T) + peer.bias
-    torch.testing.assert_close(ours, peer(dense, edge_index(graph)))
+    ours = sparse_product(propagation(graph), dense @ peer.lin.weight.T) + peer.bias
+    torch.testing.assert_close(ours, peer(dense, edge_index(Messages.of(graph, "sage"))))
+
+
+def test_some_rows_of_sparse_features_are_those_rows_and_drop_the_same_values():
+    features, dense = sparse_input()
+    nodes = torch.tensor([5, 0, 2])
+    some = features.rows(nodes)
+    assert torch.equal(some.dense(), dense[nodes])
+    assert torch.equal(some.pair(0.5, 3).matrix.to_dense(), features.pair(0.5, 3).matrix.to_dense()[nodes])
+    assert torch.equal(some.pair(0.5, 3).transposed.to_dense(), some.pair(0.5, 3).matrix.to_dense().T)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
 def test_the_gradient_of_a_product_is_one_product_with_the_transpose(undirected):
-    single = Propagation.of(small_graph(undirected))
+    single = propagation(small_graph(undirected))
     pair = SparsePair(single.matrix.double(), single.transposed.double())
     dense = torch.rand(NUM_NODES, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: sparse_product(pair, x), dense)
 
 
 def test_a_product_takes_dense_matrices_of_any_layout():
-    pair = Propagation.of(small_graph(False))
+    pair = propagation(small_graph(False))
     wide = torch.rand(6, NUM_NODES)
     torch.testing.assert_close(sparse_product(pair, wide.T), pair.matrix.to_dense() @ wide.T)
     weight = torch.rand(NUM_NODES, 2, requires_grad=True)
@@ -92,22 +106,20 @@ def test_sparse_features_multiply_as_dense_ones_do_and_so_do_their_gradients():
 def test_dropout_of_sparse_features_thins_stored_values_alike_in_both_directions():
     features, dense = sparse_input()
     before = features.dense().clone()
-    torch.manual_seed(3)
-    pair = features.pair(0.5)
+    pair = features.pair(0.5, key=3)
     thinned = pair.matrix.to_dense()
     kept = thinned != 0
     assert torch.equal(pair.transposed.to_dense(), thinned.T)
     torch.testing.assert_close(thinned[kept], 2 * dense[kept])
     assert 0 < int(kept.sum()) < int((dense != 0).sum())
-    torch.manual_seed(3)
-    assert torch.equal(features.pair(0.5).matrix.to_dense(), thinned)
+    assert torch.equal(features.pair(0.5, key=3).matrix.to_dense(), thinned)
+    assert not torch.equal(features.pair(0.5, key=4).matrix.to_dense(), thinned)
     assert torch.equal(features.dense(), before)
 
 
 def test_dropout_keeps_the_expected_value():
     features, dense = sparse_input()
-    torch.manual_seed(0)
-    mean = sum(features.pair(0.3).matrix.to_dense() for _ in range(2000)) / 2000
+    mean = sum(features.pair(0.3, key).matrix.to_dense() for key in range(2000)) / 2000
     torch.testing.assert_close(mean, dense, rtol=0.1, atol=1e-6)
 
 
@@ -120,7 +132,7 @@ def test_no_warning_of_torch_reaches_the_user():
         "graph = graph_of(EDGES, random_sparse_features(NUM_NODES, 6))\n"
         "config = ModelConfig(width=4, feature_dropout=0.5)\n"
         "inputs = prepare_inputs(graph, config, torch.device('cpu'))\n"
-        "build_model(config, 6, 0).encode(inputs).sum().backward()\n"
+        "build_model(config, 6, 0).encode(inputs, key=1).sum().backward()\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", program],

@@ -1,0 +1,250 @@
+"""What a batch reads of the graph: for each layer the nodes that are needed, and the messages between them.
+
+Exact, or with at most a fan-out of neighbours per node: the lowest by the priorities of the round, so that nodes
+share their neighbours and batches their nodes (rings.md, section 5). A neighbour that is kept stands for those that
+are not: it counts for 1 / its chance to be kept, so that what a node gathers is unbiased.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.errors import TaskError
+from gscl_scale.graph import Messages
+from gscl_scale.rings import Priorities
+
+_WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A sparse matrix as compressed sparse rows."""
+
+    indptr: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+    width: int
+
+    def transposed(self) -> "Rows":
+        """Its transpose."""
+        indptr, indices, order = transpose_pattern(self.indptr, self.indices, self.width)
+        return Rows(indptr, indices, self.values[order], self.indptr.size - 1)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The messages of one layer to R nodes, from the nodes of the layer below.
+
+    nodes [R]   which nodes these are
+    own [R]     where each of them is in the layer below
+    messages    [R, nodes below]; None where they are known already
+    """
+
+    nodes: npt.NDArray[np.int64]
+    own: npt.NDArray[np.int64]
+    messages: Rows | None
+    transposed: Rows | None
+
+
+@dataclass(frozen=True)
+class Field:
+    """The receptive field of some nodes.
+
+    inputs      nodes whose features are read; None: all
+    blocks      a layer each, the first layer first; None: all nodes gather from all their neighbours
+    rows        of the last layer, those of the nodes in question; None: these are all that there are
+    """
+
+    inputs: npt.NDArray[np.int64] | None
+    blocks: list[Block | None]
+    rows: npt.NDArray[np.int64] | None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Who is kept of many neighbours: those of the lowest ranks."""
+
+    priorities: Priorities
+    rank: npt.NDArray[Any]
+    weights: npt.NDArray[np.float64] | None
+
+
+class FieldMaker:
+    """Makes receptive fields, one at a time, with a scratch array of one number per node.
+
+    first_known   the first layer reads what was gathered for all nodes once, and needs no messages
+    """
+
+    def __init__(
+        self, messages: Messages, layers: int, fanouts: Sequence[int] | None = None, first_known: bool = False
+    ) -> None:
+        self._messages, self._layers, self._fanouts, self._first_known = messages, layers, fanouts, first_known
+        self._place = np.full(messages.num_nodes, -1, np.int32)
+
+    @property
+    def samples(self) -> bool:
+        """Whether only some of the neighbours are read."""
+        return self._fanouts is not None
+
+    def field(self, nodes: npt.NDArray[np.int64], draw: Draw | None = None) -> Field:
+        """The field of distinct nodes; with fan-outs, `draw` chooses the neighbours."""
+        blocks: list[Block | None] = []
+        needed: npt.NDArray[np.int64] | None = nodes
+        if self._fanouts is None and self._nearly_all(nodes):
+            needed = None
+        for layer in reversed(range(self._layers)):
+            if needed is None:
+                blocks.append(None)
+                continue
+            if layer == 0 and self._first_known:
+                blocks.append(Block(needed, needed, None, None))
+                needed = None
+                continue
+            block, needed = self._block(needed, self._fanouts[layer] if self._fanouts else None, draw)
+            blocks.append(block)
+        return Field(needed, blocks[::-1], nodes if blocks and blocks[0] is None else None)
+
+    def _nearly_all(self, nodes: npt.NDArray[np.int64]) -> bool:
+        return nodes.size > _WHOLE * self._messages.num_nodes
+
+    def _block(
+        self, nodes: npt.NDArray[np.int64], fanout: int | None, draw: Draw | None
+    ) -> tuple[Block, npt.NDArray[np.int64] | None]:
+        """The block of some nodes, and the nodes below: None, and named as they are, where that is nearly all."""
+        m = self._messages
+        indptr, entries = _count(m.indptr, nodes, m.indices.size if fanout is None else fanout, m.loops)
+        if entries >= 2**31:
+            raise TaskError(
+                f"a batch reads {entries:,} messages in one layer (limit 2,147,483,647); "
+                "lower train.batch_size, or set model.propagation to sampled"
+            )
+        members, values = np.empty(entries, np.int32), np.empty(entries, np.float32)
+        if fanout is None:
+            _take_all(m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, members, values)
+        else:
+            assert draw is not None
+            weights = np.empty(0) if draw.weights is None else draw.weights
+            _take_lowest(
+                m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, fanout,
+                draw.rank, draw.priorities.order, draw.priorities.priority, weights, members, values,
+            )  # fmt: skip
+        places, below = _relabel(nodes, members, self._place)
+        if fanout is None and self._nearly_all(below):
+            rows = Rows(indptr, members, values, m.num_nodes)
+            return Block(nodes, nodes, rows, rows.transposed()), None
+        rows = Rows(indptr, places, values, below.size)
+        return Block(nodes, np.arange(nodes.size), rows, rows.transposed()), below
+
+
+def transpose_pattern(
+    indptr: npt.NDArray[np.int32], indices: npt.NDArray[np.int32], width: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """(indptr, indices, order) of the transpose: its entry i is entry order[i] of the matrix."""
+    out_indptr = np.zeros(width + 1, np.int32)
+    out_indices, order = np.empty_like(indices), np.empty_like(indices)
+    _transpose(indptr, indices, out_indptr, out_indices, order)
+    return out_indptr, out_indices, order
+
+
+@numba.njit(cache=True, nogil=True)
+def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore[no-untyped-def]
+    for e in range(indices.size):
+        out_indptr[indices[e] + 1] += 1
+    for c in range(out_indptr.size - 1):
+        out_indptr[c + 1] += out_indptr[c]
+    place = out_indptr[:-1].copy()
+    for r in range(indptr.size - 1):
+        for e in range(indptr[r], indptr[r + 1]):
+            c = indices[e]
+            out_indices[place[c]] = r
+            order[place[c]] = e
+            place[c] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
+    out = np.zeros(nodes.size + 1, np.int32)
+    total = 0
+    for i in range(nodes.size):
+        total += min(indptr[nodes[i] + 1] - indptr[nodes[i]], most) + loops
+        out[i + 1] = total
+    return out, total
+
+
+@numba.njit(cache=True, nogil=True)
+def _take_all(indptr, indices, nodes, row_scale, column_scale, loops, members, values):  # type: ignore[no-untyped-def]
+    n = 0
+    for v in nodes:
+        if loops:
+            members[n], values[n] = v, row_scale[v] * column_scale[v]
+            n += 1
+        for e in range(indptr[v], indptr[v + 1]):
+            members[n], values[n] = indices[e], row_scale[v] * column_scale[indices[e]]
+            n += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _take_lowest(  # type: ignore[no-untyped-def]
+    indptr, indices, nodes, row_scale, column_scale, loops, fanout, rank, order, priority, weights, members, values,
+):  # fmt: skip
+    """At most `fanout` neighbours of each node, those of the lowest ranks; the next one is the bound of the draw."""
+    low = np.empty(fanout + 1, np.int64)
+    n = 0
+    for v in nodes:
+        if loops:
+            members[n], values[n] = v, row_scale[v] * column_scale[v]
+            n += 1
+        start, end = indptr[v], indptr[v + 1]
+        if end - start <= fanout:
+            for e in range(start, end):
+                members[n], values[n] = indices[e], row_scale[v] * column_scale[indices[e]]
+                n += 1
+            continue
+        filled = 0
+        for e in range(start, end):
+            r = np.int64(rank[indices[e]])
+            if filled > fanout:
+                if r >= low[fanout]:
+                    continue
+                filled = fanout
+            j = filled
+            while j > 0 and low[j - 1] > r:
+                low[j] = low[j - 1]
+                j -= 1
+            low[j] = r
+            filled += 1
+        bound = priority[low[fanout]]
+        for j in range(fanout):
+            u = order[low[j]]
+            chance = -np.expm1(-bound * weights[u]) if weights.size else fanout / (end - start)
+            members[n], values[n] = u, row_scale[v] * column_scale[u] / chance
+            n += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _relabel(nodes, members, place):  # type: ignore[no-untyped-def]
+    """(members by their place among the nodes below, these nodes): `nodes`, then all other members in order."""
+    for i in range(nodes.size):
+        place[nodes[i]] = i
+    others = np.empty(members.size, np.int64)
+    num = 0
+    for u in members:
+        if place[u] < 0:
+            place[u] = 0
+            others[num] = u
+            num += 1
+    others[:num].sort()
+    for i in range(num):
+        place[others[i]] = nodes.size + i
+    places = np.empty_like(members)
+    for e in range(members.size):
+        places[e] = place[members[e]]
+    below = np.empty(nodes.size + num, np.int64)
+    below[: nodes.size], below[nodes.size :] = nodes, others[:num]
+    for u in below:
+        place[u] = -1
+    return places, below

@@ -1,0 +1,65 @@
+"""How messages travel in a graph: which neighbours a node gathers from, and how much each of them counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.graph.graph import Graph
+
+_AT_ONCE = 1 << 24
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Node v gathers row_scale[v] * column_scale[u] of each neighbour u, and where `loops` is set of itself.
+
+    indptr [N + 1], indices [E]   rows of the graph
+    """
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[Any]
+    row_scale: npt.NDArray[np.float32]
+    column_scale: npt.NDArray[np.float32]
+    loops: bool
+
+    @classmethod
+    def of(cls, graph: Graph, encoder: str) -> "Messages":
+        """The messages of an encoder.
+
+        gcn    D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN
+        sage   D_row^-1 A, without loops; the row of a node without neighbours is empty
+        gat    A + I: its layers weigh for themselves
+        """
+        ones = np.ones(graph.num_nodes, np.float32)
+        if encoder == "gcn":
+            row = _by_degree(graph.indptr, lambda degree: 1 / np.sqrt(degree + 1))
+            column = row if graph.undirected else (1 / np.sqrt(_in_degree(graph) + 1)).astype(np.float32)
+            return cls(graph.indptr, graph.indices, row, column, True)
+        row = ones if encoder == "gat" else _by_degree(graph.indptr, lambda degree: 1 / np.maximum(degree, 1))
+        return cls(graph.indptr, graph.indices, row, ones, encoder == "gat")
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.indptr.size - 1
+
+
+def _by_degree(
+    indptr: npt.NDArray[np.int64], scale: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float32]:
+    """A number for each node; blocks keep what is in double precision small."""
+    out = np.empty(indptr.size - 1, np.float32)
+    for low in range(0, out.size, _AT_ONCE):
+        out[low : low + _AT_ONCE] = scale(np.diff(indptr[low : low + _AT_ONCE + 1]))
+    return out
+
+
+def _in_degree(graph: Graph) -> npt.NDArray[np.int32]:
+    out = np.zeros(graph.num_nodes, np.int32)
+    size = max(_AT_ONCE, graph.num_nodes)
+    for low in range(0, graph.indices.size, size):
+        out += np.bincount(graph.indices[low : low + size], minlength=graph.num_nodes).astype(np.int32)
+    return out

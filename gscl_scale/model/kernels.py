@@ -1,0 +1,210 @@
+"""Kernels on the CPU, over rows shared among threads: the sparse product, and products of single pairs of vectors."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gscl_scale.graph import Messages
+from gscl_scale.rings.bits import prefetch
+
+_PIECES = 4  # per thread: hubs make some rows much longer than others
+_AHEAD = 4  # entries
+_RUN = 512  # entries
+_LINE = 64  # bytes
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+_LOCK = threading.Lock()
+
+
+def sparse_times_dense(
+    indptr: npt.NDArray[Any], indices: npt.NDArray[Any], values: npt.NDArray[Any], dense: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """The product of compressed sparse rows with dense columns."""
+    out = np.empty((indptr.size - 1, dense.shape[1]), dense.dtype)
+    _over_rows(indptr, lambda first, end: _product(indptr, indices, values, dense, out, first, end))
+    return out
+
+
+def dots(
+    indptr: npt.NDArray[Any], indices: npt.NDArray[Any], left: npt.NDArray[Any], right: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """left[i] . right[indices[e]] for every entry e of row i."""
+    out = np.empty(indices.size, left.dtype)
+    _over_rows(indptr, lambda first, end: _dots(indptr, indices, left, right, out, first, end))
+    return out
+
+
+def gather(messages: Messages, dense: npt.NDArray[Any], first: int, end: int) -> npt.NDArray[Any]:
+    """Rows first..end of the product of all messages with dense columns; no matrix is made of the messages."""
+    out = np.empty((end - first, dense.shape[1]), dense.dtype)
+    m = messages
+
+    def work(low: int, high: int) -> None:
+        _gather(m.indptr, m.indices, m.row_scale, m.column_scale, m.loops, dense, out, first, first + low, first + high)
+
+    _over_rows(m.indptr[first : end + 1] - m.indptr[first], work)
+    return out
+
+
+def attend(
+    messages: Messages, dense: npt.NDArray[Any], heads: int, slope: float, first: int, end: int
+) -> npt.NDArray[Any]:
+    """Rows first..end of what is gathered by attention: softmax over the neighbours and the node itself, per head.
+
+    dense [N, width + 2 heads]   messages, and the terms of the attention of senders and of receivers
+    """
+    out = np.empty((end - first, dense.shape[1] - 2 * heads), dense.dtype)
+    m, slope = messages, dense.dtype.type(slope)
+
+    def work(low: int, high: int) -> None:
+        _attend(m.indptr, m.indices, dense, heads, slope, out, first, first + low, first + high)
+
+    _over_rows(m.indptr[first : end + 1] - m.indptr[first], work)
+    return out
+
+
+def _over_rows(indptr: npt.NDArray[Any], work: Callable[[int, int], None]) -> None:
+    """Do the work in ranges of rows with about as many entries each, on torch's number of threads."""
+    threads, rows = torch.get_num_threads(), indptr.size - 1
+    if threads == 1 or rows < 256:
+        work(0, rows)
+        return
+    weight = indptr[-1] + rows
+    cuts = np.searchsorted(indptr + np.arange(rows + 1), np.linspace(0, weight, threads * _PIECES + 1))
+    cuts[0], cuts[-1] = 0, rows
+    pool = _pool(threads - 1)
+    ranges = iter(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+    lock = threading.Lock()
+
+    def take() -> None:
+        while True:
+            with lock:
+                piece = next(ranges, None)
+            if piece is None:
+                return
+            work(*piece)
+
+    others = [pool.submit(take) for _ in range(threads - 1)]
+    take()
+    for other in others:
+        other.result()
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    with _LOCK:
+        if threads not in _POOLS:
+            _POOLS[threads] = ThreadPoolExecutor(threads, thread_name_prefix="product")
+        return _POOLS[threads]
+
+
+@numba.njit(cache=True, nogil=True)
+def _product(indptr, indices, values, dense, out, first, end):  # type: ignore[no-untyped-def]
+    width = dense.shape[1] * dense.itemsize
+    for i in range(first, end):
+        row = out[i]
+        row[:] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            if e + _AHEAD < indices.size:
+                for byte in range(0, width, _LINE):
+                    prefetch(dense, indices[e + _AHEAD], byte)
+            source, value = dense[indices[e]], values[e]
+            for c in range(row.size):
+                row[c] += value * source[c]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _dots(indptr, indices, left, right, out, first, end):  # type: ignore[no-untyped-def]
+    for i in range(first, end):
+        one = left[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            other = right[indices[e]]
+            total = one[0] * other[0]
+            for c in range(1, one.size):
+                total += one[c] * other[c]
+            out[e] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def _gather(  # type: ignore[no-untyped-def]
+    indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end
+):
+    """Sums of runs of neighbours are added up, so that a hub loses no more to rounding than others."""
+    width = dense.shape[1] * dense.itemsize
+    part = np.empty(dense.shape[1], dense.dtype)
+    for v in range(begin, end):
+        row = out[v - first]
+        row[:] = 0
+        if loops:
+            own, scale = dense[v], column_scale[v]
+            for c in range(row.size):
+                row[c] += scale * own[c]
+        for start in range(indptr[v], indptr[v + 1], _RUN):
+            part[:] = 0
+            for e in range(start, min(start + _RUN, indptr[v + 1])):
+                if e + _AHEAD < indices.size:
+                    prefetch(column_scale, indices[e + _AHEAD], 0)
+                    for byte in range(0, width, _LINE):
+                        prefetch(dense, indices[e + _AHEAD], byte)
+                source, scale = dense[indices[e]], column_scale[indices[e]]
+                for c in range(part.size):
+                    part[c] += scale * source[c]
+            for c in range(row.size):
+                row[c] += part[c]
+        scale = row_scale[v]
+        for c in range(row.size):
+            row[c] *= scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _attend(  # type: ignore[no-untyped-def]
+    indptr, indices, dense, heads, slope, out, first, begin, end
+):
+    """Twice over the neighbours: the largest term of each head, then the sums, in runs as above."""
+    width = out.shape[1]
+    each, length = width // heads, dense.shape[1] * dense.itemsize
+    top, total = np.empty(heads, dense.dtype), np.empty(heads, dense.dtype)
+    part, part_total = np.empty(width, dense.dtype), np.empty(heads, dense.dtype)
+    for v in range(begin, end):
+        row, own = out[v - first], dense[v]
+        for h in range(heads):
+            top[h] = _leaky(own[width + h] + own[width + heads + h], slope)
+        for e in range(indptr[v], indptr[v + 1]):
+            if e + _AHEAD < indices.size:
+                prefetch(dense, indices[e + _AHEAD], width * dense.itemsize)
+            source = dense[indices[e]]
+            for h in range(heads):
+                top[h] = max(top[h], _leaky(source[width + h] + own[width + heads + h], slope))
+        for h in range(heads):
+            total[h] = np.exp(_leaky(own[width + h] + own[width + heads + h], slope) - top[h])
+            for c in range(h * each, (h + 1) * each):
+                row[c] = total[h] * own[c]
+        for start in range(indptr[v], indptr[v + 1], _RUN):
+            part[:] = 0
+            part_total[:] = 0
+            for e in range(start, min(start + _RUN, indptr[v + 1])):
+                if e + _AHEAD < indptr[v + 1]:
+                    for byte in range(0, length, _LINE):
+                        prefetch(dense, indices[e + _AHEAD], byte)
+                source = dense[indices[e]]
+                for h in range(heads):
+                    weight = np.exp(_leaky(source[width + h] + own[width + heads + h], slope) - top[h])
+                    part_total[h] += weight
+                    for c in range(h * each, (h + 1) * each):
+                        part[c] += weight * source[c]
+            for c in range(width):
+                row[c] += part[c]
+            for h in range(heads):
+                total[h] += part_total[h]
+        for h in range(heads):
+            for c in range(h * each, (h + 1) * each):
+                row[c] /= total[h]
+
+
+@numba.njit(inline="always")
+def _leaky(value, slope):  # type: ignore[no-untyped-def]
+    return value if value > 0 else value * slope

@@ -1,0 +1,77 @@
+"""Random numbers of a step, keyed by node and column: the same for a node in whatever batch or process it is."""
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from gscl_scale import seeding
+
+_ODD = 0x9E3779B97F4A7C15
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+
+def uniform(key: int, nodes: Tensor | None, shape: tuple[int, int], device: torch.device) -> Tensor:
+    """Numbers in [0, 1) for rows of `nodes` (None: all nodes, in order), the same bits on every device."""
+    if device.type == "cpu":
+        rows = np.arange(shape[0]) if nodes is None else nodes.numpy()
+        out = np.empty(shape, np.float32)
+        _rows(np.uint64(key), rows, out)
+        return torch.from_numpy(out)
+    rows_N = torch.arange(shape[0], device=device) if nodes is None else nodes
+    return _of(_state(key, rows_N)[:, None], torch.arange(shape[1], device=device))
+
+
+def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
+    """The same numbers for single entries of a matrix."""
+    if nodes.device.type == "cpu":
+        out = np.empty(nodes.shape[0], np.float32)
+        _entries(np.uint64(key), nodes.numpy(), columns.numpy(), out)
+        return torch.from_numpy(out)
+    return _of(_state(key, nodes), columns)
+
+
+@numba.njit(cache=True, inline="always")
+def _number(state, column):  # type: ignore[no-untyped-def]
+    bits = seeding.mix(state + np.uint64(column) * np.uint64(_ODD))
+    return np.float32(np.int64(bits >> np.uint64(40))) * np.float32(2.0**-24)
+
+
+@numba.njit(cache=True, nogil=True)
+def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
+    for i in range(nodes.size):
+        state = seeding.mix(key ^ seeding.mix(np.uint64(nodes[i]) + np.uint64(1)))
+        for c in range(out.shape[1]):
+            out[i, c] = _number(state, c)
+
+
+@numba.njit(cache=True, nogil=True)
+def _entries(key, nodes, columns, out):  # type: ignore[no-untyped-def]
+    for i in range(nodes.size):
+        state = seeding.mix(key ^ seeding.mix(np.uint64(nodes[i]) + np.uint64(1)))
+        out[i] = _number(state, columns[i])
+
+
+def _state(key: int, nodes: Tensor) -> Tensor:
+    return _mix(_signed(key) ^ _mix(nodes.long() + 1))
+
+
+def _of(state: Tensor, columns: Tensor) -> Tensor:
+    bits = _mix(state + columns.long() * _signed(_ODD))
+    return _shifted(bits, 40).float() * 2.0**-24
+
+
+def _mix(value: Tensor) -> Tensor:
+    """`seeding.mix` on signed integers, whose products wrap around alike."""
+    for shift, factor in _MIX:
+        value = (value ^ _shifted(value, shift)) * _signed(factor)
+    return value ^ _shifted(value, 31)
+
+
+def _shifted(value: Tensor, bits: int) -> Tensor:
+    return (value >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _signed(value: int) -> int:
+    """The 64 bits of a number as a signed one."""
+    return int(np.uint64(value).astype(np.int64))

@@ -1,0 +1,36 @@
+"""All backends of the sparse product give the same."""
+
+import numpy as np
+import pytest
+import torch
+
+from gscl_scale.errors import ConfigError
+from gscl_scale.graph import Messages
+from gscl_scale.model.propagation import Propagation, sparse_product
+from tests.graphs import random_edges
+from tests.model.graphs import graph_of, random_features
+
+NUM_NODES = 400
+
+
+def both_ways(product, undirected):
+    """The product and its gradient."""
+    graph = graph_of(random_edges(NUM_NODES, 3000, seed=1).tolist(), random_features(NUM_NODES, 4), undirected)
+    pair = Propagation.of(Messages.of(graph, "gcn"), undirected, product)
+    dense = torch.from_numpy(np.random.RandomState(0).rand(NUM_NODES, 33).astype(np.float32)).requires_grad_()
+    result = sparse_product(pair, dense)
+    (result * torch.arange(33.0)).sum().backward()
+    return result.detach(), dense.grad
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("product", ["numba", "torch", pytest.param("torch-sparse", marks=pytest.mark.torch_sparse)])
+def test_all_backends_multiply_alike(product, undirected):
+    for ours, theirs in zip(both_ways(product, undirected), both_ways("auto", undirected), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_backend_that_is_not_installed_is_named_with_the_cure(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch_sparse", None)
+    with pytest.raises(ConfigError, match=r"model\.product: torch-sparse is not installed; pip install"):
+        both_ways("torch-sparse", True)
