@@ -1,5 +1,6 @@
-"""From a checkpoint to the embeddings of all nodes, keyed by the user's ids."""
+"""The embeddings of all nodes in files, keyed by the user's ids."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,21 @@ from gscl_scale.graph import Graph
 FILE = "embeddings.parquet"
 _MANIFEST = "manifest.json"
 _ROWS_PER_GROUP = 65536
+_BYTES_PER_GROUP = 1 << 26
 
 
 def write_embeddings(folder: Path, graph: Graph, vectors: npt.NDArray[np.float32], fingerprint: str, npy: bool) -> None:
-    """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes."""
+    """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes.
+
+    `vectors` may be mapped from a file: a row group is in memory at a time.
+    """
+    for path in folder.glob(".*.tmp"):  # of a process that was killed
+        path.unlink()
     schema = pa.schema([("id", graph.ids.type), ("embedding", pa.list_(pa.float32(), vectors.shape[1]))])
-    with publish(folder / FILE) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-        for low in range(0, vectors.shape[0], _ROWS_PER_GROUP):
-            rows = slice(low, low + _ROWS_PER_GROUP)
+    with publish(folder / FILE) as temporary, pq.ParquetWriter(temporary, schema, use_dictionary=False) as writer:
+        size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
+        for low in range(0, vectors.shape[0], size):
+            rows = slice(low, low + size)
             columns = [graph.ids[rows], as_rows(vectors[rows])]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
     if npy:
@@ -38,6 +46,25 @@ def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
         return False
     manifest = read_json(folder / _MANIFEST)
     return manifest.get("fingerprint") == fingerprint and (manifest.get("npy", False) or not npy)
+
+
+def scratch_folder(folder: Path) -> Path:
+    """Where the layers are while an embeddings folder is made."""
+    return folder / "scratch"
+
+
+def clear_away(folder: Path) -> None:
+    """Remove scratch that a kill has left in a finished folder."""
+    shutil.rmtree(scratch_folder(folder), ignore_errors=True)
+
+
+def refuse_taken(folder: Path) -> None:
+    """FolderError for a place that holds something other than embeddings."""
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file; give --out a folder")
+    ours = scratch_folder(folder).exists() or (folder / FILE).exists()
+    if folder.exists() and not ours and any(folder.iterdir()):
+        raise FolderError(f"{folder} is not empty and holds no embeddings; choose another --out")
 
 
 def fingerprint_in(folder: Path) -> str:

@@ -1,0 +1,95 @@
+"""Files of rows that are made block by block, and the journal of the blocks that are finished."""
+
+import json
+import os
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.files import naming, publish, read_json_lines
+
+_JOURNAL = "journal.jsonl"
+_BYTES_AT_ONCE = 1 << 24
+
+
+class Scratch:
+    """Raw files of float32 [N, width] in a folder of their own, for one piece of work.
+
+    A finished block is recorded with the CRC-32 of its bytes, so that a killed work goes on where it was; a folder that
+    holds other work (another fingerprint, other files) is thrown away.
+
+    widths   of each file, by name
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, num_rows: int, widths: dict[str, int]) -> None:
+        self._folder, self._num_rows, self._widths = folder, num_rows, widths
+        header = {"fingerprint": fingerprint, "rows": num_rows, "widths": widths}
+        lines = read_json_lines(folder / _JOURNAL)
+        self.resumed = bool(lines) and lines[0] == header
+        if not self.resumed:
+            shutil.rmtree(folder, ignore_errors=True)
+            lines = [header]
+        with publish(folder / _JOURNAL) as temporary:  # once more, for a kill may have left half a line
+            temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        self._blocks = lines[1:]
+        for name in widths:
+            self._make_room(name)
+
+    def missing(self, name: str) -> list[tuple[int, int]]:
+        """Ranges of rows of a file that are not there, or not as they were recorded."""
+        ranges, at = [], 0
+        for first, end in sorted(self._whole_blocks(name)):
+            if first > at:
+                ranges.append((at, first))
+            at = max(at, end)
+        if at < self._num_rows:
+            ranges.append((at, self._num_rows))
+        return ranges
+
+    def write(self, name: str, first: int, rows: npt.NDArray[np.float32]) -> None:
+        """Write a block of rows and record it."""
+        path = self._folder / name
+        with naming(path), path.open("r+b") as file:
+            file.seek(first * self._widths[name] * 4)
+            file.write(rows.data)
+        self._record({"file": name, "first": first, "end": first + len(rows), "crc32": zlib.crc32(rows.data)})
+
+    def map(self, name: str) -> npt.NDArray[np.float32]:
+        """All rows of a file, read-only."""
+        return np.memmap(self._folder / name, np.float32, "r", shape=(self._num_rows, self._widths[name]))
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self._folder)
+
+    def _make_room(self, name: str) -> None:
+        path = self._folder / name
+        size = self._num_rows * self._widths[name] * 4
+        with naming(path):
+            path.touch()
+            if path.stat().st_size != size:
+                os.truncate(path, size)
+
+    def _record(self, line: dict[str, Any]) -> None:
+        path = self._folder / _JOURNAL
+        with naming(path), path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _whole_blocks(self, name: str) -> list[tuple[int, int]]:
+        """The recorded blocks whose bytes are still what was recorded; of a block made again the last record counts."""
+        last = {(block["first"], block["end"]): block["crc32"] for block in self._blocks if block["file"] == name}
+        return [(first, end) for (first, end), crc32 in last.items() if self._checksum(name, first, end) == crc32]
+
+    def _checksum(self, name: str, first: int, end: int) -> int:
+        width, checksum = self._widths[name] * 4, 0
+        with (self._folder / name).open("rb") as file:
+            file.seek(first * width)
+            left = (end - first) * width
+            while left and (chunk := file.read(min(left, _BYTES_AT_ONCE))):
+                checksum = zlib.crc32(chunk, checksum)
+                left -= len(chunk)
+        return checksum

@@ -1,0 +1,223 @@
+"""All nodes layer by layer against one pass over the whole graph."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from gscl_scale.config import ModelConfig
+from gscl_scale.embed import Workplace, encode_nodes, layers
+from gscl_scale.embed.gather import OnDevice
+from gscl_scale.embed.plan import sizes_of
+from gscl_scale.errors import ConfigError, GraphError, RunError
+from gscl_scale.model import Inputs, Layer, build_model, prepare_inputs
+from gscl_scale.model.propagation import SparsePair
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.runtime import Console
+from gscl_scale.train import encode_all
+from tests.graphs import make_graph, random_edges
+
+NODES = 300
+CPU = torch.device("cpu")
+QUIET = Console(quiet=True)
+
+
+def features_of(kind, width, nodes=NODES):
+    rng = np.random.default_rng(1)
+    dense = rng.normal(2, 3, size=(nodes, width)).astype(np.float32)
+    dense[:, 0] = 5.0  # a constant column
+    dense[7] = 0.0
+    if kind == "dense":
+        return dense
+    dense[rng.random(dense.shape) < 0.8] = 0.0
+    return sp.csr_array(dense)
+
+
+def hubs(nodes=NODES):
+    """Random edges, a node that everyone knows, and the last ten without a neighbour."""
+    edges = random_edges(nodes - 10, 4 * nodes, seed=0, hubs=3)
+    star = np.stack([np.full(nodes - 10, 11), np.arange(nodes - 10)], axis=1)
+    return np.concatenate([edges, star, star[:, ::-1]])
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory):
+    """Graphs by (kind of features, their number, undirected)."""
+    made = {}
+
+    def graph(kind, width, undirected):
+        key = (kind, width, undirected)
+        if key not in made:
+            folder = tmp_path_factory.mktemp("graph") / "graph"
+            made[key] = make_graph(folder, hubs(), NODES, features=features_of(kind, width), undirected=undirected)
+        return made[key]
+
+    return graph
+
+
+def model_of(graph, **settings):
+    config = ModelConfig(**{"layers": 2, "width": 16, "projection": 8, **settings})
+    model = build_model(config, graph.num_features, seed=3)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "bias" in name or "activations" in name:
+                parameter += 0.1 * torch.arange(parameter.numel()).reshape(parameter.shape) / parameter.numel()
+    return config, model
+
+
+def whole(graph, config, model):
+    return encode_all(model, prepare_inputs(graph, config, CPU))
+
+
+def by_layers(graph, config, model, folder, scaling=None, console=QUIET, **place):
+    scaling = scaling or Scaling.of(graph.features, config.feature_scaling)
+    workplace = Workplace(folder / "scratch", "made from this", CPU, **place)
+    with encode_nodes(model.encoder, graph, scaling, workplace, console) as vectors:
+        found = np.array(vectors)
+    assert not (folder / "scratch").exists()
+    return found
+
+
+def assert_close(found, expected):
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-5 * max(1, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("activation", ["relu", "prelu", "rrelu"])
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
+@pytest.mark.parametrize(("kind", "width"), [("dense", 6), ("dense", 40), ("sparse", 40)])
+def test_it_is_the_pass_over_the_whole_graph(tmp_path, graphs, kind, width, undirected, encoder, activation):
+    graph = graphs(kind, width, undirected)
+    for scaling in ("none", "row", "standard"):
+        config, model = model_of(graph, encoder=encoder, activation=activation, feature_scaling=scaling)
+        assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("rows", [1, 7, 64, 10_000])
+def test_any_size_of_blocks_will_do(tmp_path, graphs, encoder, rows):
+    for kind, width in (("dense", 6), ("dense", 40), ("sparse", 40)):
+        graph = graphs(kind, width, True)
+        config, model = model_of(graph, encoder=encoder, feature_scaling="standard")
+        assert_close(by_layers(graph, config, model, tmp_path, rows=rows), whole(graph, config, model))
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_any_number_of_layers_will_do(tmp_path, graphs, encoder, layers):
+    graph = graphs("dense", 6, True)
+    config, model = model_of(graph, encoder=encoder, layers=layers)
+    assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
+def test_a_device_that_holds_the_rows_gathers_the_same(tmp_path, graphs, monkeypatch, encoder, undirected):
+    """As on a GPU; blocks are cut where their neighbours are many."""
+    monkeypatch.setattr(layers, "gatherer", OnDevice)
+    monkeypatch.setattr(layers, "sizes_of", lambda *arguments: replace(sizes_of(*arguments), entries=100))
+    graph = graphs("dense", 6, undirected)
+    config, model = model_of(graph, encoder=encoder, feature_scaling="row")
+    log = Console(tmp_path / "log.jsonl", quiet=True)
+    found = by_layers(graph, config, model, tmp_path, console=log)
+    assert_close(found, whole(graph, config, model))
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+def test_the_same_bytes_whatever_blocks_and_threads(tmp_path, encoder):
+    """Blocks of whole pieces: a hub of 20,000 neighbours, four pieces of rows and a rest."""
+    nodes = 20_001
+    edges = np.stack([np.zeros(nodes - 1, np.int64), np.arange(1, nodes)], axis=1)
+    edges = np.concatenate([edges, random_edges(nodes, 30_000, seed=2)])
+    graph = make_graph(tmp_path / "graph", edges, nodes, features=features_of("dense", 6, nodes))
+    config, model = model_of(graph, encoder=encoder)
+    first = by_layers(graph, config, model, tmp_path, rows=4096)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(other := 3 - min(threads, 2))
+        assert by_layers(graph, config, model, tmp_path, rows=8192).tobytes() == first.tobytes()
+        assert torch.get_num_threads() == other
+    finally:
+        torch.set_num_threads(threads)
+    assert by_layers(graph, config, model, tmp_path).tobytes() == first.tobytes()
+    assert_close(first, whole(graph, config, model))
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+def test_a_hub_of_very_many_neighbours_takes_no_more_memory_and_loses_no_more_to_rounding(tmp_path, encoder):
+    nodes = 140_000
+    edges = np.stack([np.zeros(nodes - 1, np.int64), np.arange(1, nodes)], axis=1)
+    graph = make_graph(tmp_path / "graph", edges, nodes, features=features_of("dense", 6, nodes))
+    config, model = model_of(graph, encoder=encoder, layers=1, width=8)
+    found = by_layers(graph, config, model, tmp_path, memory_gb=0.2)
+    inputs = prepare_inputs(graph, config, CPU)
+    edges = inputs.layers[0].edges
+    if encoder != "gat":
+        edges = SparsePair(edges.matrix.double(), edges.transposed.double())
+    with torch.inference_mode():
+        exact = model.double().encode(Inputs(inputs.features.double(), [Layer(edges)])).numpy()
+    assert_close(found, exact)
+
+
+# --- other graphs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+def test_nodes_that_the_training_did_not_know_are_embedded_with_its_scaling(tmp_path, graphs, encoder):
+    """A part of its own beside the known one: known nodes keep their rows, new ones get what their place gives them."""
+    known = graphs("dense", 6, True)
+    config, model = model_of(known, encoder=encoder, feature_scaling="standard")
+    scaling = Scaling.of(known.features, "standard")
+    added = np.concatenate([hubs(), hubs() + NODES])
+    features = np.concatenate([features_of("dense", 6), features_of("dense", 6)])
+    graph = make_graph(tmp_path / "graph", added, 2 * NODES, features=features, undirected=True)
+    found = by_layers(graph, config, model, tmp_path, scaling)
+    assert_close(found[:NODES], whole(known, config, model))
+    assert_close(found[NODES:], found[:NODES])
+    moved = make_graph(tmp_path / "moved", added, 2 * NODES, features=features + 1, undirected=True)
+    assert np.abs(by_layers(moved, config, model, tmp_path, scaling)[:NODES] - found[:NODES]).max() > 0.01
+
+
+def test_sparse_features_are_moved_like_the_dense_ones_of_the_training(tmp_path, graphs):
+    sparse = graphs("sparse", 6, True)
+    dense = make_graph(tmp_path / "graph", hubs(), NODES, features=features_of("sparse", 6).toarray(), undirected=True)
+    config, model = model_of(dense, encoder="sage", feature_scaling="standard")
+    scaling = Scaling.of(dense.features, "standard")
+    assert_close(by_layers(sparse, config, model, tmp_path, scaling), whole(dense, config, model))
+
+
+def test_a_graph_with_other_features_is_refused_in_one_sentence(tmp_path, graphs):
+    config, model = model_of(graphs("dense", 6, True))
+    with pytest.raises(GraphError, match=r"has 40 features per node, the encoder was trained on 6; bring the graph"):
+        by_layers(graphs("dense", 40, True), config, model, tmp_path)
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def test_too_little_memory_and_disk_are_told_with_the_cure(tmp_path, graphs, monkeypatch):
+    config, model = model_of(graphs("dense", 6, True))
+    with pytest.raises(ConfigError, match=r"runtime.embed_memory_gb: 300 nodes of width 16 need at least 0\.\d+, got"):
+        by_layers(graphs("dense", 6, True), config, model, tmp_path, memory_gb=0.01)
+    monkeypatch.setattr("gscl_scale.machine.free_disk", lambda folder: 1 << 10)
+    with pytest.raises(RunError, match=r"300 nodes take .* of disk and .* are free; make room there"):
+        by_layers(graphs("dense", 6, True), config, model, tmp_path)
+
+
+def events(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_the_log_tells_bounds_rates_and_memory(tmp_path, graphs):
+    config, model = model_of(graphs("dense", 40, True))
+    by_layers(graphs("dense", 40, True), config, model, tmp_path, console=Console(tmp_path / "log.jsonl", quiet=True))
+    begun, *steps = events(tmp_path)
+    assert begun["event"] == "encoding"
+    assert begun["steps"] == ["messages-0.raw", "layer-0.raw", "layer-1.raw"]
+    assert begun["memory_bound_bytes"] < 4 << 30
+    assert [step["rows"] for step in steps] == [NODES] * 3
+    assert all(step["rows_per_s"] > 0 and 0 < step["allocated_bytes"] <= step["peak_bytes"] for step in steps)

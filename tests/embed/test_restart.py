@@ -1,0 +1,128 @@
+"""Killed in the middle, damaged, or made from something else."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gscl_scale.embed import Workplace, encode_nodes
+from gscl_scale.embed.scratch import Scratch
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.runtime import Console
+from tests.embed.test_layers import CPU, NODES, QUIET, by_layers, events, features_of, hubs, model_of
+from tests.graphs import make_graph
+
+ROOT = Path(__file__).parent.parent.parent
+SLOW = """
+import sys, time, torch
+from pathlib import Path
+from gscl_scale.embed import Workplace, encode_nodes, scratch
+from gscl_scale.graph import Graph
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.runtime import Console
+from tests.embed.test_layers import model_of
+
+folder, encoder = Path(sys.argv[1]), sys.argv[2]
+write = scratch.Scratch.write
+scratch.Scratch.write = lambda *arguments: (time.sleep(0.02), write(*arguments))
+graph = Graph.open(folder / "graph")
+_, model = model_of(graph, encoder=encoder)
+place = Workplace(folder / "scratch", "made from this", torch.device("cpu"), rows=16)
+with encode_nodes(model.encoder, graph, Scaling("none"), place, Console(quiet=True)):
+    raise SystemExit("it came to its end")
+"""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    return make_graph(tmp_path / "graph", hubs(), NODES, features=features_of("dense", 6))
+
+
+def journal(folder):
+    path = folder / "scratch/journal.jsonl"
+    return path.read_text().splitlines()[1:] if path.exists() else []
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "gat"])
+def test_a_killed_work_goes_on_and_repeats_no_finished_block(tmp_path, graph, encoder):
+    command = [sys.executable, "-c", SLOW, str(tmp_path), encoder]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    while process.poll() is None and len(journal(tmp_path)) < 25:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    recorded = [json.loads(line) for line in journal(tmp_path)]
+    kept = sum(block["end"] - block["first"] for block in recorded)
+    config, model = model_of(graph, encoder=encoder)
+    assert NODES < kept < 2 * NODES
+    log = Console(tmp_path / "log.jsonl", quiet=True)
+    found = by_layers(graph, config, model, tmp_path, console=log, rows=16)
+    begun, *steps = events(tmp_path)
+    assert begun["resumed"]
+    assert begun["rows_kept"] == kept == sum(step["rows_kept"] for step in steps)
+    assert sum(step["blocks"] for step in steps) == len(steps) * -(-NODES // 16) - len(recorded)
+    assert found.tobytes() == by_layers(graph, config, model, tmp_path, rows=16).tobytes()
+
+
+def stopped(tmp_path, graph, made_from="made from this", rows=16):
+    """Work that has come to its end, but for the file that someone wanted to write from it."""
+    _, model = model_of(graph)
+    place = Workplace(tmp_path / "scratch", made_from, CPU, rows=rows)
+    with contextlib.suppress(OSError), encode_nodes(model.encoder, graph, Scaling("none"), place, QUIET) as vectors:
+        found = np.array(vectors)
+        raise OSError("the disk is full")
+    return found
+
+
+def again(tmp_path, graph, made_from="made from this"):
+    _, model = model_of(graph)
+    place = Workplace(tmp_path / "scratch", made_from, CPU, rows=16)
+    log = Console(tmp_path / "log.jsonl", quiet=True)
+    with encode_nodes(model.encoder, graph, Scaling("none"), place, log) as vectors:
+        return np.array(vectors), events(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["layer-0.raw", "layer-1.raw"])
+def test_a_flipped_bit_costs_its_block_and_no_other(tmp_path, graph, file):
+    expected = stopped(tmp_path, graph)
+    path = tmp_path / "scratch" / file
+    content = bytearray(path.read_bytes())
+    content[16 * 5 * 64 + 3] ^= 4  # in the block that begins at row 80
+    path.write_bytes(content)
+    found, (begun, *steps) = again(tmp_path, graph)
+    assert found.tobytes() == expected.tobytes()
+    assert begun["rows"] == 16
+    assert [step["blocks"] for step in steps] == ([1, 0] if file == "layer-0.raw" else [0, 1])
+
+
+def test_what_a_kill_left_of_a_line_or_a_file_is_made_again(tmp_path, graph):
+    expected = stopped(tmp_path, graph)
+    os.truncate(tmp_path / "scratch/layer-1.raw", 200 * 64)
+    with (tmp_path / "scratch/journal.jsonl").open("a") as file:
+        file.write('{"file": "layer-1.raw", "fir')
+    found, (begun, *_) = again(tmp_path, graph)
+    assert found.tobytes() == expected.tobytes()
+    assert begun["rows"] == NODES - 192  # whole blocks of 16 below row 200
+
+
+def test_blocks_of_another_size_go_on_where_these_ended(tmp_path, graph):
+    scratch = Scratch(tmp_path / "scratch", "a", 100, {"rows.raw": 2})
+    rows = np.arange(200, dtype=np.float32).reshape(100, 2)
+    for first, end in ((0, 10), (30, 45), (40, 60), (90, 100)):
+        scratch.write("rows.raw", first, rows[first:end])
+    assert Scratch(tmp_path / "scratch", "a", 100, {"rows.raw": 2}).missing("rows.raw") == [(10, 30), (60, 90)]
+
+
+def test_scratch_of_other_weights_or_another_graph_is_thrown_away(tmp_path, graph):
+    stopped(tmp_path, graph)
+    assert not again(tmp_path, graph, made_from="other weights")[1][0]["resumed"]
+    stopped(tmp_path, graph)
+    other = make_graph(tmp_path / "other", hubs(), NODES, features=features_of("dense", 6) + 1)
+    assert again(tmp_path, other)[1][-3]["rows_kept"] == 0

@@ -1,0 +1,139 @@
+"""`gscl-scale embed`: the run's own nodes, and those of another graph."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import gscl_scale
+from gscl_scale import embed, pipeline
+from gscl_scale.config import Config
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph import Graph
+from gscl_scale.runs import Run
+from gscl_scale.runtime import Console
+from tests.graphs import make_graph, random_edges
+
+NODES = 80
+SETTINGS = """
+graph: {source: memory}
+rings: {hops: 1, per_ring: 4, width: 8, beyond: 8, rounds: 1}
+model: {encoder: sage, layers: 2, width: 8, projection: 8, feature_scaling: standard}
+train: {epochs: 2, batch_size: 40}
+evaluate: {train_fractions: [0.2], random_splits: 1, initialisations: 1, probe_epochs: 5, probe_weight_decay: [0.0]}
+runtime: {workers: 1, device: cpu, npy: true}
+"""
+
+
+def features_of(nodes, width=4):
+    return np.random.default_rng(0).normal(3, 2, size=(nodes, width)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """(config, run, embeddings, folder)"""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "small.yaml").write_text(SETTINGS)
+    labels = np.arange(NODES) % 2
+    graph = make_graph(
+        folder / "graph", random_edges(NODES, 200, seed=0), NODES, features=features_of(NODES), labels=labels,
+        ids=[f"user-{v}" for v in range(NODES)],
+    )  # fmt: skip
+    config = Config.load(folder / "small.yaml")
+    vectors = gscl_scale.fit(graph, config, run=folder / "run")
+    return config, Run.at(folder / "run"), vectors, folder
+
+
+def grown(folder, width=4):
+    """The same graph and ten nodes more."""
+    edges = np.concatenate([random_edges(NODES, 200, seed=0), [[v, v - NODES] for v in range(NODES, NODES + 10)]])
+    ids = [f"user-{v}" for v in range(NODES + 10)]
+    return make_graph(folder / "grown", edges, NODES + 10, features=features_of(NODES + 10, width), ids=ids)
+
+
+def test_the_files_are_as_they_always_were_and_scratch_is_gone(trained):
+    _, run, vectors, _ = trained
+    assert sorted(path.name for path in run.embeddings.iterdir()) == [
+        "embeddings.npy", "embeddings.parquet", "manifest.json"
+    ]  # fmt: skip
+    assert (np.load(run.embeddings / "embeddings.npy") == vectors).all()
+    table = pq.read_table(run.embeddings / "embeddings.parquet")
+    assert table.column("id").to_pylist() == [f"user-{v}" for v in range(NODES)]
+    assert json.loads((run.embeddings / "manifest.json").read_text())["rows"] == NODES
+
+
+def test_another_graph_is_embedded_with_the_trained_model_and_its_scaling(trained, tmp_path):
+    config, run, vectors, _ = trained
+    graph = grown(tmp_path)
+    folder = pipeline.embed(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    ids, found = embed.read_embeddings(folder)
+    assert ids.to_pylist()[-1] == f"user-{NODES + 9}"
+    assert found.shape == (NODES + 10, 8)
+    near = set(range(10))  # nodes that a new one is next to
+    for v in range(10):
+        near |= set(graph.indices[graph.indptr[v] : graph.indptr[v + 1]].tolist())
+    far = [v for v in range(NODES) if v not in near]
+    assert len(far) > 10
+    assert np.abs(found[far] - vectors[far]).max() < 1e-5
+    before = (tmp_path / "out/embeddings.parquet").stat().st_mtime_ns
+    pipeline.embed(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    assert (tmp_path / "out/embeddings.parquet").stat().st_mtime_ns == before
+
+
+def test_evaluate_embeds_the_untrained_encoder_in_files_that_go(trained):
+    config, run, _, _ = trained
+    metrics = pipeline.evaluate(config, run, Console(run.log, quiet=True))
+    assert 0 <= metrics["probe"]["untrained"]["test_mean"] <= 1
+    assert not (run.folder / "untrained").exists()
+    assert any('"stage": "evaluate", "event": "layer"' in line for line in run.log.read_text().splitlines())
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(trained, tmp_path):
+    config, run, _, _ = trained
+    graph = grown(tmp_path)
+    with pytest.raises(FolderError, match="is not empty and holds no embeddings; choose another --out"):
+        pipeline.embed(config, run, Console(quiet=True), graph.folder, graph.folder)
+    assert Graph.open(graph.folder).fingerprint == graph.fingerprint
+    with pytest.raises(GraphError, match="has 5 features per node, the encoder was trained on 4"):
+        pipeline.embed(config, run, Console(quiet=True), grown(tmp_path, 5).folder, tmp_path / "out")
+
+
+def test_half_written_files_and_scratch_of_a_kill_are_cleared_away(trained):
+    config, run, _, _ = trained
+    (run.embeddings / "scratch").mkdir()
+    pipeline.embed(config, run, Console(quiet=True))
+    assert not (run.embeddings / "scratch").exists()
+    (run.embeddings / ".embeddings.parquet.host-1.tmp").write_bytes(b"half")
+    (run.embeddings / "manifest.json").unlink()
+    pipeline.embed(config, run, Console(quiet=True))
+    assert not list(run.embeddings.glob(".*"))
+
+
+def test_the_command_takes_another_graph_and_tells_bad_requests_in_one_sentence(trained, tmp_path):
+    _, _, _, folder = trained
+
+    def cli(*arguments):
+        command = [sys.executable, "-m", "gscl_scale.cli", "embed", "--config", str(folder / "small.yaml"), "--run"]
+        return subprocess.run(
+            [*command, str(folder / "run"), *map(str, arguments)], capture_output=True, text=True, check=False,
+            cwd=tmp_path, env=dict(os.environ),
+        )  # fmt: skip
+
+    good = cli("--graph", grown(tmp_path).folder, "--out", tmp_path / "out")
+    assert good.returncode == 0, good.stderr
+    assert f"embeddings are in {tmp_path / 'out/embeddings.parquet'}" in good.stdout
+    shutil.rmtree(tmp_path / "grown")
+    for arguments, says in (
+        (("--graph", grown(tmp_path, 5).folder, "--out", tmp_path / "other"), "has 5 features per node"),
+        (("--graph", tmp_path / "nowhere", "--out", tmp_path / "other"), "nowhere"),
+        (("--graph", tmp_path / "grown"), "give both or none"),
+    ):
+        bad = cli(*arguments)
+        assert bad.returncode == 2
+        assert bad.stderr.count("gscl-scale: ") == 1
+        assert says in bad.stderr
