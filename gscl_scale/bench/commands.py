@@ -113,3 +113,66 @@ def scale(
     command = _command("scale", given)
     asked = ScaleBench([int(size) for size in sizes], graph or [], numbers, turns, command)
     print(bench_scale(asked, out, keep, Console()))
+
+
+@bench.command()
+def train(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps that are timed, after a first one.")] = 5,
+    ideas: Annotated[bool, typer.Option(help="Measure our step without each of its ideas as well.")] = True,
+    turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for train.json and train.md.")] = Path("bench-results"),
+) -> None:
+    """A training step: ours beside the same step in torch-geometric, and what each idea gives."""
+    from gscl_scale.bench.train import TrainBench, bench_train
+
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--config", [config_file] if config_file else []),
+        ("--set", settings or []),
+        ("--steps", [] if steps == 5 else [steps]),
+        ("--turns", [] if turns == 2 else [turns]),
+    ]
+    asked = TrainBench(steps, turns, ideas, _command("train", given) + ("" if ideas else " --no-ideas"))
+    print(bench_train(Config.load(config_file, settings), asked, out, Console()))
+
+
+@bench.command()
+def embed(
+    edges: Annotated[
+        list[float] | None,
+        typer.Option(help="Undirected edges of a graph to draw; repeat the option. Default: 1e6, 1e7."),
+    ] = None,
+    graph: Annotated[
+        list[Path] | None, typer.Option(help="A graph folder to measure as well, or instead; repeat the option.")
+    ] = None,
+    encoder: Annotated[
+        list[str] | None, typer.Option(help="gcn, sage or gat; repeat the option. Default: gcn.")
+    ] = None,
+    layers: Annotated[int, typer.Option(min=1, help="Layers of the encoder.")] = 2,
+    width: Annotated[int, typer.Option(min=1, help="Width of each layer.")] = 128,
+    memory_gb: Annotated[float, typer.Option(min=0.1, help="As runtime.embed_memory_gb.")] = 4.0,
+    turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for embed.json and embed.md, and for scratch.")] = Path(
+        "bench-results"
+    ),
+    keep: Annotated[Path | None, typer.Option(help="Keep the drawn graphs here, and use those that are there.")] = None,
+) -> None:
+    """Embeddings of all nodes, layer by layer: time, memory and disk as graphs grow."""
+    from gscl_scale.bench.embed import EmbedBench, bench_embed
+
+    sizes = edges if edges is not None else [] if graph else [1e6, 1e7]
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--edges", [f"{size:g}" for size in edges or []]),
+        ("--graph", graph or []),
+        ("--encoder", encoder or []),
+        ("--layers", [] if layers == 2 else [layers]),
+        ("--width", [] if width == 128 else [width]),
+        ("--memory-gb", [] if memory_gb == 4.0 else [memory_gb]),
+        ("--turns", [] if turns == 1 else [turns]),
+    ]
+    asked = EmbedBench(
+        [int(size) for size in sizes], graph or [], encoder or ["gcn"], layers, width, memory_gb, turns,
+        _command("embed", given),
+    )  # fmt: skip
+    print(bench_embed(asked, out, keep, Console()))

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import platform
-import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gscl_scale import machine
 from gscl_scale.errors import RunError
 
 Result = TypeVar("Result")
@@ -44,11 +44,7 @@ def on_each_core(cores: Sequence[int], function: Callable[..., Result], *argumen
 
 def peak_memory() -> int:
     """Largest resident memory of this process so far, in bytes, files that it maps included."""
-    status = Path("/proc/self/status")
-    if status.exists():  # ru_maxrss of a new process begins with its parent's on Linux
-        line = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) << 10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return machine.peak_memory()
 
 
 def processor_name() -> str:

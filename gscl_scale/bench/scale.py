@@ -76,18 +76,18 @@ def bench_scale(asked: ScaleBench, out: Path, keep: Path | None, console: Consol
     return page
 
 
-def drawn_graph(edges: int, folder: Path, console: Console) -> None:
+def drawn_graph(edges: int, folder: Path, console: Console, num_features: int = 1) -> None:
     """Draw a synthetic graph with so many edges into a folder, in a process of its own, unless it is there."""
     if (folder / "manifest.json").exists():
         return
-    console.say(f"bench scale: drawing a graph of {edges:,} edges")
-    in_process(usable_cores(), _draw, edges, folder)
+    console.say(f"bench: drawing a graph of {edges:,} edges")
+    in_process(usable_cores(), _draw, edges, folder, num_features)
 
 
-def _draw(edges: int, folder: Path) -> None:
+def _draw(edges: int, folder: Path, num_features: int) -> None:
     nodes = max(100, edges // EDGES_PER_NODE)
     config = SyntheticGraph(
-        source="synthetic", preset="large", num_nodes=nodes, mean_degree=2 * edges / nodes, num_features=1
+        source="synthetic", preset="large", num_nodes=nodes, mean_degree=2 * edges / nodes, num_features=num_features
     )
     write_graph(read(config), config, folder)
 

@@ -1,0 +1,243 @@
+"""Training steps to measure: ours, ours without one idea, and the same step in torch-geometric."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from gscl_scale import seeding
+from gscl_scale.batches import BatchStream, FieldMaker, epoch_order, steps_per_epoch
+from gscl_scale.bench.processes import peak_memory, usable_cores
+from gscl_scale.config import Config
+from gscl_scale.graph import Graph, Messages
+from gscl_scale.machine import keep_freed_memory
+from gscl_scale.model import Model, build_model, pairs, prepare_inputs, ring_loss
+from gscl_scale.model.projection import normalise
+from gscl_scale.shards import Samples
+from gscl_scale.train import training_step
+
+FORMS = ("edge_index", "sparse CSR")
+WITHOUT = (
+    "numba's sparse product",
+    "only what the batch depends on",
+    "features gathered once",
+    "pairs instead of a dense product",
+    "a lean gradient of PReLU",
+    "freed memory kept",
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Middle of the timed steps of one process, and where its training stood in the end.
+
+    unseen_loss   of a batch that nobody was trained on, whose samples are drawn per anchor
+    """
+
+    step_s: float
+    waiting: float
+    nodes: float
+    loss: float
+    unseen_loss: float
+    peak_bytes: int
+
+
+def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any], steps: int) -> Measured:
+    """Our step, from the samples on disk to the new weights."""
+    config, without = Config.parse(values), settings.get("without")
+    train = config.train.model_copy(update={"precision": settings["precision"]})
+    product = "torch" if without == "numba's sparse product" else "auto"
+    config = config.model_copy(update={"train": train, "model": config.model.model_copy(update={"product": product})})
+    if without != "freed memory kept":
+        keep_freed_memory()
+    torch.set_num_threads(len(usable_cores()))
+    graph = Graph.open(folder / "graph")
+    model = build_model(config.model, graph.num_features, config.train.seed)
+    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+    if without == "features gathered once":
+        inputs = replace(inputs, propagated=None)
+    if without == "pairs instead of a dense product":
+        pairs.DENSE_PER_PAIR = 1 << 40
+    if without == "a lean gradient of PReLU":
+        model.encoder.activations = nn.ModuleList(nn.PReLU() for _ in model.encoder.activations)
+    fields = None
+    if without != "only what the batch depends on":
+        messages = Messages.of(graph, config.model.encoder)
+        fields = FieldMaker(messages, config.model.layers, None, inputs.propagated is not None)
+    samples = Samples.open(folder / "samples")
+    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss, fields)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
+    took, waited, nodes = [], [], []
+    batches = stream.batches(0, steps + 1)
+    for step in range(steps + 1):
+        began = time.perf_counter()
+        batch = next(batches)
+        waited.append(time.perf_counter() - began)
+        result = training_step(model, optimizer, inputs, batch, config, step)
+        took.append(time.perf_counter() - began)
+        nodes.append(batch.nodes.size)
+    peak = peak_memory()
+    middle, waiting = float(np.median(took[1:])), sum(waited[1:]) / sum(took[1:])
+    model.eval()
+    with torch.inference_mode():
+        unseen = _unseen_loss(model.encode(inputs), model, graph, config)
+    return Measured(middle, waiting, float(np.mean(nodes)), result.loss, unseen, peak)
+
+
+def measure_peer(folder: Path, values: dict[str, Any], settings: dict[str, Any], steps: int) -> Measured:
+    """The step as one writes it with torch-geometric: every vector of every pair gathered, samples drawn per anchor."""
+    config = Config.parse(values)
+    torch.set_num_threads(len(usable_cores()))
+    graph = Graph.open(folder / "graph")
+    edges = _edges(graph, settings["form"])
+    features = torch.from_numpy(np.array(graph.features))
+    model = _Peer(build_model(config.model, graph.num_features, config.train.seed))
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
+    took, nodes = [], []
+    for batch in list(_independent_batches(graph, config, 0, steps + 1)):
+        began = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        theta = model(features, edges, batch)
+        result = ring_loss(theta, batch.present, None, config.loss)
+        result.loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        took.append(time.perf_counter() - began)
+        nodes.append(batch.nodes.shape[0])
+    peak = peak_memory()
+    with torch.inference_mode():
+        unseen = _unseen_loss(model.encode(features, edges), model, graph, config)
+    return Measured(float(np.median(took[1:])), 0.0, float(np.mean(nodes)), float(result.loss.detach()), unseen, peak)
+
+
+def _unseen_loss(hidden: Tensor, model: Any, graph: Graph, config: Config) -> float:
+    """The loss of the last batch of the epoch."""
+    last = steps_per_epoch(graph.num_nodes, config.train.batch_size) - 1
+    batch = next(_independent_batches(graph, config, last, last + 1))
+    critic_UD = normalise(model.projection(hidden[batch.nodes]))
+    return float(ring_loss(_gathered(critic_UD, batch), batch.present, None, config.loss).loss)
+
+
+def _gathered(critic_UD: Tensor, batch: "_PeerBatch") -> list[Tensor]:
+    """Similarities of each anchor and its members, level by level: a vector gathered for every pair."""
+    anchors_A1D = critic_UD[batch.anchors][:, None]
+    return [(anchors_A1D * critic_UD[positions]).sum(dim=2) for positions in batch.levels]
+
+
+@dataclass(frozen=True)
+class _PeerBatch:
+    """Distinct nodes [U], positions of anchors [A] and of the members of each level [A, M], and which are there."""
+
+    nodes: Tensor
+    anchors: Tensor
+    levels: list[Tensor]
+    present: list[Tensor]
+
+
+class _Peer(nn.Module):
+    """The model of a configuration in layers of torch-geometric, with the same first weights."""
+
+    def __init__(self, ours: Model) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(_conv_like(layer) for layer in ours.encoder.layers)
+        self.activations = nn.ModuleList(nn.PReLU() for _ in ours.encoder.layers)
+        self.projection = ours.projection
+
+    def encode(self, features: Tensor, edges: Tensor) -> Tensor:
+        """Embeddings of all nodes."""
+        hidden = features
+        for layer, activation in zip(self.layers, self.activations, strict=True):
+            hidden = activation(layer(hidden, edges))
+        return hidden
+
+    def forward(self, features: Tensor, edges: Tensor, batch: _PeerBatch) -> list[Tensor]:
+        """Similarities of each anchor and its members."""
+        return _gathered(normalise(self.projection(self.encode(features, edges)[batch.nodes])), batch)
+
+
+def _conv_like(layer: nn.Module) -> GCNConv:
+    weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
+    conv = GCNConv(*weight.shape, cached=True)
+    with torch.no_grad():
+        conv.lin.weight.copy_(weight.T)
+        conv.bias.copy_(bias)
+    return conv
+
+
+def _edges(graph: Graph, form: str) -> Tensor:
+    """The edges as torch-geometric takes them: [2, E], or an adjacency in compressed sparse rows."""
+    rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), rows]))
+    if form == "edge_index":
+        return edge_index
+    from torch_geometric.utils import to_torch_csr_tensor
+
+    adjacency: Tensor = to_torch_csr_tensor(edge_index.flip(0), size=(graph.num_nodes, graph.num_nodes))
+    return adjacency
+
+
+def _independent_batches(graph: Graph, config: Config, first: int, end: int) -> Iterator[_PeerBatch]:
+    """Batches of the same anchors as ours; every anchor draws members of its rings, and far nodes, of its own."""
+    rings, size = config.rings, config.train.batch_size
+    assert isinstance(rings.per_ring, int)
+    order = epoch_order(graph.num_nodes, config.train.seed, 0)
+    for step in range(first, end):
+        anchors = order[step * size : (step + 1) * size]
+        near = np.full((rings.hops, anchors.size, rings.per_ring), -1, np.int64)
+        far = np.full((anchors.size, rings.beyond), -1, np.int64)
+        indptr, indices = np.asarray(graph.indptr), np.asarray(graph.indices)
+        _draw(indptr, indices, anchors, seeding.key("bench-train", step), near, far)
+        yield _peer_batch(anchors, [*near, far])
+
+
+def _peer_batch(anchors: npt.NDArray[np.int64], members: list[npt.NDArray[np.int64]]) -> _PeerBatch:
+    nodes = np.unique(np.concatenate([anchors, *(level[level >= 0] for level in members)]))
+    positions = [torch.from_numpy(np.searchsorted(nodes, np.maximum(level, nodes[0]))) for level in members]
+    return _PeerBatch(
+        torch.from_numpy(nodes), torch.from_numpy(np.searchsorted(nodes, anchors)),
+        positions, [torch.from_numpy(level >= 0) for level in members],
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw(indptr, indices, anchors, key, near, far):  # type: ignore[no-untyped-def]
+    """Members of each ring and nodes beyond, uniformly and for each anchor anew."""
+    num_nodes = indptr.size - 1
+    seen = np.full(num_nodes, -1, np.int64)
+    queue = np.empty(num_nodes, np.int64)
+    state = key
+    for a in range(anchors.size):
+        queue[0] = anchors[a]
+        seen[anchors[a]] = a
+        head, tail = 0, 1
+        for hop in range(near.shape[0]):
+            first = tail
+            for i in range(head, first):
+                for e in range(indptr[queue[i]], indptr[queue[i] + 1]):
+                    u = indices[e]
+                    if seen[u] != a:
+                        seen[u] = a
+                        queue[tail] = u
+                        tail += 1
+            for j in range(min(near.shape[2], tail - first)):
+                state += np.uint64(0x9E3779B97F4A7C15)
+                other = first + j + np.int64(seeding.mix(state) % np.uint64(tail - first - j))
+                queue[first + j], queue[other] = queue[other], queue[first + j]
+                near[hop, a, j] = queue[first + j]
+            head = first
+        found = 0
+        for _ in range(20 * far.shape[1]):
+            state += np.uint64(0x9E3779B97F4A7C15)
+            u = np.int64(seeding.mix(state) % np.uint64(num_nodes))
+            if seen[u] != a:
+                far[a, found] = u
+                found += 1
+                if found == far.shape[1]:
+                    break
