@@ -66,7 +66,10 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
 
     config, folder, console = _start(config_file, settings, run_folder)
     began = time.monotonic()
-    metrics = pipeline.run(config, folder, console)
+    with pipeline.leading(config) as leads:
+        if not leads:
+            return
+        metrics = pipeline.run(config, folder, console)
     _print_figures(metrics)
     whole = Run.at(folder)
     last = whole if config.train.repeats == 1 else whole.repeat(config.train.seed)
@@ -150,20 +153,31 @@ def train(config_file: ConfigFile = None, settings: Settings = None, run_folder:
     from gscl_scale import pipeline
 
     config, folder, console = _start(config_file, settings, run_folder)
-    for one, part, told in pipeline.each_repeat(config, folder, console):
-        pipeline.train(one, part, told)
-        print(f"checkpoints are in {part.checkpoints}")
+    with pipeline.leading(config) as leads:
+        for one, part, told in pipeline.each_repeat(config, folder, console) if leads else ():
+            pipeline.train(one, part, told)
+            print(f"checkpoints are in {part.checkpoints}")
 
 
 @app.command()
-def embed(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
-    """Write the embeddings of all nodes."""
+def embed(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Another graph folder, with the same features, to embed with the trained model.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="With --graph: the folder for its embeddings.")] = None,
+) -> None:
+    """Write the embeddings of all nodes: of the run's graph, or of another one."""
     from gscl_scale import pipeline
 
+    if (graph is None) != (out is None):
+        raise UserError("embed: --graph names another graph and --out the folder for its embeddings; give both or none")
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
-        pipeline.embed(one, part, told)
-        print(f"embeddings are in {part.embeddings / 'embeddings.parquet'}")
+        place = out / part.folder.name if out and config.train.repeats > 1 else out
+        print(f"embeddings are in {pipeline.embed(one, part, told, graph, place) / 'embeddings.parquet'}")
 
 
 @app.command()

@@ -6,6 +6,8 @@ GsclError                 base of all; the message is one sentence for the reade
 │   ├── GraphError        the graph that was brought
 │   └── FolderError       a folder is missing, damaged, or was made from something else
 └── RunError              the work itself failed; exit code 1
+    ├── StoppedError      it was asked to stop before its end
+    ├── PeerError         another process of a training has ended or is silent
     ├── DivergedError     training left the finite numbers
     └── TaskError         a task of a stage failed
 
@@ -35,6 +37,14 @@ class FolderError(UserError):
 
 class RunError(GsclError, RuntimeError):
     """The work itself failed."""
+
+
+class StoppedError(RunError):
+    """The work was asked to stop before its end, and can be continued."""
+
+
+class PeerError(RunError):
+    """Another process of a training has ended, or is silent for too long."""
 
 
 class DivergedError(RunError):

@@ -106,7 +106,12 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "loss": run.checkpoints,
         "train": run.checkpoints,
     }
-    free = {"rings": {"rounds", "disk_gb", "ahead", "engine"}, "graph": {"memory_mb"}, "train": {"checkpoint_every"}}
+    free = {
+        "rings": {"rounds", "disk_gb", "ahead", "engine"},
+        "graph": {"memory_mb"},
+        "train": {"checkpoint_every", "checkpoint_steps", "checkpoint_minutes"},
+        "model": {"product", "recompute"},
+    }
     now = config.dump()
     for section, place in started.items():
         before = earlier.get(section, {})

@@ -37,6 +37,12 @@ def test_a_wrong_setting_is_refused_with_its_path_and_the_cure(setting, begins, 
     assert says in message
 
 
+def test_settings_of_two_sections_that_do_not_go_together_are_refused_by_name():
+    told = refused("model.propagation=sampled", "rings.sharing=independent")
+    assert told.startswith("model.propagation: ")
+    assert "rings.sharing to shared" in told
+
+
 def test_a_setting_without_section_or_value_is_refused():
     for setting in ("epochs=3", "train.epochs", "=3"):
         assert "expected section.key=value" in refused(setting)

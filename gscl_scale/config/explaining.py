@@ -49,4 +49,5 @@ def explain(config: type[BaseModel], error: ValidationError, values: dict[str, A
     message = first["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     got = f", got {first['input']!r}" if not isinstance(first["input"], dict) else ""
-    return f"{dotted}: {message}{got}; see gscl-scale config --schema{more}"
+    place = f"{dotted}: " if dotted else ""  # what is wrong between two sections names them itself
+    return f"{place}{message}{got}; see gscl-scale config --schema{more}"

@@ -30,6 +30,17 @@ def _check_rounds(value: Any) -> Any:
     raise ValueError("expected a number from 1, or 'epoch' for a fresh round per epoch")
 
 
+def _check_workers(value: Any) -> Any:
+    text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    low, _, high = text.partition("-")
+    if low.isdigit() and int(low) >= 1:
+        if high.isdigit() and int(high) >= int(low):
+            return text
+        if text == low:
+            return int(low)
+    raise ValueError("expected a number from 1, or a range such as 2-4")
+
+
 class RingsConfig(Section):
     """Which rings are sampled, and how."""
 
@@ -84,6 +95,29 @@ class ModelConfig(Section):
     )
     feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values dropped in each step.")
     projection: int = Field(256, ge=1, description="Width of the two-layer projection head.")
+    propagation: Literal["full", "sampled"] = Field(
+        "full", description="full: every message a batch depends on; sampled: at most fanout neighbours of each node."
+    )
+    fanout: list[Annotated[int, Field(ge=1)]] = Field(
+        [10], min_length=1, description="sampled: neighbours per node in each layer, first layer first; one for all."
+    )
+    product: Literal["auto", "numba", "torch", "torch-sparse"] = Field(
+        "auto", description="Who multiplies sparse matrices; auto: numba on the CPU, torch on a GPU."
+    )
+
+    recompute: bool = Field(False, description="Compute layers again on the way back: less memory, a third more time.")
+
+    @model_validator(mode="after")
+    def _a_fanout_for_each_layer(self) -> "ModelConfig":
+        if len(self.fanout) not in (1, self.layers):
+            raise ValueError(f"fanout needs one number or one for each of the {self.layers} layers")
+        return self
+
+    def fanouts(self) -> list[int] | None:
+        """Neighbours per node in each layer; None where all are read."""
+        if self.propagation == "full":
+            return None
+        return self.fanout * self.layers if len(self.fanout) == 1 else self.fanout
 
 
 class LossConfig(Section):
@@ -116,10 +150,19 @@ class TrainConfig(Section):
     )
     patience: int = Field(0, ge=0, description="Stop after so many validations without gain; 0: never.")
     checkpoint_every: int = Field(10, ge=1, description="Epochs between checkpoints.")
+    checkpoint_steps: int = Field(0, ge=0, description="Steps between checkpoints as well; 0: not by steps.")
+    checkpoint_minutes: float = Field(10.0, gt=0, description="Minutes after which one is due, whatever the step.")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Of the dense layers in training; auto: bfloat16 on a GPU, float32 on a CPU."
+    )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
     repeats: int = Field(
         1, ge=1, description="Repeat the run with this many seeds; figures are then means with standard errors."
     )
+
+    def half(self, device: str) -> bool:
+        """Whether the dense layers compute in bfloat16 on a kind of device."""
+        return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
 
     @model_validator(mode="after")
     def _patience_needs_validation(self) -> "TrainConfig":
@@ -176,5 +219,21 @@ class RuntimeConfig(Section):
         {}, description="Ray: custom resources that a task asks for."
     )
     task_retries: int = Field(3, ge=0, description="Ray: how often a task is tried again after its machine was lost.")
+    train_workers: Annotated[int | str, BeforeValidator(_check_workers)] = Field(
+        1, description="Ray: processes that train one model; a range such as 2-4 takes as many as there is room for."
+    )
+    worker_cpus: float = Field(1.0, gt=0, description="Ray: cores of a training process, and threads that it uses.")
+    worker_gpus: int = Field(0, ge=0, le=1, description="Ray: 1: each training process has a GPU; 0: none has.")
+    max_failures: int = Field(3, ge=0, description="Ray: how often a training goes on after it has lost a process.")
+    timeout_s: float = Field(120.0, gt=0, description="Training: a peer that is silent for so long has failed.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where training and embedding run.")
+    tensorboard: bool = Field(False, description="Write the curves of the training for TensorBoard as well.")
     npy: bool = Field(False, description="Write embeddings.npy beside the Parquet file.")
+    embed_memory_gb: float = Field(
+        4.0, gt=0, description="Embedding: what it may allocate, beside the program and the files that it maps."
+    )
+
+    def train_range(self) -> tuple[int, int]:
+        """Least and most training processes."""
+        low, _, high = str(self.train_workers).partition("-")
+        return int(low), int(high or low)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from gscl_scale.config.explaining import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
@@ -29,6 +29,15 @@ class Config(Section):
     train: TrainConfig = Field(default_factory=TrainConfig, description="The training loop.")
     evaluate: EvaluateConfig = Field(default_factory=EvaluateConfig, description="The evaluation protocol.")
     runtime: RuntimeConfig = Field(default_factory=RuntimeConfig, description="How the work runs.")
+
+    @model_validator(mode="after")
+    def _sampled_neighbours_need_shared_numbers(self) -> "Config":
+        if self.model.propagation == "sampled" and self.rings.sharing == "independent":
+            raise ValueError(
+                "model.propagation: sampled neighbours are those of the lowest shared priorities; "
+                "set it to full, or rings.sharing to shared"
+            )
+        return self
 
     @classmethod
     def load(cls, path: Path | None, settings: list[str] | None = None) -> "Config":

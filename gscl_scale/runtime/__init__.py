@@ -2,7 +2,17 @@
 
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import num_workers
-from gscl_scale.runtime.runner import Runner, start_runner
-from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import Runner, start_runner, train_together
+from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
+from gscl_scale.runtime.stop import asked_to_stop
 
-__all__ = ["Console", "Runner", "RunnerSettings", "num_workers", "start_runner"]
+__all__ = [
+    "Console",
+    "Runner",
+    "RunnerSettings",
+    "TrainingSettings",
+    "asked_to_stop",
+    "num_workers",
+    "start_runner",
+    "train_together",
+]

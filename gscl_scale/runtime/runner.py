@@ -1,12 +1,14 @@
 """Who does the work of a stage: tasks go in, results come out as they finish; local and Ray are interchangeable."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner, num_workers
-from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -48,3 +50,17 @@ def start_runner(settings: RunnerSettings) -> Iterator[Runner]:
         return
     with LocalRunner(num_workers(settings.workers)) as runner:
         yield runner
+
+
+def train_together(
+    function: Callable[[Any, threading.Event], None],
+    argument: Any,
+    folder: Path,
+    settings: TrainingSettings,
+    console: Console,
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Train by many processes of a Ray cluster, see `train_on_cluster`; Ray is imported only here."""
+    from gscl_scale.runtime.cluster.training import train_on_cluster
+
+    train_on_cluster(function, argument, folder, settings, console, watch)

@@ -22,3 +22,22 @@ class RunnerSettings:
     task_memory_gb: float = 0.0
     task_resources: Mapping[str, float] = field(default_factory=dict)
     task_retries: int = 3
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The processes of one training on a Ray cluster; never changes a result.
+
+    address       as of `RunnerSettings`
+    workers       least and most processes; each attempt has as many as there is room for
+    cpus, gpus    what each reserves
+    timeout_s     a process that is silent for so long has failed
+    max_failures  how often the training goes on after a process was lost
+    """
+
+    address: str = ""
+    workers: tuple[int, int] = (1, 1)
+    cpus: float = 1.0
+    gpus: int = 0
+    timeout_s: float = 120.0
+    max_failures: int = 3

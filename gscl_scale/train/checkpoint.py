@@ -1,6 +1,6 @@
 """Checkpoints: whole files with checksums; the newest valid one is used, a damaged one is named and passed over."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ _KEEP = 2
 
 @dataclass(frozen=True)
 class Position:
-    """Where training stands: `epoch` epochs are done; `best` is the best validation figure and when it was seen."""
+    """Where training stands: steps and whole epochs that are done; `best` is the best validation figure, and when."""
 
+    step: int = 0
     epoch: int = 0
     best: float = -1.0
     best_epoch: int = 0
@@ -34,7 +35,7 @@ class Checkpoints:
     def save(self, state: dict[str, Any], position: Position, best: bool) -> None:
         """Publish a checkpoint, record it, and drop older ones; `best` keeps a copy of its own."""
         entries = self._entries()
-        name = f"epoch-{position.epoch:05d}.pt"
+        name = f"step-{position.step:08d}.pt"
         entries = [entry for entry in entries if entry["file"] != name]
         entries.append({"file": name, "sha256": self._write(name, state), **asdict(position)})
         dropped, kept = entries[:-_KEEP], entries[-_KEEP:]
@@ -100,4 +101,4 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _position(entry: dict[str, Any]) -> Position:
-    return Position(entry["epoch"], entry["best"], entry["best_epoch"], entry["finished"])
+    return Position(**{field.name: entry[field.name] for field in fields(Position)})

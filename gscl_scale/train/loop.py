@@ -1,21 +1,28 @@
-"""Epoch after epoch, from the newest checkpoint to the end."""
+"""Step after step, from the newest checkpoint to the end."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.batches import BatchStream
-from gscl_scale.config import LossConfig, TrainConfig
+from gscl_scale.batches import Batch, BatchStream
+from gscl_scale.config import Config, TrainConfig
+from gscl_scale.errors import StoppedError
+from gscl_scale.machine import peak_memory
 from gscl_scale.model import Inputs, Model
 from gscl_scale.runtime import Console
 from gscl_scale.train.checkpoint import Checkpoints, Position
+from gscl_scale.train.scalars import scalars_to
 from gscl_scale.train.step import StepResult, training_step
+from gscl_scale.train.stop import asked_to_stop
+from gscl_scale.train.world import ALONE, World
 
-Validate = Callable[[npt.NDArray[np.float32]], float]
+Validate = Callable[[Model], float]
 
 
 class Trainer:
@@ -43,69 +50,120 @@ class Trainer:
         checkpoints.save(state, self.position, best)
 
 
-def train(
-    trainer: Trainer,
-    inputs: Inputs,
-    stream: BatchStream,
-    loss: LossConfig,
-    checkpoints: Checkpoints,
-    validate: Validate | None,
-    console: Console,
-) -> None:
-    """Train to the end, or to the point where validation has not gained for `patience` validations."""
-    config = trainer.config
-    if trainer.restore(checkpoints, console):
-        console.say(f"training goes on after epoch {trainer.position.epoch}")
-        console.event("train", "resumed", epoch=trainer.position.epoch)
-    with console.progress("train", config.epochs, unit="epochs", done=trainer.position.epoch) as advance:
-        while trainer.position.epoch < config.epochs and not trainer.position.finished:
-            result = _epoch(trainer, inputs, stream, loss, console)
-            _after_epoch(trainer, inputs, checkpoints, validate, console)
-            advance(1, note=f"loss {result.loss:.4f}")
+class Training:
+    """A training that runs: what it reads, where it saves, whom it tells, and with whom it shares the work."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        inputs: Inputs,
+        stream: BatchStream,
+        config: Config,
+        checkpoints: Checkpoints,
+        validate: Validate | None,
+        console: Console,
+        world: World = ALONE,
+        stop: threading.Event | None = None,
+        scalars: Path | None = None,
+    ) -> None:
+        self._scalars = scalars if world.first else None
+        self._trainer, self._inputs, self._stream, self._config = trainer, inputs, stream, config
+        self._checkpoints, self._validate, self._world = checkpoints, validate, world
+        self._console, self._stop = console if world.first else Console(quiet=True), stop
+        self._saved = time.monotonic()
+
+    def run(self) -> None:
+        """Train to the end, or to the point where validation has not gained for `patience` validations."""
+        trainer, config = self._trainer, self._config.train
+        if trainer.restore(self._checkpoints, self._console):
+            self._console.say(f"training goes on after step {trainer.position.step} (epoch {trainer.position.epoch})")
+            self._console.event("train", "resumed", epoch=trainer.position.epoch, step=trainer.position.step)
+        self._world.check_same(trainer.position.step, "steps to go on from")
+        if trainer.position.finished:
+            return
+        total = config.epochs * self._stream.steps_per_epoch
+        first = trainer.position.step
+        with (
+            asked_to_stop(self._stop) as stop,
+            scalars_to(self._scalars, first) as scalars,
+            self._console.progress("train", total, "steps", first) as advance,
+        ):
+            for batch, waited in _timed(self._stream.batches(first, total)):
+                began = time.monotonic()
+                result = training_step(
+                    trainer.model, trainer.optimizer, self._inputs, batch, self._config, trainer.position.step,
+                    self._world, stop.is_set(),
+                )  # fmt: skip
+                took = time.monotonic() - began + waited
+                rate, share = batch.whole_size / max(took, 1e-9), waited / max(took, 1e-9)
+                self._tell(result, batch, waited, took)
+                scalars.step(trainer.position.step, result, rate, share)
+                self._after_step(result)
+                advance(1, note=f"loss {result.loss:.4f}, {rate:,.0f} anchors/s, {share:.0%} waiting")
+                if trainer.position.finished:
+                    return
+
+    def _tell(self, result: StepResult, batch: Batch, waited: float, took: float) -> None:
+        position = self._trainer.position
+        self._console.event(
+            "train", "step", step=position.step, epoch=position.epoch, loss=result.loss, per_level=result.per_level,
+            gated=result.gated, gradient_norm=result.gradient_norm, anchors=batch.whole_size,
+            nodes=int(batch.nodes.size), data_wait_s=round(waited, 6), step_s=round(took, 6),
+            peak_bytes=peak_memory(), **_of_gpu(self._inputs.device),
+        )  # fmt: skip
+
+    def _after_step(self, result: StepResult) -> None:
+        """Validate and save where it is time to; stop where that was asked for."""
+        trainer, config = self._trainer, self._config.train
+        step = trainer.position.step + 1
+        epoch, within = divmod(step, self._stream.steps_per_epoch)
+        trainer.position = replace(trainer.position, step=step, epoch=epoch)
+        improved = not within and self._improved()
+        finished = epoch == config.epochs or (not within and _out_of_patience(trainer.position, config))
+        trainer.position = replace(trainer.position, finished=finished)
+        due = not within and epoch % config.checkpoint_every == 0
+        due |= config.checkpoint_steps > 0 and step % config.checkpoint_steps == 0
+        due |= time.monotonic() - self._saved > 60 * config.checkpoint_minutes
+        if self._world.first and (finished or improved or due or result.stop):
+            trainer.save(self._checkpoints, best=improved)
+            self._saved = time.monotonic()
+        if result.stop and not finished:
+            self._world.wait()  # nobody leaves, and so ends the others, before the first has saved
+            self._console.event("train", "stopped", step=step)
+            raise StoppedError(
+                f"training was asked to stop and has saved step {step}; the same command goes on from there"
+            )
+
+    def _improved(self) -> bool:
+        """Validate where it is time to, and note the best; all processes come to the same conclusion."""
+        trainer, config = self._trainer, self._config.train
+        epoch = trainer.position.epoch
+        if self._validate is None or not (epoch % config.validate_every == 0 or epoch == config.epochs):
+            return False
+        figure = torch.tensor([self._validate(trainer.model)], dtype=torch.float64)  # all: nobody waits for too long
+        if not self._world.first:
+            figure.zero_()
+        accuracy = float(self._world.sum(figure))
+        self._console.event("train", "validation", epoch=epoch, accuracy=accuracy)
+        if accuracy <= trainer.position.best:
+            return False
+        trainer.position = replace(trainer.position, best=accuracy, best_epoch=epoch)
+        return True
 
 
-def _epoch(trainer: Trainer, inputs: Inputs, stream: BatchStream, loss: LossConfig, console: Console) -> StepResult:
-    epoch = trainer.position.epoch
-    first = epoch * stream.steps_per_epoch
-    for step in range(first, first + stream.steps_per_epoch):
+def _of_gpu(device: torch.device) -> dict[str, int]:
+    """The most that a GPU has had to hold."""
+    return {"gpu_peak_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
+
+
+def _timed(batches: Iterator[Batch]) -> Iterator[tuple[Batch, float]]:
+    """Each batch with the seconds that it was waited for."""
+    while True:
         began = time.monotonic()
-        batch = stream.batch(step)
-        waited = time.monotonic() - began
-        result = training_step(
-            trainer.model, trainer.optimizer, inputs, batch, loss, trainer.config.clip, trainer.config.seed, step
-        )
-        console.event(
-            "train",
-            "step",
-            step=step,
-            epoch=epoch,
-            loss=result.loss,
-            per_level=result.per_level,
-            gated=result.gated,
-            gradient_norm=result.gradient_norm,
-            data_wait_s=round(waited, 6),
-            step_s=round(time.monotonic() - began, 6),
-        )
-    trainer.position = replace(trainer.position, epoch=epoch + 1)
-    return result
-
-
-def _after_epoch(
-    trainer: Trainer, inputs: Inputs, checkpoints: Checkpoints, validate: Validate | None, console: Console
-) -> None:
-    """Validate and save where it is time to."""
-    config, epoch = trainer.config, trainer.position.epoch
-    improved = False
-    if validate is not None and (epoch % config.validate_every == 0 or epoch == config.epochs):
-        figure = validate(encode_all(trainer.model, inputs))
-        console.event("train", "validation", epoch=epoch, accuracy=figure)
-        improved = figure > trainer.position.best
-        if improved:
-            trainer.position = replace(trainer.position, best=figure, best_epoch=epoch)
-    finished = epoch == config.epochs or _out_of_patience(trainer.position, config)
-    trainer.position = replace(trainer.position, finished=finished)
-    if finished or improved or epoch % config.checkpoint_every == 0:
-        trainer.save(checkpoints, best=improved)
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch, time.monotonic() - began
 
 
 def _out_of_patience(position: Position, config: TrainConfig) -> bool:

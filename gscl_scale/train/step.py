@@ -1,18 +1,25 @@
 """One step: encode, compare, rank, descend.
 
-Shapes: A anchors, U distinct nodes of the batch, M members of a level, C candidates.
+Shapes: A anchors, U distinct nodes of the batch, M members of all levels (padded), P pairs, C candidates.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from gscl_scale import seeding
-from gscl_scale.batches import Batch, Level
-from gscl_scale.config import LossConfig
+from gscl_scale.batches import Batch, Block
+from gscl_scale.config import Config
 from gscl_scale.errors import DivergedError
-from gscl_scale.model import Inputs, Model, RingLoss, ring_loss
+from gscl_scale.model import Inputs, Layer, Model, RingLoss, features_on, ring_loss
+from gscl_scale.model.pairs import PairPattern, pair_products
+from gscl_scale.model.propagation import SparseInput, SparsePair, pair_of
+from gscl_scale.train.world import ALONE, World
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class StepResult:
     per_level: list[float]
     gated: float
     gradient_norm: float
+    stop: bool = False
 
 
 def training_step(
@@ -30,23 +38,28 @@ def training_step(
     optimizer: torch.optim.Optimizer,
     inputs: Inputs,
     batch: Batch,
-    loss_config: LossConfig,
-    clip: float,
-    seed: int,
+    config: Config,
     step: int,
+    world: World = ALONE,
+    stop: bool = False,
 ) -> StepResult:
-    """Take one step; dropout depends on (seed, step) alone, so a resumed run repeats it."""
-    torch.manual_seed(seeding.integer("step", seed, step))
+    """Take one step; dropout depends on (seed, step) and the node alone, so a resumed run repeats it.
+
+    `stop` of one process becomes the `stop` of all.
+    """
     model.train()
     optimizer.zero_grad(set_to_none=True)
-    result = batch_loss(model, inputs, batch, loss_config)
-    if not torch.isfinite(result.loss):
+    result = batch_loss(
+        model, batch_inputs(inputs, batch), batch, config, seeding.integer("step", config.train.seed, step)
+    )
+    result.loss.backward()  # type: ignore[no-untyped-call]
+    total = _joined(model, result, world, stop)
+    if not math.isfinite(total.loss):
         raise DivergedError(
-            f"step {step}: the loss is {float(result.loss.detach())}; lower train.learning_rate, "
+            f"step {step}: the loss is {total.loss}; lower train.learning_rate, "
             "raise loss.temperature, or set train.clip to 1; the last checkpoint is kept"
         )
-    result.loss.backward()  # type: ignore[no-untyped-call]
-    limit = clip if clip > 0 else float("inf")
+    limit = config.train.clip if config.train.clip > 0 else float("inf")
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
     if not torch.isfinite(norm):
         raise DivergedError(
@@ -54,33 +67,79 @@ def training_step(
             "the last checkpoint is kept"
         )
     optimizer.step()
-    return StepResult(
-        loss=float(result.loss.detach()),
-        per_level=[float(value) for value in result.per_level],
-        gated=float(result.gated),
-        gradient_norm=float(norm),
+    return replace(total, gradient_norm=float(norm))
+
+
+def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: int) -> RingLoss:
+    """The ranking loss of a batch: its distinct nodes are encoded once and compared pair by pair."""
+    device = next(model.parameters()).device
+
+    def on_device(array: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(device, non_blocking=True)
+
+    with torch.autocast(device.type, torch.bfloat16, enabled=config.train.half(device.type)):
+        critic_UD = model.project(model.encode(inputs, key))
+    anchor_AD = critic_UD[on_device(batch.anchors)]
+    pairs = batch.pairs
+    parts = (pairs.indptr, pairs.indices, pairs.back_indptr, pairs.back_indices, pairs.order)
+    products_P = pair_products(anchor_AD, critic_UD, PairPattern(*(on_device(part) for part in parts)))
+    present = [on_device(mask) for mask in batch.present]
+    whole = torch.cat(present, dim=1)
+    similarity_AM = products_P.new_zeros(whole.shape).masked_scatter(whole, products_P)
+    theta = list(torch.split(similarity_AM, [mask.shape[1] for mask in present], dim=1))
+    theta[-1] = torch.cat([theta[-1], anchor_AD @ critic_UD[on_device(batch.candidates)].T], dim=1)
+    present[-1] = torch.cat([present[-1], on_device(batch.decided)], dim=1)
+    weights = None if batch.log_weight is None else on_device(batch.log_weight).unbind(dim=1)
+    return ring_loss(theta, present, weights, config.loss, batch.whole_size)
+
+
+def batch_inputs(whole: Inputs, batch: Batch) -> Inputs:
+    """What the encoder reads for the nodes of a batch: of the whole graph, only what they depend on."""
+    field = batch.field
+
+    def on_device(array: npt.NDArray[Any] | None) -> Tensor | None:
+        return None if array is None else torch.from_numpy(array).to(whole.device, non_blocking=True)
+
+    if field is None:
+        return replace(whole, rows=on_device(batch.nodes))
+    features, nodes = whole.features, on_device(field.inputs)
+    if nodes is not None and batch.features is not None:
+        features = features_on(whole.device, batch.features, nodes, whole.product)
+    elif nodes is not None and features is not None:
+        features = features.rows(nodes) if isinstance(features, SparseInput) else features[nodes]
+    layers = [
+        layer if block is None else Layer(_edges(block, whole), on_device(block.own), on_device(block.nodes))
+        for layer, block in zip(whole.layers, field.blocks, strict=True)
+    ]
+    return Inputs(
+        features, layers, whole.propagated, nodes, on_device(field.rows), product=whole.product, device=whole.device
     )
 
 
-def batch_loss(model: Model, inputs: Inputs, batch: Batch, loss_config: LossConfig) -> RingLoss:
-    """The ranking loss of a batch: similarities of anchors and distinct nodes are one product, then looked up."""
-    device = next(model.parameters()).device
-    nodes = torch.from_numpy(batch.nodes).to(device)
-    critic_UD = model.project(model.encode(inputs)[nodes])
-    anchors = torch.from_numpy(batch.anchors).to(device)
-    similarity_AU = critic_UD[anchors] @ critic_UD.T
-    theta, present = zip(*(_look_up(similarity_AU, level) for level in batch.rings), strict=True)
-    own_AM, own_present = _look_up(similarity_AU, batch.beyond)
-    candidates = torch.from_numpy(batch.candidates).to(device)
-    beyond = torch.cat([own_AM, similarity_AU[:, candidates]], dim=1)
-    beyond_present = torch.cat([own_present, torch.from_numpy(batch.decided).to(device)], dim=1)
-    weights = None
-    if batch.log_weight is not None:
-        weights = torch.from_numpy(batch.log_weight).to(device).unbind(dim=1)
-    return ring_loss([*theta, beyond], [*present, beyond_present], weights, loss_config)
+def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
+    """The messages of a block in the form that the encoder reads."""
+    rows, back = block.messages, block.transposed
+    if rows is None or back is None:
+        return None
+    if whole.product is not None:
+        shape = (rows.indptr.size - 1, rows.width)
+        there, here = ((each.indptr, each.indices, each.values) for each in (back, rows))
+        return pair_of(here, there, shape, whole.product).to(whole.device)
+    targets = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+    return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(whole.device)
 
 
-def _look_up(similarity_AU: Tensor, level: Level) -> tuple[Tensor, Tensor]:
-    device = similarity_AU.device
-    positions_AM = torch.from_numpy(level.positions).to(device)
-    return similarity_AU.gather(1, positions_AM), torch.from_numpy(level.present).to(device)
+def _joined(model: Model, result: RingLoss, world: World, stop: bool) -> StepResult:
+    """Add up gradients and figures of all processes; every process then has those of the whole batch."""
+    sums = (result.loss, result.level_sum, result.level_anchors, result.stopped, result.terms)
+    figures = torch.cat([part.detach().reshape(-1).float() for part in (*sums, result.loss.new_tensor(float(stop)))])
+    if world.size > 1:
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        flat = world.sum(torch.cat([figures, *(gradient.reshape(-1) for gradient in gradients)]))
+        figures, rest = flat[: figures.shape[0]], flat[figures.shape[0] :]
+        for gradient, part in zip(gradients, torch.split(rest, [g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+    hops = result.level_sum.shape[0]
+    loss, level_sum, level_anchors, rest = torch.split(figures.cpu(), [1, hops, hops, 3])
+    joined = RingLoss(loss, level_sum, level_anchors, rest[0], rest[1])
+    return StepResult(float(loss), joined.per_level.tolist(), float(joined.gated), 0.0, bool(rest[2] > 0))

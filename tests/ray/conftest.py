@@ -7,7 +7,7 @@ from tests.ray.clusters import cluster
 
 @pytest.fixture(scope="session")
 def machines():
-    with cluster(2) as started:
+    with cluster(2, GLOO_SOCKET_IFNAME="lo") as started:
         yield started
 
 

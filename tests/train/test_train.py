@@ -1,6 +1,8 @@
+import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,14 @@ from gscl_scale import pipeline
 from gscl_scale.batches import BatchStream
 from gscl_scale.config import Config
 from gscl_scale.errors import DivergedError, FolderError
+from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.model import build_model, prepare_inputs
 from gscl_scale.runs import open_run, read_curve
 from gscl_scale.runtime import Console
 from gscl_scale.shards import Samples
-from gscl_scale.train import Checkpoints, Position, Trainer, train, training_step
+from gscl_scale.train import Checkpoints, Position, Trainer, Training, training_step
+from gscl_scale.train.stop import asked_to_stop
 from tests.graphs import make_graph, random_edges
 
 QUIET = Console(quiet=True)
@@ -26,29 +30,29 @@ VALUES = {
     "model": {"width": 8, "projection": 8, "feature_dropout": 0.3, "activation": "rrelu"},
     "train": {"epochs": 6, "batch_size": 40, "negatives": 16, "checkpoint_every": 2},
 }
-KILLED_IN_EPOCH_FIVE = """
-import os, signal, sys
+DISTURBED = """
+import os, signal, sys, time
 from pathlib import Path
 from gscl_scale import pipeline
 from gscl_scale.config import Config
-from gscl_scale.runs import open_run, read_curve
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
 from gscl_scale.train import loop
 
 config = Config.parse({values})
 taken = 0
-def step_then_die(*arguments):
+def step_with_trouble(*arguments):
     global taken
     result = step(*arguments)
     taken += 1
-    if taken == 14:
-        os.kill(os.getpid(), signal.SIGKILL)
+    {trouble}
     return result
-step, loop.training_step = loop.training_step, step_then_die
+step, loop.training_step = loop.training_step, step_with_trouble
 run = Run.at(Path(sys.argv[1]))
 pipeline.train(config, run, Console(run.log, quiet=True))
 """
+KILLED_AT_STEP = "if taken == {step}: os.kill(os.getpid(), signal.SIGKILL)"
+SLOW = "time.sleep(0.1)"
 
 
 def prepared(folder: Path, values=VALUES):
@@ -58,6 +62,21 @@ def prepared(folder: Path, values=VALUES):
     make_graph(run.graph, random_edges(120, 300, seed=3), 120, labels=np.arange(120) % 3)
     pipeline.precompute(config, run, QUIET)
     return config, run
+
+
+def disturbed_program(values, trouble):
+    return DISTURBED.replace("{values}", repr(values)).replace("{trouble}", trouble)
+
+
+def with_train(**settings):
+    return {**VALUES, "train": {**VALUES["train"], **settings}}
+
+
+def events(run, name):
+    """The events of a log with this name; a line that is just being written is left out."""
+    text = run.log.read_text() if run.log.exists() else ""
+    lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [event for line in lines if (event := json.loads(line))["event"] == name]
 
 
 def losses(run):
@@ -93,13 +112,85 @@ def assert_equal_weights(one, other):
 
 def test_a_killed_and_resumed_run_has_the_loss_curve_and_weights_of_the_undisturbed_one(undisturbed, tmp_path):
     config, run = prepared(tmp_path / "run")
-    program = KILLED_IN_EPOCH_FIVE.replace("{values}", repr(VALUES))
+    program = disturbed_program(VALUES, KILLED_AT_STEP.format(step=14))
     ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert len(losses(run)) == 13
     pipeline.train(config, run, Console(run.log, quiet=True))
+    assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == [(12, 4)]
     assert losses(run) == losses(undisturbed[1])
     assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
+
+
+def test_a_run_that_was_killed_in_mid_epoch_goes_on_in_mid_epoch(undisturbed, tmp_path):
+    values = with_train(checkpoint_steps=4)
+    config, run = prepared(tmp_path / "run", values)
+    program = disturbed_program(values, KILLED_AT_STEP.format(step=11))
+    ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(losses(run)) == 10
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == [(8, 2)]
+    assert [event["step"] for event in events(run, "step")] == [*range(10), *range(8, 18)]
+    assert losses(run) == losses(undisturbed[1])
+    assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
+
+
+def test_a_run_that_is_asked_to_stop_saves_its_step_and_goes_on_from_there(undisturbed, tmp_path):
+    config, run = prepared(tmp_path / "run")
+    program = disturbed_program(VALUES, SLOW)
+    with subprocess.Popen([sys.executable, "-c", program, run.folder], stderr=subprocess.PIPE, text=True) as started:
+        deadline = time.monotonic() + 60
+        while len(events(run, "step")) < 4 and started.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        started.send_signal(signal.SIGTERM)
+        _, told = started.communicate(timeout=60)
+    (stopped,) = events(run, "stopped")
+    assert started.returncode == 1, told
+    assert f"StoppedError: training was asked to stop and has saved step {stopped['step']}" in told
+    assert 4 < stopped["step"] < 18
+    assert len(losses(run)) == stopped["step"]
+    assert (run.checkpoints / f"step-{stopped['step']:08d}.pt").exists()
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    assert [event["step"] for event in events(run, "resumed")] == [stopped["step"]]
+    assert [event["step"] for event in events(run, "step")] == list(range(18))
+    assert losses(run) == losses(undisturbed[1])
+    assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
+
+
+def test_the_ways_of_saving_do_not_change_what_is_trained(undisturbed, tmp_path):
+    config, run = prepared(tmp_path / "run", with_train(checkpoint_every=5, checkpoint_minutes=1e-9))
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    assert losses(run) == losses(undisturbed[1])
+    assert sorted(path.name for path in run.checkpoints.glob("*.pt")) == ["step-00000017.pt", "step-00000018.pt"]
+
+
+def test_a_signal_after_the_training_goes_where_it_went_before():
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda *_: received.append("outer"))
+    try:
+        with asked_to_stop() as stop:
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.is_set()
+        assert not received
+        signal.raise_signal(signal.SIGTERM)
+        assert received == ["outer"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+def test_training_on_sampled_neighbours_runs_and_its_loss_falls(tmp_path, encoder):
+    model = {**VALUES["model"], "encoder": encoder, "layers": 2, "propagation": "sampled", "fanout": [3, 2]}
+    train = with_train(epochs=10, learning_rate=0.01, validate_every=5)
+    config, run = prepared(tmp_path / "run", {**train, "model": model})
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    curve = [loss for _, loss in losses(run)]
+    told = read_json_lines(run.log)
+    assert [event["epoch"] for event in told if event["event"] == "validation"] == [5, 10]
+    assert not list(run.folder.glob("validation-*"))  # the scratch of its embeddings
+    assert len(curve) == 30
+    assert np.mean(curve[-6:]) < np.mean(curve[:6]) - 0.05
 
 
 def test_the_loss_falls(undisturbed):
@@ -120,16 +211,16 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(undisturbed, t
     model = build_model(config.model, 5, 0)
     trainer = Trainer(model, config.train)
     for epoch in (2, 4):
-        trainer.position = Position(epoch=epoch)
+        trainer.position = Position(step=3 * epoch, epoch=epoch)
         trainer.save(checkpoints, best=False)
-    newest = run.checkpoints / "epoch-00004.pt"
+    newest = run.checkpoints / "step-00000012.pt"
     content = bytearray(newest.read_bytes())
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
     found = checkpoints.newest(Console())
     assert found is not None
-    assert found[1].epoch == 2
-    assert "epoch-00004.pt is damaged" in capsys.readouterr().err
+    assert found[1] == Position(step=6, epoch=2)
+    assert "step-00000012.pt is damaged" in capsys.readouterr().err
 
 
 def test_checkpoints_of_another_configuration_are_refused(undisturbed):
@@ -148,7 +239,22 @@ def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     optimizer = torch.optim.Adam(model.parameters())
     with pytest.raises(DivergedError, match=r"step 3: the loss is nan; lower train\.learning_rate"):
-        training_step(model, optimizer, inputs, stream.batch(3), config.loss, 0.0, 0, 3)
+        training_step(model, optimizer, inputs, stream.batch(3), config, 3)
+
+
+def test_what_is_dropped_depends_on_the_seed_and_the_step(undisturbed):
+    config, run = undisturbed
+    graph = Graph.open(run.graph)
+    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
+    inputs, batch = prepare_inputs(graph, config.model, torch.device("cpu")), stream.batch(0)
+
+    def loss(seed, step):
+        seeded = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
+        model = build_model(config.model, graph.num_features, 0)
+        return training_step(model, torch.optim.SGD(model.parameters(), lr=0.1), inputs, batch, seeded, step).loss
+
+    assert loss(0, 0) == loss(0, 0)
+    assert len({loss(0, 0), loss(0, 1), loss(1, 0)}) == 3
 
 
 def test_clipping_bounds_the_step(undisturbed):
@@ -158,11 +264,10 @@ def test_clipping_bounds_the_step(undisturbed):
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     moved = []
     for clip in (0.0, 1e-4):
+        clipped = config.model_copy(update={"train": config.train.model_copy(update={"clip": clip})})
         model = build_model(config.model, graph.num_features, 0)
         before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
-        training_step(
-            model, torch.optim.SGD(model.parameters(), lr=1.0), inputs, stream.batch(0), config.loss, clip, 0, 0
-        )
+        training_step(model, torch.optim.SGD(model.parameters(), lr=1.0), inputs, stream.batch(0), clipped, 0)
         moved.append(float((torch.cat([p.detach().flatten() for p in model.parameters()]) - before).norm()))
     assert moved[1] == pytest.approx(1e-4, rel=0.01)
     assert moved[0] > 10 * moved[1]
@@ -170,15 +275,14 @@ def test_clipping_bounds_the_step(undisturbed):
 
 def validated(tmp_path, figures, **settings):
     """Train with a validation that returns the given figures; returns the chosen and last positions."""
-    values = {**VALUES, "train": {**VALUES["train"], "validate_every": 1, **settings}}
-    config, run = prepared(tmp_path / "run", values)
+    config, run = prepared(tmp_path / "run", with_train(validate_every=1, **settings))
     graph = Graph.open(run.graph)
     trainer = Trainer(build_model(config.model, graph.num_features, 0), config.train)
     stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     checkpoints = pipeline._checkpoints(config, run)
     remaining = iter(figures)
-    train(trainer, inputs, stream, config.loss, checkpoints, lambda _: next(remaining), QUIET)
+    Training(trainer, inputs, stream, config, checkpoints, lambda _: next(remaining), QUIET).run()
     return checkpoints.chosen()[1], trainer.position
 
 

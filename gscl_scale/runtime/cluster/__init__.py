@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster; ray is imported nowhere else, and only when it is asked for."""
+"""Tasks and trainings on a Ray cluster; ray is imported nowhere else, and only when it is asked for."""
 
 from gscl_scale.runtime.cluster.runner import ClusterRunner, start_cluster_runner
 

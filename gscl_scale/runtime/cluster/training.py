@@ -1,0 +1,316 @@
+"""One training by many processes of a Ray cluster: attempts that go on where the last one was broken off."""
+
+import contextlib
+import functools
+import os
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import ray
+from ray._private import state as ray_state
+from ray.exceptions import RayError
+from ray.train import ControllerError, FailureConfig, LoggingConfig, RunConfig, ScalingConfig, TrainingFailedError
+from ray.train.torch import TorchConfig, TorchTrainer
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from gscl_scale.errors import ConfigError, StoppedError, TaskError
+from gscl_scale.runtime.cluster.board import Board, Notes, work
+from gscl_scale.runtime.cluster.joining import brief, joined
+from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
+from gscl_scale.runtime.cluster.sharing import check_shared
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.settings import TrainingSettings
+from gscl_scale.runtime.stop import asked_to_stop
+
+Function = Callable[[Any, threading.Event], None]
+
+_LOOK_S = 1.0
+_STARTS = 10  # Ray waits a minute for room: an autoscaler starts a machine within minutes
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Break:
+    """Why an attempt has ended before the training: it failed, was asked to end, or could not even start."""
+
+    reason: str
+    kind: Literal["failed", "asked", "not started"]
+
+
+def train_on_cluster(
+    function: Function,
+    argument: Any,
+    folder: Path,
+    settings: TrainingSettings,
+    console: Console,
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Call a top-level function with a plain argument in every process of a training, until all have returned.
+
+    Its second argument is an event that is set when it should save and stop. After a loss it is called again, in new
+    processes, and goes on from what it finds in `folder`. `watch` is called here about once a second.
+    """
+    with joined(settings.address), asked_to_stop() as stop, _scratch(folder) as scratch:
+        known: set[str] = set()
+        breaks: list[Break] = []
+        _refuse_impossible(settings, alive_machines())
+        while True:
+            machines = _lasting_machines()
+            new = [each for each in machines if each.id not in known and each.room(_need(settings))]
+            check_shared(folder, new)
+            known |= {machine.id for machine in new}
+            try:
+                broken = _Attempt(function, argument, scratch, settings, machines, stop, watch).run(console)
+            except RayError as error:
+                raise TaskError(
+                    f"the Ray cluster was lost during the training ({brief(error)}); checkpoints are kept: see with "
+                    "ray status whether it is well, and run again"
+                ) from None
+            if broken is None:
+                return
+            breaks.append(broken)
+            _give_up(breaks, settings)
+            console.say(f"training was broken off because {broken.reason}; it goes on from the newest checkpoint")
+
+
+def _give_up(breaks: list[Break], settings: TrainingSettings) -> None:
+    """TaskError where another attempt has no prospects."""
+    failures = sum(broken.kind == "failed" for broken in breaks)
+    if failures > settings.max_failures:
+        raise TaskError(
+            f"training was broken off {failures} times, the last time because {breaks[-1].reason}; checkpoints are "
+            "kept: look for the reason in log.jsonl and in the logs of the Ray cluster, raise runtime.max_failures "
+            "if machines come and go, and run again"
+        )
+    if [broken.kind for broken in breaks[-_STARTS:]] == ["not started"] * _STARTS:
+        raise TaskError(
+            f"training was not started {_STARTS} times, the last time because {breaks[-1].reason}; checkpoints are "
+            "kept: see with ray status what is in use, and run again"
+        )
+
+
+class _Attempt:
+    """A group of processes that train until they are done, or one of them fails."""
+
+    def __init__(
+        self,
+        function: Function,
+        argument: Any,
+        scratch: Path,
+        settings: TrainingSettings,
+        machines: list[Machine],
+        stop: threading.Event,
+        watch: Callable[[], None],
+    ) -> None:
+        self._settings, self._machines, self._stop, self._watch = settings, machines, stop, watch
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self._board = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
+        body = functools.partial(work, function, argument, self._board)
+        self._trainer = TorchTrainer(
+            body,
+            torch_config=_Processes(
+                backend="cpu:gloo,cuda:nccl" if settings.gpus else "gloo", timeout_s=_whole(settings)
+            ),
+            scaling_config=_scaling(settings, machines),
+            run_config=_run_config(settings, scratch),
+        )
+        self._error: BaseException | None = None
+        self._asked: Break | None = None
+
+    def run(self, console: Console) -> Break | None:
+        """Why it has ended; None when the training is done."""
+        thread = threading.Thread(target=self._fit, name="fit", daemon=True)  # in the main thread, Ray takes SIGINT
+        with _environment(self._settings):
+            thread.start()
+            try:
+                self._accompany(thread)
+            finally:
+                if thread.is_alive():
+                    self._board.stop.remote()
+        self._watch()
+        return self._ended(console)
+
+    def _fit(self) -> None:
+        try:
+            self._trainer.fit()
+        except BaseException as error:  # noqa: BLE001  (it is told by the main thread)
+            self._error = error
+
+    def _accompany(self, thread: threading.Thread) -> None:
+        """Watch until the attempt ends; ask the processes to stop where there is a reason."""
+        asked_at: float | None = None
+        while thread.is_alive():
+            thread.join(_LOOK_S)
+            self._watch()
+            if asked_at is not None:
+                if self._stop.is_set() and time.monotonic() - asked_at > self._settings.timeout_s:
+                    raise _stopped_late()
+            elif self._stop.is_set() or self._better_elsewhere():
+                if self._stop.is_set() and not self._notes().machines:
+                    raise _stopped_late()
+                self._board.stop.remote()
+                asked_at = time.monotonic()
+
+    def _better_elsewhere(self) -> bool:
+        """Whether a machine is about to go, or new ones have room for more processes."""
+        used = self._notes().machines
+        if not used:
+            return False
+        if _draining() & set(used):
+            self._asked = Break("a machine is about to be taken away", "asked")
+        known = {machine.id for machine in self._machines}
+        machines = _lasting_machines()
+        fit = min(room(_need(self._settings), machines), self._settings.workers[1])
+        if fit > len(used) and any(machine.id not in known for machine in machines):
+            self._asked = Break(f"there is room for {fit} processes now", "asked")
+        return self._asked is not None
+
+    def _notes(self) -> Notes:
+        notes: Notes = ray.get(self._board.notes.remote())
+        return notes
+
+    def _ended(self, console: Console) -> Break | None:
+        if self._error is None:
+            return None
+        notes = self._notes()
+        own = [trouble.error for trouble in notes.troubles if trouble.error is not None]
+        if self._asked and not self._stop.is_set() and all(isinstance(error, StoppedError) for error in own):
+            return self._asked
+        if own:
+            raise own[0]
+        if not isinstance(self._error, (TrainingFailedError, RayError)):
+            raise self._error
+        if isinstance(self._error, ControllerError):
+            reason = f"the cluster could not start the processes ({brief(self._error.controller_failure)})"
+            return Break(reason, "not started")
+        reason = _reason(self._error, notes, self._settings)
+        traces = [trouble.trace for trouble in notes.troubles if not trouble.peer]
+        console.event("train", "broken_off", reason=reason, traces=traces)
+        return Break(reason, "failed")
+
+
+def _reason(error: BaseException, notes: Notes, settings: TrainingSettings) -> str:
+    """What has happened, in words, from what Ray and the processes themselves have noticed."""
+    failures: dict[int, BaseException] = getattr(error, "worker_failures", {})
+    silent = [rank for rank, failure in failures.items() if type(failure).__name__ == "WorkerHealthCheckTimeoutError"]
+    lost = sorted(set(failures) - set(silent) - {trouble.rank for trouble in notes.troubles})
+    for ranks, what in ((silent, f"is silent for more than {settings.timeout_s:g} s"), (lost, "was lost")):
+        if ranks:
+            return f"process {', '.join(map(str, ranks))} of {len(notes.machines)} {what}"
+    unexpected = [trouble for trouble in notes.troubles if not trouble.peer]
+    if unexpected:
+        return f"process {unexpected[0].rank} failed ({unexpected[0].says[:160]})"
+    if notes.troubles:
+        return f"a process was lost, or is silent for more than {settings.timeout_s:g} s"
+    return f"Ray ended it ({brief(error)})"
+
+
+def _draining() -> set[str]:
+    """Machines that are about to be taken away, as a cloud or `ray drain-node` has told."""
+    return set(ray_state.state.get_draining_nodes())
+
+
+def _lasting_machines() -> list[Machine]:
+    going = _draining()
+    return [machine for machine in alive_machines() if machine.id not in going]
+
+
+def _stopped_late() -> StoppedError:
+    return StoppedError("training was asked to stop; the same command goes on from the newest checkpoint")
+
+
+# --- what Ray Train is told ------------------------------------------------------------------------------------------
+
+
+class _Backend(TorchConfig().backend_cls):  # type: ignore[misc]
+    """As of Ray, but does not wait for processes that are stopped: all are ended right after."""
+
+    def on_shutdown(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+
+@dataclass
+class _Processes(TorchConfig):  # type: ignore[misc]
+    """The process group."""
+
+    @property
+    def backend_cls(self) -> Any:
+        """What starts and ends it."""
+        return _Backend
+
+
+def _whole(settings: TrainingSettings) -> int:
+    return max(1, round(settings.timeout_s))
+
+
+def _need(settings: TrainingSettings) -> dict[str, float]:
+    """What a process reserves, in the words of Ray."""
+    return {"CPU": settings.cpus, **({"GPU": float(settings.gpus)} if settings.gpus else {})}
+
+
+def _scaling(settings: TrainingSettings, machines: list[Machine]) -> Any:
+    """Of a range, as many as there is room for now: Ray's own elastic groups see new machines late, and do not save."""
+    low, high = settings.workers
+    return ScalingConfig(
+        num_workers=max(low, min(high, room(_need(settings), machines))),
+        use_gpu=settings.gpus > 0,
+        resources_per_worker=_need(settings),
+    )
+
+
+def _run_config(settings: TrainingSettings, scratch: Path) -> Any:
+    """Every attempt is a run of its own for Ray: attempts are counted here, and checkpoints are our own."""
+    threads = dict.fromkeys(_THREADS, str(max(1, int(settings.cpus))))
+    return RunConfig(
+        name=f"attempt-{uuid.uuid4().hex[:8]}",
+        storage_path=str(scratch),
+        failure_config=FailureConfig(max_failures=0, controller_failure_limit=0, max_preemption_failures=0),
+        worker_runtime_env={"env_vars": threads},
+        logging_config=LoggingConfig(log_level="ERROR"),
+    )
+
+
+@contextlib.contextmanager
+def _environment(settings: TrainingSettings) -> Iterator[None]:
+    """What Ray Train reads from the environment of the driver only."""
+    wanted = {
+        "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": str(settings.timeout_s),
+        "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # `_better_elsewhere` looks
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder for what Ray Train writes; those of killed drivers go as well."""
+    for left in folder.glob(".training-*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+    scratch = folder / f".training-{uuid.uuid4().hex}.tmp"
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _refuse_impossible(settings: TrainingSettings, machines: list[Machine]) -> None:
+    """Processes that do not fit would wait for ever, unless other machines may be added."""
+    need, least = _need(settings), settings.workers[0]
+    fit = room(need, machines)
+    if fit < least and not any(machine.managed for machine in machines):
+        raise ConfigError(
+            f"runtime.train_workers: {least} processes with {told(need)} each are asked for, but the machines of the "
+            f"Ray cluster have room for {fit}; ask for fewer, for less each (runtime.worker_cpus, worker_gpus), or "
+            "add machines"
+        )

@@ -1,0 +1,25 @@
+"""A polite request to stop: SIGTERM, as schedulers and preempted machines send it."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def asked_to_stop(event: threading.Event | None = None) -> Iterator[threading.Event]:
+    """An event that SIGTERM sets; only the main thread can listen, elsewhere others have to set it."""
+    event = event or threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+
+    def ask(*_: Any) -> None:
+        event.set()
+
+    before = signal.signal(signal.SIGTERM, ask)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,265 @@
+"""One training by several processes of a cluster: the losses of one process, whatever is killed on the way."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import ray
+from ray._raylet import GcsClient
+from ray.core.generated import autoscaler_pb2
+
+from gscl_scale import pipeline
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, FolderError, TaskError
+from gscl_scale.files import read_json_lines
+from gscl_scale.runs import Run, open_run, read_curve
+from gscl_scale.runtime import Console
+from tests.graphs import make_graph, random_edges
+from tests.ray.clusters import ROOT, wait_until
+from tests.ray.trainings import order, process, traced_process
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context"),  # raised where Ray imports its own parts
+]
+
+NODES, STEPS = 2500, 52  # 13 steps an epoch
+VALUES = {
+    "graph": {"source": "memory"},
+    "rings": {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2, "engine": "sketch"},
+    "model": {"width": 16, "projection": 16, "feature_dropout": 0.3, "activation": "rrelu"},
+    "train": {"epochs": 4, "batch_size": 200, "negatives": 32, "checkpoint_steps": 10},
+}
+SLOW = (0.1, 30)  # seconds to add to a step, and the first step without: the blow falls in between
+
+
+@pytest.fixture(autouse=True)
+def traces(monkeypatch):
+    monkeypatch.setattr(pipeline, "train_process", traced_process)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A run with graph and samples, and no training."""
+    config = Config.parse(VALUES)
+    run = open_run(config, tmp_path_factory.mktemp("prepared") / "run")
+    make_graph(run.graph, random_edges(NODES, 6000, seed=0), NODES)
+    pipeline.precompute(config, run, Console(quiet=True))
+    return run.folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(prepared, tmp_path_factory):
+    """The run of one local process."""
+    run = copied(prepared, tmp_path_factory.mktemp("undisturbed"))
+    traced_process(pipeline._as_values(Config.parse(VALUES), run))
+    assert len(losses(run)) == STEPS
+    return run
+
+
+def copied(folder: Path, where: Path, pace=(0, 0)) -> Run:
+    shutil.copytree(folder, where / "run")
+    (where / "run" / "pace.json").write_text(json.dumps(pace))
+    return Run.at(where / "run")
+
+
+def on(cluster, workers, **settings):
+    runtime = {"engine": "ray", "address": cluster.address, "train_workers": workers, "worker_cpus": 0.5, **settings}
+    return Config.parse({**VALUES, "runtime": runtime})
+
+
+def train(config, run, quiet=True):
+    pipeline.train(config, run, Console(run.log, quiet=quiet))
+
+
+def losses(run):
+    return [event["loss"] for event in read_curve(run.log)]
+
+
+def events(run, name):
+    return [event for event in read_json_lines(run.log) if event["event"] == name]
+
+
+def assert_same_losses(run, undisturbed):
+    assert [event["step"] for event in read_curve(run.log)] == list(range(STEPS))
+    np.testing.assert_allclose(losses(run), losses(undisturbed), rtol=1e-4)
+    assert not list(run.folder.glob(".training-*"))
+
+
+@contextlib.contextmanager
+def disturbed(run, blow, after=15):
+    """Call `blow` beside the work, when so many steps are done."""
+    with ThreadPoolExecutor(1) as pool:
+        fallen = pool.submit(lambda: wait_until(lambda: len(losses(run)) >= after, 200) and blow())
+        yield
+        fallen.result()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_processes_uses_the_same_anchors_and_has_the_same_losses(
+    two, prepared, undisturbed, workers, tmp_path, capfd
+):
+    run = copied(prepared, tmp_path)
+    train(on(two, workers), run)
+    assert_same_losses(run, undisturbed)
+    assert order(run.folder, workers) == order(undisturbed.folder, 1)
+    assert len(order(run.folder, workers)) == 8 * NODES * 4
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, tmp_path, capfd):
+    run = copied(prepared, tmp_path, SLOW)
+    with disturbed(run, lambda: os.kill(process(run.folder, 1), signal.SIGKILL)):
+        train(on(two, 2), run, quiet=False)
+    assert_same_losses(run, undisturbed)
+    assert [event["step"] for event in events(run, "resumed")] == [10]
+    told = capfd.readouterr()
+    assert not told.out
+    assert "training was broken off because process 1 of 2 was lost; it goes on from the newest" in told.err
+    assert "Traceback" not in told.err
+
+
+def test_a_process_that_is_silent_is_noticed_in_time_and_the_training_goes_on(two, prepared, undisturbed, tmp_path):
+    run = copied(prepared, tmp_path, SLOW)
+    stopped = []
+
+    def blow():
+        stopped.append(process(run.folder, 1))
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    try:
+        with disturbed(run, blow):
+            train(on(two, 2, timeout_s=10), run)
+        assert_same_losses(run, undisturbed)
+        (broken,) = events(run, "broken_off")
+        assert "silent for more than 10 s" in broken["reason"]
+        last = max(event["time"] for event in events(run, "step") if event["time"] < broken["time"])
+        assert datetime.fromisoformat(broken["time"]) - datetime.fromisoformat(last) < timedelta(seconds=25)
+        wait_until(lambda: not psutil.pid_exists(stopped[0]))  # it would go on as if nothing had happened
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from gscl_scale import pipeline
+from gscl_scale.config import Config
+from gscl_scale.errors import StoppedError
+from gscl_scale.runs import Run
+from gscl_scale.runtime import Console
+from tests.ray.trainings import traced_process
+pipeline.train_process = traced_process
+run = Run.at(Path(sys.argv[2]))
+try:
+    pipeline.train(Config.model_validate_json(sys.argv[1]), run, Console(run.log, quiet=True))
+except StoppedError as error:
+    print(error)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(("blow", "then"), [(signal.SIGKILL, 4), (signal.SIGTERM, 1)])
+def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
+    two, prepared, undisturbed, tmp_path, capfd, blow, then
+):
+    run = copied(prepared, tmp_path, SLOW)
+    command = [sys.executable, "-c", DRIVER, on(two, 2).model_dump_json(), str(run.folder)]
+    driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: len(losses(run)) >= 22, 200)
+        driver.send_signal(blow)
+        out, _ = driver.communicate(timeout=100)
+    finally:
+        driver.kill()
+        driver.wait()
+    wait_until(lambda: not any(psutil.pid_exists(process(run.folder, rank)) for rank in range(2)))
+    done = len(losses(run))
+    assert 22 <= done < STEPS
+    if blow == signal.SIGTERM:
+        assert driver.returncode == 3
+        assert f"training was asked to stop and has saved step {done}; the same command goes on" in out
+        from_step = done
+    else:
+        newest = max(run.checkpoints.glob("step-*"))
+        content = bytearray(newest.read_bytes())
+        content[len(content) // 2] ^= 1
+        newest.write_bytes(content)
+        from_step = done // 10 * 10 - 10
+    train(on(two, then), run, quiet=False)
+    assert_same_losses(run, undisturbed)
+    assert [event["step"] for event in events(run, "resumed")] == [from_step]
+    assert ("is damaged" in capfd.readouterr().err) == (blow == signal.SIGKILL)
+    assert order(undisturbed.folder, 1).endswith(order(run.folder, then))
+
+
+def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed, tmp_path):
+    machines.resize(1)
+    run = copied(prepared, tmp_path, (0.2, STEPS - 4))
+    added = []
+
+    def come():
+        added.append(machines.add())
+        wait_until(lambda: any(len(losses(run)) > event["step"] for event in events(run, "resumed")), 100)
+        drain(machines, added[0])
+
+    try:
+        with disturbed(run, come, 3):
+            train(on(machines, "1-2", worker_cpus=1), run)
+    finally:
+        for machine in added:
+            machine.kill()
+    assert_same_losses(run, undisturbed)
+    assert [event["processes"] for event in events(run, "started")] == [1, 2, 1]
+    assert not events(run, "broken_off")
+    assert len(events(run, "step")) == STEPS  # it saved whenever it was stopped
+
+
+def drain(cluster, machine):
+    """Give notice that a machine will be taken away, as `ray drain-node` does."""
+    (node,) = (node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeManagerAddress"] == machine.ip)
+    reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+    deadline_ms = int(1000 * (time.time() + 60))
+    assert GcsClient(address=cluster.address).drain_node(node, reason, "spot", deadline_ms)[0]
+
+
+# --- what is refused, and what is given up ---------------------------------------------------------------------------
+
+
+def test_a_mistake_that_a_process_finds_is_told_as_it_is_and_not_repeated(two, prepared, tmp_path):
+    run = copied(prepared, tmp_path)
+    for part in run.samples.glob("round-000/part-*"):
+        part.write_bytes(b"")
+    with pytest.raises(FolderError, match=r"part-00000\.arrow"):
+        train(on(two, 1), run)
+    assert not events(run, "broken_off")
+
+
+def test_a_training_that_is_broken_off_too_often_is_given_up(two, prepared, tmp_path):
+    run = copied(prepared, tmp_path, SLOW)
+    says = r"broken off 1 times, the last time because process 0 of 1 was lost.*runtime\.max_failures .* run again"
+    with (
+        disturbed(run, lambda: os.kill(process(run.folder, 0), signal.SIGKILL), 2),
+        pytest.raises(TaskError, match=says),
+    ):
+        train(on(two, 1, max_failures=0), run)
+
+
+def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):
+    run = copied(prepared, tmp_path)
+    with pytest.raises(ConfigError, match=r"runtime\.train_workers: 5 processes with 0\.5 cores each .* room for 4"):
+        train(on(two, 5), run)

@@ -1,0 +1,53 @@
+"""Training processes that leave traces: their own id, and the anchors of every step that they take."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gscl_scale import pipeline
+from gscl_scale.train import join_world, loop
+
+
+def traced_process(values: dict[str, Any], stop: threading.Event | None = None) -> None:
+    """`pipeline.train_process` with traces in the run folder.
+
+    `pace.json` there holds seconds to add to a step, and the first step without.
+    """
+    folder = Path(values["folder"])
+    seconds, until = json.loads((folder / "pace.json").read_text()) if (folder / "pace.json").exists() else (0, 0)
+    traces = folder / "traces"
+    traces.mkdir(exist_ok=True)
+    step = loop.training_step
+    with join_world(1.0) as world:
+        rank, size = world.rank, world.size
+    (traces / f"process-{rank}").write_text(str(os.getpid()))
+
+    def traced_step(model, optimizer, inputs, batch, config, number, *rest):
+        np.save(traces / f"anchors-{number:03d}-{rank}-of-{size}.npy", batch.nodes[batch.anchors])
+        time.sleep(seconds if number < until else 0)
+        return step(model, optimizer, inputs, batch, config, number, *rest)
+
+    loop.training_step = traced_step
+    try:
+        pipeline.train_process(values, stop)
+    finally:
+        loop.training_step = step
+
+
+def process(folder: Path, rank: int) -> int:
+    """The id of the process that has a rank now."""
+    return int((folder / "traces" / f"process-{rank}").read_text())
+
+
+def order(folder: Path, size: int) -> bytes:
+    """The anchors of all steps as so many processes have used them, one after the other."""
+    steps = sorted({path.name.split("-")[1] for path in (folder / "traces").glob(f"anchors-*-of-{size}.npy")})
+    parts = [
+        np.load(folder / "traces" / f"anchors-{step}-{rank}-of-{size}.npy") for step in steps for rank in range(size)
+    ]
+    return np.concatenate(parts).astype(np.int64).tobytes()

@@ -1,0 +1,194 @@
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gscl_scale.batches import BatchStream, FieldMaker, Share
+from gscl_scale.config import Config
+from gscl_scale.graph import Graph, Messages
+from gscl_scale.model import MappedFeatures, build_model, prepare_inputs
+from gscl_scale.shards import Samples
+from gscl_scale.train import batch_inputs, batch_loss, join_world, training_step
+from tests.graphs import make_graph, make_samples, random_edges
+
+NODES = 122  # three batches of 40 anchors and one of 2
+RINGS = {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2, "part_anchors": 50}
+MODEL = {"width": 8, "projection": 8, "layers": 2, "activation": "rrelu", "feature_dropout": 0.3}
+TRAIN = {"batch_size": 40, "negatives": 16, "epochs": 2}
+LOSSES = {
+    "as it is": {},
+    "size": {"weighing": "size"},
+    "pairwise": {"ranking": "pairwise"},
+    "out": {"positives": "out"},
+    "gate": {"gate": 0.5},
+    "all": {"weighing": "size", "ranking": "pairwise", "positives": "out", "gate": 0.3, "temperature_step": 0.1},
+}
+MODELS = {
+    "gcn": {},
+    "gcn known": {"feature_dropout": 0.0},
+    "sage sampled": {"encoder": "sage", "propagation": "sampled", "fanout": [2, 3]},
+    "gat": {"encoder": "gat", "activation": "prelu"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shares")
+    make_graph(folder / "graph", random_edges(NODES, 260, seed=3, hubs=3), NODES)
+    make_samples(folder / "graph", folder / "samples", configured().rings, 2)
+    return folder
+
+
+def configured(model=None, loss=None, train=None):
+    values = {"model": {**MODEL, **(model or {})}, "loss": loss or {}, "train": {**TRAIN, **(train or {})}}
+    return Config.parse({"graph": {"source": "memory"}, "rings": RINGS, **values})
+
+
+class Worker:
+    """What one of `size` processes has."""
+
+    def __init__(self, folder, config, rank=0, size=1):
+        self.config, graph = config, Graph.open(folder / "graph")
+        self.model = build_model(config.model, graph.num_features, 0).train()
+        self.inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+        known, messages = self.inputs.propagated is not None, Messages.of(graph, config.model.encoder)
+        fields = FieldMaker(messages, config.model.layers, config.model.fanouts(), known)
+        read = MappedFeatures.of(graph, config.model).rows if self.inputs.features is None else None
+        self.stream = BatchStream(
+            Samples.open(folder / "samples"), NODES, config.rings, config.train, config.loss,
+            fields, Share(rank, size), read,
+        )  # fmt: skip
+
+    def part(self, step):
+        """(loss and all figures, gradients) of our share of a step."""
+        batch = self.stream.batch(step)
+        result = batch_loss(self.model, batch_inputs(self.inputs, batch), batch, self.config, key=100 + step)
+        self.model.zero_grad()
+        result.loss.backward()
+        figures = (result.loss.detach(), result.level_sum, result.level_anchors, result.stopped, result.terms)
+        gradients = [parameter.grad.clone() for parameter in self.model.parameters()]
+        return [*(figure.float() for figure in figures), *gradients]
+
+
+def workers(folder, config, size):
+    return [Worker(folder, config, rank, size) for rank in range(size)]
+
+
+def assert_shares_add_up(folder, config, size, steps):
+    alone, together = Worker(folder, config), workers(folder, config, size)
+    for step in steps:
+        parts = [worker.part(step) for worker in together]
+        whole = alone.part(step)
+        assert whole[0] > 0
+        assert all((gradient != 0).any() for gradient in whole[5:])
+        sums = [sum(figures) for figures in zip(*parts, strict=True)]
+        torch.testing.assert_close(sums, whole, rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_losses_figures_and_gradients_of_the_shares_add_up_to_those_of_the_batch(folder, size, loss):
+    assert_shares_add_up(folder, configured(loss=LOSSES[loss]), size, [0, 3, 4])
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_the_shares_of_every_encoder_add_up(folder, model):
+    assert_shares_add_up(folder, configured(MODELS[model], LOSSES["all"]), 3, [0, 3])
+
+
+@pytest.mark.parametrize("train", [{"members": "random"}, {"members": "stored"}, {"negatives": 0}])
+def test_the_shares_of_every_choice_of_members_add_up(folder, train):
+    assert_shares_add_up(folder, configured(train=train), 3, [0, 3])
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_a_share_may_be_empty(folder, model):
+    config = configured(MODELS[model], train={"negatives": 0})
+    batch = Worker(folder, config, 0, 4).stream.batch(3)
+    assert batch.anchors.size == batch.nodes.size == 0
+    assert_shares_add_up(folder, config, 4, [3])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("batch_size", [40, 3])
+def test_the_shares_are_the_batch_cut_in_parts_of_equal_size(folder, size, batch_size):
+    config = configured(loss=LOSSES["all"], train={"batch_size": batch_size})
+    alone, together = Worker(folder, config), workers(folder, config, size)
+    for step in (0, 3, alone.stream.steps_per_epoch - 1, alone.stream.steps_per_epoch):
+        whole, parts = alone.stream.batch(step), [worker.stream.batch(step) for worker in together]
+        anchors = [part.nodes[part.anchors].tolist() for part in parts]
+        assert [anchor for share in anchors for anchor in share] == whole.nodes[whole.anchors].tolist()
+        assert max(map(len, anchors)) - min(map(len, anchors)) <= 1
+        for part in parts:
+            assert part.whole_size == whole.anchors.size
+            assert part.nodes[part.candidates].tolist() == whole.nodes[whole.candidates].tolist()
+        assert (np.concatenate([part.decided for part in parts]) == whole.decided).all()
+        assert (np.concatenate([part.log_weight for part in parts]) == whole.log_weight).all()
+        members = [part.nodes[part.pairs.indices] for part in parts]
+        assert np.concatenate(members).tolist() == whole.nodes[whole.pairs.indices].tolist()
+
+
+def test_a_share_reads_less_than_the_batch(folder):
+    config = configured(train={"negatives": 2, "batch_size": 20})
+    whole = Worker(folder, config).stream.batch(0)
+    assert all(worker.stream.batch(0).nodes.size < 0.7 * whole.nodes.size for worker in workers(folder, config, 4))
+
+
+def five_steps(folder, out):
+    """Train five steps in the world of the environment; the last process asks to stop in the fourth."""
+    config = configured(MODELS["sage sampled"], LOSSES["all"], {"clip": 0.5, "learning_rate": 0.01})
+    with join_world(60) as world:
+        worker = Worker(Path(folder), config, world.rank, world.size)
+        optimizer = torch.optim.Adam(worker.model.parameters(), lr=config.train.learning_rate)
+        told = []
+        for step, batch in enumerate(worker.stream.batches(0, 5)):
+            stop = step == 3 and world.rank == world.size - 1
+            result = training_step(worker.model, optimizer, worker.inputs, batch, config, step, world, stop)
+            told.append([result.loss, result.gradient_norm, result.gated, *result.per_level, result.stop])
+        weights = torch.cat([parameter.detach().flatten() for parameter in worker.model.parameters()]).tolist()
+        Path(out).write_text(json.dumps({"size": world.size, "told": told, "weights": weights}))
+
+
+def in_processes(folder, out, size):
+    """What each of some processes tells of its five steps, joined by gloo."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = "import sys; from tests.train.test_shares import five_steps; five_steps(*sys.argv[1:])"
+    files = [out / f"{rank}.json" for rank in range(size)]
+    world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": ""}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, folder, file],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, **world, "RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, file in enumerate(files)
+    ]
+    for process in started:
+        with process:
+            _, told = process.communicate(timeout=100)
+            assert process.returncode == 0, told
+    return [json.loads(file.read_text()) for file in files]
+
+
+def test_two_processes_train_the_model_of_one(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    five_steps(folder, tmp_path / "alone.json")
+    alone = json.loads((tmp_path / "alone.json").read_text())
+    one, other = in_processes(folder, tmp_path, 2)
+    assert (alone["size"], one["size"], other["size"]) == (1, 2, 2)
+    assert one == other
+    assert [told[-1] for told in one["told"]] == [told[-1] for told in alone["told"]] == [False] * 3 + [True, False]
+    for ours, theirs in zip(one["told"], alone["told"], strict=True):
+        assert ours[:-1] == pytest.approx(theirs[:-1], rel=1e-4)
+    assert one["weights"] == pytest.approx(alone["weights"], rel=1e-3, abs=1e-4)
+    assert len({told[0] for told in alone["told"]}) == 5

@@ -1,0 +1,79 @@
+"""One training by two processes that torchrun has started."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from gscl_scale import pipeline
+from gscl_scale.config import Config
+from gscl_scale.files import read_json_lines
+from gscl_scale.runs import open_run, read_curve
+from gscl_scale.runtime import Console
+from tests.graphs import make_graph, random_edges
+
+ROOT = Path(__file__).parent.parent.parent
+VALUES = {
+    "graph": {"source": "memory"},
+    "rings": {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2},
+    "model": {"width": 8, "projection": 8, "feature_dropout": 0.3, "activation": "rrelu"},
+    "train": {"epochs": 4, "batch_size": 50, "negatives": 16, "checkpoint_every": 2, "validate_every": 2},
+    "evaluate": {"train_fractions": [0.3], "val_fraction": 0.2},
+}
+
+
+def prepared(folder):
+    config = Config.parse(VALUES)
+    run = open_run(config, folder)
+    make_graph(run.graph, random_edges(240, 700, seed=3), 240, labels=np.arange(240) % 3)
+    pipeline.precompute(config, run, Console(quiet=True))
+    return config, run
+
+
+def torchrun(folder, *arguments):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1",
+        "--master-port", str(port), "-m", "--", "gscl_scale.cli", *arguments,
+    ]  # fmt: skip
+    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        out, err = process.communicate(timeout=100)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def alone(tmp_path):
+    config, run = prepared(tmp_path / "alone")
+    pipeline.train(config, run, Console(run.log, quiet=True))
+    return run
+
+
+def test_two_processes_of_torchrun_have_the_losses_of_one_and_only_the_first_tells(alone, tmp_path):
+    _, run = prepared(tmp_path / "together")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(VALUES))
+    code, out, err = torchrun(tmp_path, "train", "--config", "config.yaml", "--run", "together")
+    assert code == 0, err
+    assert out == "checkpoints are in together/checkpoints\n"
+    steps = [event for event in read_json_lines(run.log) if event["event"] == "step"]
+    assert [event["step"] for event in steps] == list(range(20))
+    np.testing.assert_allclose(
+        [event["loss"] for event in steps], [event["loss"] for event in read_curve(alone.log)], rtol=1e-4
+    )
+    started = next(event for event in read_json_lines(run.log) if event["event"] == "started" and "processes" in event)
+    assert started["processes"] == 2
