@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, FolderError, TaskError
 from gscl_scale.files import read_json_lines
 from gscl_scale.runs import Run, open_run, read_curve
-from gscl_scale.runtime import Console
+from gscl_scale.runtime import Console, RunnerSettings, TrainingSettings, start_runner
 from tests.graphs import make_graph, random_edges
 from tests.ray.clusters import ROOT, wait_until
 from tests.ray.trainings import order, process, traced_process
@@ -48,6 +49,7 @@ SLOW = (0.1, 30)  # seconds to add to a step, and the first step without: the bl
 @pytest.fixture(autouse=True)
 def traces(monkeypatch):
     monkeypatch.setattr(pipeline, "train_process", traced_process)
+    monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")  # Ray looks at its processes more often
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +209,10 @@ def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
     assert order(undisturbed.folder, 1).endswith(order(run.folder, then))
 
 
-def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed, tmp_path):
+def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed, tmp_path, capfd):
     machines.resize(1)
+    with start_runner(RunnerSettings(engine="ray", address=machines.address)):
+        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)
     run = copied(prepared, tmp_path, (0.2, STEPS - 4))
     added = []
 
@@ -219,14 +223,17 @@ def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed
 
     try:
         with disturbed(run, come, 3):
-            train(on(machines, "1-2", worker_cpus=1), run)
+            train(on(machines, "1-2", worker_cpus=1), run, quiet=False)
     finally:
         for machine in added:
             machine.kill()
     assert_same_losses(run, undisturbed)
     assert [event["processes"] for event in events(run, "started")] == [1, 2, 1]
-    assert not events(run, "broken_off")
     assert len(events(run, "step")) == STEPS  # it saved whenever it was stopped
+    assert re.findall("because (.*);", capfd.readouterr().err) == [
+        "there is room for 2 processes now",
+        "a machine is about to be taken away",
+    ]
 
 
 def drain(cluster, machine):
@@ -249,14 +256,29 @@ def test_a_mistake_that_a_process_finds_is_told_as_it_is_and_not_repeated(two, p
     assert not events(run, "broken_off")
 
 
-def test_a_training_that_is_broken_off_too_often_is_given_up(two, prepared, tmp_path):
-    run = copied(prepared, tmp_path, SLOW)
-    says = r"broken off 1 times, the last time because process 0 of 1 was lost.*runtime\.max_failures .* run again"
-    with (
-        disturbed(run, lambda: os.kill(process(run.folder, 0), signal.SIGKILL), 2),
-        pytest.raises(TaskError, match=says),
-    ):
-        train(on(two, 1, max_failures=0), run)
+def test_a_training_that_is_broken_off_too_often_is_given_up():
+    from gscl_scale.runtime.cluster.training import Break, give_up
+
+    failed, asked = Break("process 1 of 2 was lost", "failed"), Break("there is room", "asked")
+    settings = TrainingSettings(max_failures=2)
+    give_up([failed, asked, failed, asked], settings)
+    with pytest.raises(TaskError, match=r"broken off 3 times, .* because process 1 of 2 was lost; .* and run again"):
+        give_up([failed, asked, failed, failed], settings)
+    give_up([Break("no room", "not started")] * 9, settings)
+    with pytest.raises(TaskError, match="was not started 10 times, the last time because no room"):
+        give_up([Break("no room", "not started")] * 10, settings)
+
+
+def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
+    from gscl_scale.runtime.cluster.machines import Machine
+    from gscl_scale.runtime.cluster.training import Break, size_of
+
+    settings = TrainingSettings(workers=(2, 5))
+    machines = [Machine("a", "127.0.0.1", False, {"CPU": 4.0}), Machine("b", "127.0.0.2", False, {"CPU": 3.0})]
+    failed, no_room = Break("process 1 of 2 was lost", "failed"), Break("no room", "not started")
+    sizes = [size_of(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
+    assert sizes == [5, 4, 5, 2]
+    assert size_of(settings, machines[1:], [failed]) == 3
 
 
 def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import shutil
 import threading
@@ -31,7 +32,8 @@ from gscl_scale.runtime.stop import asked_to_stop
 Function = Callable[[Any, threading.Event], None]
 
 _LOOK_S = 1.0
-_STARTS = 10  # Ray waits a minute for room: an autoscaler starts a machine within minutes
+_START_S, _SOON_S = 60, 10  # to wait for room: an autoscaler needs minutes, and of a range one may take fewer
+_STARTS = 10
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -66,7 +68,9 @@ def train_on_cluster(
             check_shared(folder, new)
             known |= {machine.id for machine in new}
             try:
-                broken = _Attempt(function, argument, scratch, settings, machines, stop, watch).run(console)
+                size = size_of(settings, machines, breaks)
+                attempt = _Attempt(function, argument, scratch, settings, machines, size, stop, watch)
+                broken = attempt.run(console)
             except RayError as error:
                 raise TaskError(
                     f"the Ray cluster was lost during the training ({brief(error)}); checkpoints are kept: see with "
@@ -75,11 +79,18 @@ def train_on_cluster(
             if broken is None:
                 return
             breaks.append(broken)
-            _give_up(breaks, settings)
+            give_up(breaks, settings)
             console.say(f"training was broken off because {broken.reason}; it goes on from the newest checkpoint")
 
 
-def _give_up(breaks: list[Break], settings: TrainingSettings) -> None:
+def size_of(settings: TrainingSettings, machines: list[Machine], breaks: list[Break]) -> int:
+    """Of a range as many processes as fit, if nobody else is there; fewer where that many could not be started."""
+    tried = list(itertools.takewhile(lambda broken: broken.kind == "not started", reversed(breaks)))
+    low, high = settings.workers
+    return max(low, min(high, room(_need(settings), machines)) - len(tried))
+
+
+def give_up(breaks: list[Break], settings: TrainingSettings) -> None:
     """TaskError where another attempt has no prospects."""
     failures = sum(broken.kind == "failed" for broken in breaks)
     if failures > settings.max_failures:
@@ -105,10 +116,12 @@ class _Attempt:
         scratch: Path,
         settings: TrainingSettings,
         machines: list[Machine],
+        size: int,
         stop: threading.Event,
         watch: Callable[[], None],
     ) -> None:
-        self._settings, self._machines, self._stop, self._watch = settings, machines, stop, watch
+        self._settings, self._machines, self._size = settings, machines, size
+        self._stop, self._watch = stop, watch
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._board = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
         body = functools.partial(work, function, argument, self._board)
@@ -117,7 +130,7 @@ class _Attempt:
             torch_config=_Processes(
                 backend="cpu:gloo,cuda:nccl" if settings.gpus else "gloo", timeout_s=_whole(settings)
             ),
-            scaling_config=_scaling(settings, machines),
+            scaling_config=_scaling(settings, size),
             run_config=_run_config(settings, scratch),
         )
         self._error: BaseException | None = None
@@ -126,7 +139,7 @@ class _Attempt:
     def run(self, console: Console) -> Break | None:
         """Why it has ended; None when the training is done."""
         thread = threading.Thread(target=self._fit, name="fit", daemon=True)  # in the main thread, Ray takes SIGINT
-        with _environment(self._settings):
+        with _environment(self._settings, self._size):
             thread.start()
             try:
                 self._accompany(thread)
@@ -187,8 +200,7 @@ class _Attempt:
         if not isinstance(self._error, (TrainingFailedError, RayError)):
             raise self._error
         if isinstance(self._error, ControllerError):
-            reason = f"the cluster could not start the processes ({brief(self._error.controller_failure)})"
-            return Break(reason, "not started")
+            return Break(_not_started(self._error.controller_failure, self._size, self._settings), "not started")
         reason = _reason(self._error, notes, self._settings)
         traces = [trouble.trace for trouble in notes.troubles if not trouble.peer]
         console.event("train", "broken_off", reason=reason, traces=traces)
@@ -209,6 +221,12 @@ def _reason(error: BaseException, notes: Notes, settings: TrainingSettings) -> s
     if notes.troubles:
         return f"a process was lost, or is silent for more than {settings.timeout_s:g} s"
     return f"Ray ended it ({brief(error)})"
+
+
+def _not_started(error: BaseException, size: int, settings: TrainingSettings) -> str:
+    if type(error).__name__ == "WorkerGroupStartupTimeoutError":
+        return f"the Ray cluster has no room now for {size} processes with {told(_need(settings))} each"
+    return f"the Ray cluster could not start {size} processes ({brief(error)})"
 
 
 def _draining() -> set[str]:
@@ -254,14 +272,9 @@ def _need(settings: TrainingSettings) -> dict[str, float]:
     return {"CPU": settings.cpus, **({"GPU": float(settings.gpus)} if settings.gpus else {})}
 
 
-def _scaling(settings: TrainingSettings, machines: list[Machine]) -> Any:
-    """Of a range, as many as there is room for now: Ray's own elastic groups see new machines late, and do not save."""
-    low, high = settings.workers
-    return ScalingConfig(
-        num_workers=max(low, min(high, room(_need(settings), machines))),
-        use_gpu=settings.gpus > 0,
-        resources_per_worker=_need(settings),
-    )
+def _scaling(settings: TrainingSettings, size: int) -> Any:
+    """A fixed number: Ray's own elastic groups see new machines late, and lose what was not saved."""
+    return ScalingConfig(num_workers=size, use_gpu=settings.gpus > 0, resources_per_worker=_need(settings))
 
 
 def _run_config(settings: TrainingSettings, scratch: Path) -> Any:
@@ -277,10 +290,11 @@ def _run_config(settings: TrainingSettings, scratch: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _environment(settings: TrainingSettings) -> Iterator[None]:
+def _environment(settings: TrainingSettings, size: int) -> Iterator[None]:
     """What Ray Train reads from the environment of the driver only."""
     wanted = {
         "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": str(settings.timeout_s),
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_START_S if size == settings.workers[0] else _SOON_S),
         "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # `_better_elsewhere` looks
     }
     before = {name: os.environ.get(name) for name in wanted}
