@@ -1,6 +1,7 @@
 """Training steps to measure: ours, ours without one idea, and the same step in torch-geometric."""
 
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -179,7 +180,9 @@ def _edges(graph: Graph, form: str) -> Tensor:
         return edge_index
     from torch_geometric.utils import to_torch_csr_tensor
 
-    adjacency: Tensor = to_torch_csr_tensor(edge_index.flip(0), size=(graph.num_nodes, graph.num_nodes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch: CSR tensors are young
+        adjacency: Tensor = to_torch_csr_tensor(edge_index.flip(0), size=(graph.num_nodes, graph.num_nodes))
     return adjacency
 
 

@@ -15,11 +15,10 @@ from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import StoppedError
 from gscl_scale.machine import peak_memory
 from gscl_scale.model import Inputs, Model
-from gscl_scale.runtime import Console
+from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.train.checkpoint import Checkpoints, Position
 from gscl_scale.train.scalars import scalars_to
 from gscl_scale.train.step import StepResult, training_step
-from gscl_scale.train.stop import asked_to_stop
 from gscl_scale.train.world import ALONE, World
 
 Validate = Callable[[Model], float]

@@ -17,10 +17,9 @@ from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.model import build_model, prepare_inputs
 from gscl_scale.runs import open_run, read_curve
-from gscl_scale.runtime import Console
+from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.shards import Samples
 from gscl_scale.train import Checkpoints, Position, Trainer, Training, training_step
-from gscl_scale.train.stop import asked_to_stop
 from tests.graphs import make_graph, random_edges
 
 QUIET = Console(quiet=True)
@@ -36,7 +35,7 @@ from pathlib import Path
 from gscl_scale import pipeline
 from gscl_scale.config import Config
 from gscl_scale.runs import Run
-from gscl_scale.runtime import Console
+from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.train import loop
 
 config = Config.parse({values})
