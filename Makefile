@@ -1,12 +1,12 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
-# make test-ray: the tests that start Ray clusters of several machines on this one.
+# make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 
-.PHONY: demo test test-ray test-torch-sparse check data-test install install-dev clean
+.PHONY: demo test test-ray test-ray-slow test-torch-sparse check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -16,7 +16,10 @@ test: $(VENV)/.installed-dev check
 	@echo "all checks passed"
 
 test-ray: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m ray tests/ray
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "ray and not slow" tests/ray
+
+test-ray-slow: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "ray and slow" tests/ray
 
 test-torch-sparse: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel

@@ -109,7 +109,7 @@ def disturbed(run, blow, after=15):
         fallen.result()
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
 def test_any_number_of_processes_uses_the_same_anchors_and_has_the_same_losses(
     two, prepared, undisturbed, workers, tmp_path, capfd
 ):
@@ -209,6 +209,7 @@ def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
     assert order(undisturbed.folder, 1).endswith(order(run.folder, then))
 
 
+@pytest.mark.slow
 def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed, tmp_path, capfd):
     machines.resize(1)
     with start_runner(RunnerSettings(engine="ray", address=machines.address)):
