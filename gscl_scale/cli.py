@@ -62,11 +62,11 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     """From the graph to embeddings, figures and a report.
 
     Finished stages are skipped, so the same command goes on after a stop."""
-    from gscl_scale import pipeline
+    from gscl_scale import pipeline, training
 
     config, folder, console = _start(config_file, settings, run_folder)
     began = time.monotonic()
-    with pipeline.leading(config) as leads:
+    with training.leading(config) as leads:
         if not leads:
             return
         metrics = pipeline.run(config, folder, console)
@@ -150,12 +150,12 @@ def precompute(
 @app.command()
 def train(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
     """Train the encoder on the samples."""
-    from gscl_scale import pipeline
+    from gscl_scale import pipeline, training
 
     config, folder, console = _start(config_file, settings, run_folder)
-    with pipeline.leading(config) as leads:
+    with training.leading(config) as leads:
         for one, part, told in pipeline.each_repeat(config, folder, console) if leads else ():
-            pipeline.train(one, part, told)
+            training.train(one, part, told)
             print(f"checkpoints are in {part.checkpoints}")
 
 

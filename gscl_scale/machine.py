@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/")
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt(3)
+_DONTNEED = 4  # of madvise(2)
 _UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
 
 
@@ -108,3 +109,22 @@ def keep_freed_memory() -> None:
     if hasattr(library, "mallopt"):
         library.mallopt(_MMAP_THRESHOLD, 1 << 30)
         library.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+        library.mallopt(_ARENA_MAX, 1)  # those of other threads than the first are too small to keep large blocks
+
+
+def let_go_of_files(most: int, folder: Path) -> bool:
+    """Where this process holds more than `most` bytes of mapped files, give back the pages of those in a folder.
+
+    They stay in the cache of the system, and come back page by page when they are read again. Without this a process
+    that reads here and there in large files would count as one that needs all of them, and may be killed for that.
+    """
+    held = _of_process("RssFile")
+    if held is None or held <= most:
+        return False
+    library, inside = ctypes.CDLL(None), f"{folder.resolve()}/"
+    for line in _lines(_ROOT / "proc/self/maps"):
+        span, rights, *rest = line.split(maxsplit=5)
+        if rights.startswith("r--") and rest[-1].startswith(inside):
+            first, end = (int(bound, 16) for bound in span.split("-"))
+            library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _DONTNEED)
+    return True

@@ -4,35 +4,29 @@ Every stage reads the run folder, does its part, and records that it is finished
 """
 
 import contextlib
-import hashlib
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from gscl_scale import embed as embeddings
 from gscl_scale import shards
-from gscl_scale.batches import BatchStream, FieldMaker, Share, steps_per_epoch
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, DivergedError, FolderError, GraphError, PeerError, StoppedError
-from gscl_scale.evaluate import combine_repeats, evaluate_run, make_splits, probe, ring_lists, statistics
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.evaluate import combine_repeats, evaluate_run, ring_lists, statistics
 from gscl_scale.files import fingerprint_of, read_json, write_json
-from gscl_scale.graph import Draft, Graph, Messages, write_graph
+from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
-from gscl_scale.machine import keep_freed_memory
-from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, prepare_inputs
+from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.report import write_report
 from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, with_seed
-from gscl_scale.runtime import Console, Runner, RunnerSettings, TrainingSettings, start_runner, train_together
-from gscl_scale.train import Checkpoints, Trainer, Training, Validate, World, encode_all, join_world, shown
+from gscl_scale.runtime import Console, start_runner
+from gscl_scale.training import checkpoints_of, train
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -123,170 +117,10 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
     graph = Graph.open(run.graph)
     if not verify and shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
         return
-    with start_runner(_runner_settings(config)) as runner:
+    with start_runner(config.runtime.for_tasks()) as runner:
         earlier = Run.at(since).repeat_like(run) if since else None
         before = (earlier.graph, earlier.samples) if earlier else None
         shards.precompute(run.graph, run.samples, config.rings, config.train.epochs, runner, console, before)
-
-
-def _runner_settings(config: Config) -> RunnerSettings:
-    return RunnerSettings(**config.runtime.model_dump(include={field.name for field in fields(RunnerSettings)}))
-
-
-# --- model and train -------------------------------------------------------------------------------------------------
-
-
-def train(config: Config, run: Run, console: Console) -> None:
-    """Train the encoder on the samples: here, with the other processes of torchrun, or on a Ray cluster."""
-    if _checkpoints(config, run).is_finished():
-        return
-    with join_world(config.runtime.timeout_s) as world:
-        if config.runtime.engine == "ray" and world.size == 1:
-            _train_on_cluster(config, run, console)
-            return
-        world.call(_as_values(config, run))
-        train_here(config, run, console)
-
-
-def train_here(config: Config, run: Run, console: Console, stop: threading.Event | None = None) -> None:
-    """The part of this process in a training, which may be all of it."""
-    with join_world(config.runtime.timeout_s) as world, _rounds(config, run, world) as rounds:
-        told = console if world.first else Console(quiet=True)
-        graph, device = Graph.open(run.graph), _device(config)
-        if device.type == "cpu":
-            keep_freed_memory()
-        model = build_model(config.model, graph.num_features, config.train.seed).to(device)
-        told.event("train", "started", device=str(device), epochs=config.train.epochs, processes=world.size)
-        inputs = prepare_inputs(graph, config.model, device)
-        validate = (
-            _validation(config, graph, inputs, run.folder / f"validation-{world.rank}")
-            if config.train.validate_every
-            else None
-        )
-        messages = Messages.of(graph, config.model.encoder)
-        maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
-        share = Share(world.rank, world.size)
-        read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
-        stream = BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read)
-        trainer, checkpoints = Trainer(model, config.train), _checkpoints(config, run)
-        curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
-        Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves).run()
-        told.event("train", "done")
-
-
-def train_process(values: dict[str, Any], stop: threading.Event | None = None) -> None:
-    """`train_here` in a process that another one has called, with plain values."""
-    run = Run(Path(values["folder"]), Path(values["graph"]))
-    train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop)
-
-
-def _as_values(config: Config, run: Run) -> dict[str, Any]:
-    return {"config": config.dump(), "folder": str(run.folder.absolute()), "graph": str(run.graph.absolute())}
-
-
-def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
-    runtime = config.runtime
-    there = runtime.model_copy(update={"device": "cuda" if runtime.worker_gpus else "cpu"})
-    values = _as_values(config.model_copy(update={"runtime": there}), run)
-    settings = TrainingSettings(
-        runtime.address, runtime.train_range(), runtime.worker_cpus, runtime.worker_gpus, runtime.timeout_s,
-        runtime.max_failures,
-    )  # fmt: skip
-    total = config.train.epochs * steps_per_epoch(Graph.open(run.graph).num_nodes, config.train.batch_size)
-    with shown(run.log, total, console) as watch:
-        train_together(train_process, values, run.folder.absolute(), settings, console, watch)
-
-
-@contextlib.contextmanager
-def leading(config: Config) -> Iterator[bool]:
-    """Whether this process leads the command: it is alone, or the first of those that torchrun has started.
-
-    The others train with the first whenever it does, and have nothing else to do.
-    """
-    with join_world(config.runtime.timeout_s) as world:
-        if not world.first:
-            _follow(world)
-        yield world.first
-        if world.first:
-            world.call(None)
-
-
-def _follow(world: World) -> None:
-    try:
-        for values in world.calls():
-            train_process(values)
-    except (PeerError, StoppedError, DivergedError):
-        raise SystemExit(1) from None  # the first process tells
-
-
-@contextlib.contextmanager
-def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRounds]:
-    """The rounds on disk, or rounds that are made while they are used."""
-    if not config.rings.ahead:
-        yield shards.Samples.open(run.samples)
-        return
-    if world.size > 1:
-        raise ConfigError(
-            f"rings.ahead: rounds are made during a training of one process only, this one has {world.size}; "
-            "set rings.ahead to 0"
-        )
-    asked = shards.rounds_asked(config.rings, config.train.epochs)
-    quiet = Console(run.log, quiet=True)
-
-    def runner() -> contextlib.AbstractContextManager[Runner]:
-        return start_runner(_runner_settings(config))
-
-    with shards.RoundsAhead(run.graph, run.samples, config.rings, asked, runner, quiet) as rounds:
-        yield rounds
-
-
-def _checkpoints(config: Config, run: Run) -> Checkpoints:
-    samples = shards.Samples.open(run.samples)
-    asked = shards.rounds_asked(config.rings, config.train.epochs)
-    depends = {
-        "samples": samples.identity(),
-        "rounds": asked if config.rings.ahead else samples.num_rounds,
-        "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
-        "loss": config.loss.model_dump(mode="json"),
-        "train": config.train.model_dump(
-            mode="json", exclude={"repeats", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
-        ),
-    }
-    return Checkpoints(run.checkpoints, fingerprint_of(depends))
-
-
-def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
-    """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
-    splits = make_splits(graph, config.evaluate)
-    if not splits or not (splits[0].codes == 2).any():
-        raise ConfigError(
-            "train.validate_every: the graph has no labelled validation nodes; set it to 0, or bring labels and splits"
-        )
-    assert graph.labels is not None
-    labels, codes = graph.labels, np.where(splits[0].codes == 3, 0, splits[0].codes).astype(np.int8)
-    quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
-
-    def figure(vectors: npt.NDArray[np.float32]) -> float:
-        return probe(vectors, labels, codes, len(graph.classes), quick, inputs.device).val_mean
-
-    if inputs.features is not None:
-        return lambda model: figure(encode_all(model, inputs))
-    scaling = Scaling.of(graph.features, config.model.feature_scaling)
-
-    def validate(model: Model) -> float:
-        weights = [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
-        place = _workplace(config, scratch, hashlib.sha256(b"".join(weights)).hexdigest(), "train")
-        with embeddings.encode_nodes(model.encoder, graph, scaling, place, Console(quiet=True)) as vectors:
-            return figure(vectors)
-
-    return validate
-
-
-def _device(config: Config) -> torch.device:
-    if config.runtime.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("runtime.device: cuda is asked for and torch sees no GPU; set it to auto or cpu")
-    wants_gpu = config.runtime.device != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda" if wants_gpu else "cpu")
 
 
 # --- embed, evaluate, report -----------------------------------------------------------------------------------------
@@ -297,7 +131,7 @@ def embed(config: Config, run: Run, console: Console, other: Path | None = None,
 
     Returns the folder of the embeddings: `out`, or the run's.
     """
-    checkpoints, folder = _checkpoints(config, run), out or run.embeddings
+    checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
     state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
@@ -310,15 +144,11 @@ def embed(config: Config, run: Run, console: Console, other: Path | None = None,
     model = build_model(config.model, trained_on.num_features, config.train.seed)
     model.load_state_dict(state["model"])
     scaling = Scaling.of(trained_on.features, config.model.feature_scaling)
-    place = _workplace(config, embeddings.scratch_folder(folder), fingerprint, "embed")
+    place = embeddings.Workplace.of(config.runtime, embeddings.scratch_folder(folder), fingerprint, "embed")
     with embeddings.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:
         embeddings.write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy)
     console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
     return folder
-
-
-def _workplace(config: Config, folder: Path, fingerprint: str, stage: str) -> embeddings.Workplace:
-    return embeddings.Workplace(folder, fingerprint, _device(config), config.runtime.embed_memory_gb, stage)
 
 
 @contextlib.contextmanager
@@ -327,7 +157,7 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
     first = build_model(config.model, graph.num_features, config.train.seed)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", config.model.model_dump(mode="json"), config.train.seed])
-    place = _workplace(config, run.folder / "untrained", fingerprint, "evaluate")
+    place = embeddings.Workplace.of(config.runtime, run.folder / "untrained", fingerprint, "evaluate")
     with embeddings.encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
         yield vectors
 
@@ -340,7 +170,7 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     }
     if run.metrics.exists() and (metrics := read_json(run.metrics)).get("made_from") == made_from:
         return metrics
-    graph, device = Graph.open(run.graph), _device(config)
+    graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     _, trained = embeddings.read_embeddings(run.embeddings)
     samples = shards.Samples.open(run.samples).round(0)
     console.event("evaluate", "started")

@@ -1,10 +1,14 @@
 """Readings of memory and disk, from files as Linux writes them."""
 
 import shutil
+import sys
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from gscl_scale import machine
+from gscl_scale.files import map_array, write_arrow
 
 GIB = 1 << 30
 
@@ -64,3 +68,20 @@ def test_the_disk_of_a_folder_that_is_not_made_yet_is_that_of_its_parent(tmp_pat
     monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(path) or usage(path))
     assert machine.free_disk(tmp_path / "a" / "b") > 0
     assert asked == [tmp_path]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what of a file is in memory")
+def test_pages_of_the_files_in_a_folder_are_given_back_and_read_again(tmp_path):
+    numbers, arrays = np.arange(4 << 20), []
+    for name in ("inside", "beside"):
+        (tmp_path / name).mkdir()
+        write_arrow(tmp_path / name / "numbers.arrow", {"number": pa.array(numbers)})
+        arrays.append(map_array(tmp_path / name / "numbers.arrow", "number"))
+    own = numbers.copy()
+    assert all((array == numbers).all() for array in arrays)
+    held = machine._of_process("RssFile")
+    assert not machine.let_go_of_files(held + numbers.nbytes, tmp_path / "inside")
+    assert machine.let_go_of_files(held // 2, tmp_path / "inside")
+    given_back = held - machine._of_process("RssFile")
+    assert 0.9 * numbers.nbytes < given_back < 1.5 * numbers.nbytes
+    assert all((array == own).all() for array in [*arrays, numbers])

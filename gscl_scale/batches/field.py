@@ -18,6 +18,7 @@ from gscl_scale.graph import Messages
 from gscl_scale.rings import Priorities
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
+_MANY = 4  # times the fan-out: who is kept of more neighbours is remembered as long as the draw is the same
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Draw:
 
 
 class FieldMaker:
-    """Makes receptive fields, one at a time, with a scratch array of one number per node.
+    """Makes receptive fields, one at a time, with a few numbers per node beside the graph.
 
     first_known   the first layer reads what was gathered for all nodes once, and needs no messages
     """
@@ -84,6 +85,7 @@ class FieldMaker:
     ) -> None:
         self._messages, self._layers, self._fanouts, self._first_known = messages, layers, fanouts, first_known
         self._place = np.full(messages.num_nodes, -1, np.int32)
+        self._lowest = None if fanouts is None else _Lowest(messages, max(fanouts))
 
     @property
     def samples(self) -> bool:
@@ -127,10 +129,12 @@ class FieldMaker:
             _take_all(m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, members, values)
         else:
             assert draw is not None
+            assert self._lowest is not None
+            known = self._lowest.of(draw)
             weights = np.empty(0) if draw.weights is None else draw.weights
             _take_lowest(
-                m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, fanout,
-                draw.rank, draw.priorities.order, draw.priorities.priority, weights, members, values,
+                m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, fanout, draw.rank,
+                draw.priorities.order, draw.priorities.priority, weights, self._lowest.row, known, members, values,
             )  # fmt: skip
         places, below = _relabel(nodes, members, self._place)
         if fanout is None and self._nearly_all(below):
@@ -138,6 +142,25 @@ class FieldMaker:
             return Block(nodes, nodes, rows, rows.transposed()), None
         rows = Rows(indptr, places, values, below.size)
         return Block(nodes, np.arange(nodes.size), rows, rows.transposed()), below
+
+
+class _Lowest:
+    """The lowest ranks among the neighbours of the nodes that have many, each found when first asked for.
+
+    row [N]   of each node in the table of `of`; -1: it has few neighbours
+    """
+
+    def __init__(self, messages: Messages, fanout: int) -> None:
+        many = np.diff(messages.indptr) > _MANY * fanout
+        self._shape = (int(many.sum()), fanout + 1)
+        self.row = np.where(many, np.cumsum(many, dtype=np.int32) - 1, -1).astype(np.int32)
+        self._known: tuple[Draw, npt.NDArray[np.int32]] | None = None
+
+    def of(self, draw: Draw) -> npt.NDArray[np.int32]:
+        """The table of a draw: ascending ranks, one more than are kept; -1 where nobody has asked yet."""
+        if self._known is None or self._known[0] is not draw:
+            self._known = (draw, np.full(self._shape, -1, np.int32))
+        return self._known[1]
 
 
 def transpose_pattern(
@@ -189,10 +212,11 @@ def _take_all(indptr, indices, nodes, row_scale, column_scale, loops, members, v
 
 @numba.njit(cache=True, nogil=True)
 def _take_lowest(  # type: ignore[no-untyped-def]
-    indptr, indices, nodes, row_scale, column_scale, loops, fanout, rank, order, priority, weights, members, values,
+    indptr, indices, nodes, row_scale, column_scale, loops, fanout,
+    rank, order, priority, weights, row, known, members, values,
 ):  # fmt: skip
     """At most `fanout` neighbours of each node, those of the lowest ranks; the next one is the bound of the draw."""
-    low = np.empty(fanout + 1, np.int64)
+    own = np.empty(known.shape[1], np.int32)
     n = 0
     for v in nodes:
         if loops:
@@ -204,25 +228,37 @@ def _take_lowest(  # type: ignore[no-untyped-def]
                 members[n], values[n] = indices[e], row_scale[v] * column_scale[indices[e]]
                 n += 1
             continue
-        filled = 0
-        for e in range(start, end):
-            r = np.int64(rank[indices[e]])
-            if filled > fanout:
-                if r >= low[fanout]:
-                    continue
-                filled = fanout
-            j = filled
-            while j > 0 and low[j - 1] > r:
-                low[j] = low[j - 1]
-                j -= 1
-            low[j] = r
-            filled += 1
+        low = own
+        if row[v] < 0:
+            _find_lowest(indices[start:end], rank, low[: fanout + 1])
+        else:
+            low = known[row[v]]
+            if low[0] < 0:
+                _find_lowest(indices[start:end], rank, low)
         bound = priority[low[fanout]]
         for j in range(fanout):
             u = order[low[j]]
             chance = -np.expm1(-bound * weights[u]) if weights.size else fanout / (end - start)
             members[n], values[n] = u, row_scale[v] * column_scale[u] / chance
             n += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
+    """The lowest ranks of neighbours, ascending; there are at least as many as `low` has places."""
+    filled = 0
+    for u in neighbours:
+        r = rank[u]
+        if filled == low.size:
+            if r >= low[filled - 1]:
+                continue
+            filled -= 1
+        j = filled
+        while j > 0 and low[j - 1] > r:
+            low[j] = low[j - 1]
+            j -= 1
+        low[j] = r
+        filled += 1
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,10 +1,12 @@
 """The sections of the stages after the graph."""
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from gscl_scale.config.graphs import Section
+from gscl_scale.runtime import RunnerSettings, TrainingSettings
 
 
 def _check_per_ring(value: Any) -> Any:
@@ -233,7 +235,14 @@ class RuntimeConfig(Section):
         4.0, gt=0, description="Embedding: what it may allocate, beside the program and the files that it maps."
     )
 
-    def train_range(self) -> tuple[int, int]:
-        """Least and most training processes."""
+    def for_tasks(self) -> RunnerSettings:
+        """What a runner of tasks is told."""
+        return RunnerSettings(**self.model_dump(include={field.name for field in fields(RunnerSettings)}))
+
+    def for_training(self) -> TrainingSettings:
+        """What the processes of a training are told."""
         low, _, high = str(self.train_workers).partition("-")
-        return int(low), int(high or low)
+        workers = (int(low), int(high or low))
+        return TrainingSettings(
+            self.address, workers, self.worker_cpus, self.worker_gpus, self.timeout_s, self.max_failures
+        )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gscl_scale import machine
+from gscl_scale.config import RuntimeConfig
 from gscl_scale.embed.gather import Gather, OnDevice, gatherer
 from gscl_scale.embed.plan import Step, aligned, pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import Scratch
@@ -23,6 +24,7 @@ from gscl_scale.files import fingerprint_of
 from gscl_scale.graph import Graph, Messages, SparseFeatures
 from gscl_scale.graph.parallel import ahead
 from gscl_scale.machine import in_words
+from gscl_scale.model import chosen_device
 from gscl_scale.model.encoder import AnyLayer, Encoder, SageLayer
 from gscl_scale.model.propagation import SparsePair, rows_of
 from gscl_scale.model.scaling import Scaling, sparse_rows
@@ -49,6 +51,11 @@ class Workplace:
     memory_gb: float = 4.0
     label: str = "embed"
     rows: int | None = None
+
+    @classmethod
+    def of(cls, runtime: RuntimeConfig, folder: Path, made_from: str, label: str) -> "Workplace":
+        """As the config says."""
+        return cls(folder, made_from, chosen_device(runtime), runtime.embed_memory_gb, label)
 
 
 @contextlib.contextmanager

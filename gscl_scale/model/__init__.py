@@ -1,5 +1,6 @@
 """Encoder, projection head and ring loss."""
 
+from gscl_scale.model.device import chosen_device
 from gscl_scale.model.inputs import Inputs, Layer, MappedFeatures, features_on, prepare_inputs
 from gscl_scale.model.loss import RingLoss, ring_loss
 from gscl_scale.model.model import Model, build_model
@@ -11,6 +12,7 @@ __all__ = [
     "Model",
     "RingLoss",
     "build_model",
+    "chosen_device",
     "features_on",
     "prepare_inputs",
     "ring_loss",

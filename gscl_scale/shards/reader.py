@@ -1,5 +1,6 @@
 """Reading ring samples: only what the manifest names, verified when first opened."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +12,14 @@ import numpy.typing as npt
 
 from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array, read_json, sha256_of
+from gscl_scale.machine import let_go_of_files
 from gscl_scale.rings import Lists, Priorities, RingSample
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
 from gscl_scale.shards.plan import FORMAT, MANIFEST
+
+Rows = tuple[RingSample, npt.NDArray[Any], npt.NDArray[Any]]
+
+_MAPPED = 4 << 30  # bytes of mapped files in memory above which a reader gives back its own
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Samples:
         shared = "priorities" in self.manifest["rounds"][number]
         parts = [self.part(number, part) for part in range(self.num_parts)]
         weights = map_array(weights_path(self.folder), "weight") if "weights" in self.manifest else None
-        return RoundReader(parts, self.priorities(number) if shared else None, weights)
+        return RoundReader(self.folder, parts, self.priorities(number) if shared else None, weights)
 
     @property
     def num_parts(self) -> int:
@@ -87,11 +93,12 @@ class SomeRounds(Protocol):
 
 @dataclass(frozen=True)
 class RoundReader:
-    """The samples of one round; priorities are None where every anchor drew its own.
+    """The samples of one round, mapped from `folder`; priorities are None where every anchor drew its own.
 
     weights [N]   the priorities were drawn with these; None: all nodes alike
     """
 
+    folder: Path
     parts: list[RingSample]
     priorities: Priorities | None
     weights: npt.NDArray[np.float64] | None = None
@@ -99,46 +106,45 @@ class RoundReader:
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Of some anchors, the priority below which all is decided."""
         decided = np.empty(anchors.size, np.float64)
-        part_of, rows = self._where(anchors)
-        for number in np.unique(part_of):
-            here = part_of == number
-            decided[here] = self.parts[number].decided[rows[here]]
+        for part, rows, places in self._where(anchors):
+            decided[places] = part.decided[rows]
         return decided
-
-    def _where(self, anchors: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """(part, row in the part) of anchors."""
-        starts = np.array([part.anchors[0] for part in self.parts])
-        part_of = np.searchsorted(starts, anchors, side="right") - 1
-        return part_of, anchors - starts[part_of]
 
     def take(self, anchors: npt.NDArray[np.int64]) -> RingSample:
         """The samples of some anchors, in the order asked for."""
-        part_of, rows = self._where(anchors)
-        hops = len(self.parts[0].rings)
-        columns = [self._take_lists(level, part_of, rows) for level in range(hops + 1)]
-        first = self.parts[0]
+        let_go_of_files(_MAPPED, self.folder)
+        where, first = list(self._where(anchors)), self.parts[0]
+        hops = len(first.rings)
+        columns = [_take_lists(level, where, anchors.size, first.beyond.members.dtype) for level in range(hops + 1)]
         decided = np.empty(anchors.size, np.float64)
         sizes = np.empty((anchors.size, hops), first.ring_size.dtype)
         exact = np.empty(anchors.size, np.bool_)
-        for number, part in enumerate(self.parts):
-            here = np.flatnonzero(part_of == number)
-            decided[here] = part.decided[rows[here]]
-            sizes[here] = part.ring_size[rows[here]]
-            exact[here] = part.ring_size_exact[rows[here]]
+        for part, rows, places in where:
+            decided[places] = part.decided[rows]
+            sizes[places] = part.ring_size[rows]
+            exact[places] = part.ring_size_exact[rows]
         return RingSample(anchors, columns[:-1], columns[-1], decided, sizes, exact)
 
-    def _take_lists(self, level: int, part_of: npt.NDArray[Any], rows: npt.NDArray[Any]) -> Lists:
-        columns = [(*part.rings, part.beyond)[level] for part in self.parts]
-        lengths = np.empty(rows.size, np.int64)
-        for number, column in enumerate(columns):
-            here = part_of == number
-            lengths[here] = column.offsets[rows[here] + 1] - column.offsets[rows[here]]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        members = np.empty(offsets[-1], columns[0].members.dtype)
-        for number, column in enumerate(columns):
-            here = np.flatnonzero(part_of == number)
-            _copy(column.offsets, column.members, rows[here], here, offsets, members)
-        return Lists(offsets, members)
+    def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[Rows]:
+        """The parts that hold anchors, with their rows there and their places among the anchors."""
+        starts = np.array([part.anchors[0] for part in self.parts])
+        part_of = np.searchsorted(starts, anchors, side="right") - 1
+        order = np.argsort(part_of, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1) if anchors.size else ():
+            number = part_of[places[0]]
+            yield self.parts[number], anchors[places] - starts[number], places
+
+
+def _take_lists(level: int, where: list[Rows], num_anchors: int, dtype: npt.DTypeLike) -> Lists:
+    columns = [((*part.rings, part.beyond)[level], rows, places) for part, rows, places in where]
+    lengths = np.empty(num_anchors, np.int64)
+    for column, rows, places in columns:
+        lengths[places] = column.offsets[rows + 1] - column.offsets[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    members = np.empty(offsets[-1], dtype)
+    for column, rows, places in columns:
+        _copy(column.offsets, column.members, rows, places, offsets, members)
+    return Lists(offsets, members)
 
 
 @numba.njit(cache=True, nogil=True)

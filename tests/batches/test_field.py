@@ -161,6 +161,19 @@ def test_one_maker_makes_many_fields_and_forgets_each():
             assert ours.nodes.tolist() == theirs.nodes.tolist()
 
 
+def test_whom_one_maker_remembers_of_a_draw_is_forgotten_with_it():
+    graph = random_graph(True)
+    messages = Messages.of(graph, "gcn")
+    assert (np.diff(messages.indptr) > 8).sum() >= 2  # nodes of more than 4 times the fan-out
+    maker, draws = FieldMaker(messages, 2, [2, 1]), [draw_of(0), draw_of(1)]
+    for seed, number in enumerate([0, 0, 0, 1, 1, 0]):
+        nodes = some_nodes(30, seed)
+        one, fresh = (each.field(nodes, draws[number]) for each in (maker, FieldMaker(messages, 2, [2, 1])))
+        for ours, theirs in zip(one.blocks, fresh.blocks, strict=True):
+            assert ours.messages.indices.tolist() == theirs.messages.indices.tolist()
+            assert ours.messages.values.tolist() == theirs.messages.values.tolist()
+
+
 def test_numbers_of_a_step_are_those_of_its_key():
     config = ModelConfig(layers=2, width=8, activation="rrelu", feature_dropout=0.4)
     graph, nodes = random_graph(True), some_nodes(5, 0)

@@ -20,7 +20,7 @@ import ray
 from ray._raylet import GcsClient
 from ray.core.generated import autoscaler_pb2
 
-from gscl_scale import pipeline
+from gscl_scale import pipeline, training
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, FolderError, TaskError
 from gscl_scale.files import read_json_lines
@@ -48,7 +48,7 @@ SLOW = (0.1, 30)  # seconds to add to a step, and the first step without: the bl
 
 @pytest.fixture(autouse=True)
 def traces(monkeypatch):
-    monkeypatch.setattr(pipeline, "train_process", traced_process)
+    monkeypatch.setattr(training, "train_process", traced_process)
     monkeypatch.setenv("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")  # Ray looks at its processes more often
 
 
@@ -66,7 +66,7 @@ def prepared(tmp_path_factory):
 def undisturbed(prepared, tmp_path_factory):
     """The run of one local process."""
     run = copied(prepared, tmp_path_factory.mktemp("undisturbed"))
-    traced_process(pipeline._as_values(Config.parse(VALUES), run))
+    traced_process(training.as_values(Config.parse(VALUES), run))
     assert len(losses(run)) == STEPS
     return run
 
@@ -159,13 +159,13 @@ def test_a_process_that_is_silent_is_noticed_in_time_and_the_training_goes_on(tw
 DRIVER = """
 import sys
 from pathlib import Path
-from gscl_scale import pipeline
+from gscl_scale import pipeline, training
 from gscl_scale.config import Config
 from gscl_scale.errors import StoppedError
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
 from tests.ray.trainings import traced_process
-pipeline.train_process = traced_process
+training.train_process = traced_process
 run = Run.at(Path(sys.argv[2]))
 try:
     pipeline.train(Config.model_validate_json(sys.argv[1]), run, Console(run.log, quiet=True))

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gscl_scale import pipeline
+from gscl_scale import training
 from gscl_scale.train import join_world, loop
 
 
 def traced_process(values: dict[str, Any], stop: threading.Event | None = None) -> None:
-    """`pipeline.train_process` with traces in the run folder.
+    """`training.train_process` with traces in the run folder.
 
     `pace.json` there holds seconds to add to a step, and the first step without.
     """
@@ -34,7 +34,7 @@ def traced_process(values: dict[str, Any], stop: threading.Event | None = None) 
 
     loop.training_step = traced_step
     try:
-        pipeline.train_process(values, stop)
+        training.train_process(values, stop)
     finally:
         loop.training_step = step
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale import pipeline
+from gscl_scale import pipeline, training
 from gscl_scale.batches import BatchStream
 from gscl_scale.config import Config
 from gscl_scale.errors import DivergedError, FolderError
@@ -100,7 +100,7 @@ def test_rounds_made_ahead_of_the_training_give_the_same_losses(undisturbed, tmp
 
 
 def chosen_weights(config, run):
-    state, _ = pipeline._checkpoints(config, run).chosen()
+    state, _ = training.checkpoints_of(config, run).chosen()
     return state["model"]
 
 
@@ -206,7 +206,7 @@ def test_a_finished_training_is_skipped(undisturbed):
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(undisturbed, tmp_path, capsys):
     config, run = prepared(tmp_path / "run")
-    checkpoints = pipeline._checkpoints(config, run)
+    checkpoints = training.checkpoints_of(config, run)
     model = build_model(config.model, 5, 0)
     trainer = Trainer(model, config.train)
     for epoch in (2, 4):
@@ -279,7 +279,7 @@ def validated(tmp_path, figures, **settings):
     trainer = Trainer(build_model(config.model, graph.num_features, 0), config.train)
     stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-    checkpoints = pipeline._checkpoints(config, run)
+    checkpoints = training.checkpoints_of(config, run)
     remaining = iter(figures)
     Training(trainer, inputs, stream, config, checkpoints, lambda _: next(remaining), QUIET).run()
     return checkpoints.chosen()[1], trainer.position

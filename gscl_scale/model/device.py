@@ -1,0 +1,13 @@
+"""Where tensors live."""
+
+import torch
+
+from gscl_scale.config import RuntimeConfig
+from gscl_scale.errors import ConfigError
+
+
+def chosen_device(config: RuntimeConfig) -> torch.device:
+    """The device that `runtime.device` asks for."""
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("runtime.device: cuda is asked for and torch sees no GPU; set it to auto or cpu")
+    return torch.device("cuda" if config.device != "cpu" and torch.cuda.is_available() else "cpu")

@@ -1,0 +1,171 @@
+"""A training from a run folder to its last checkpoint: here, with the other processes of torchrun, or on Ray."""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale import embed, shards
+from gscl_scale.batches import BatchStream, FieldMaker, Share, steps_per_epoch
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
+from gscl_scale.evaluate import make_splits, probe
+from gscl_scale.files import fingerprint_of
+from gscl_scale.graph import Graph, Messages
+from gscl_scale.machine import keep_freed_memory
+from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.runs import Run
+from gscl_scale.runtime import Console, Runner, start_runner, train_together
+from gscl_scale.train import Checkpoints, Trainer, Training, Validate, World, encode_all, join_world, shown
+
+
+def train(config: Config, run: Run, console: Console) -> None:
+    """Train the encoder on the samples: here, with the other processes of torchrun, or on a Ray cluster."""
+    if checkpoints_of(config, run).is_finished():
+        return
+    with join_world(config.runtime.timeout_s) as world:
+        if config.runtime.engine == "ray" and world.size == 1:
+            _train_on_cluster(config, run, console)
+            return
+        world.call(as_values(config, run))
+        train_here(config, run, console)
+
+
+def train_here(config: Config, run: Run, console: Console, stop: threading.Event | None = None) -> None:
+    """The part of this process in a training, which may be all of it."""
+    with join_world(config.runtime.timeout_s) as world, _rounds(config, run, world) as rounds:
+        told = console if world.first else Console(quiet=True)
+        graph, device = Graph.open(run.graph), chosen_device(config.runtime)
+        if device.type == "cpu":
+            keep_freed_memory()
+        model = build_model(config.model, graph.num_features, config.train.seed).to(device)
+        told.event("train", "started", device=str(device), epochs=config.train.epochs, processes=world.size)
+        inputs = prepare_inputs(graph, config.model, device)
+        validate = (
+            _validation(config, graph, inputs, run.folder / f"validation-{world.rank}")
+            if config.train.validate_every
+            else None
+        )
+        messages = Messages.of(graph, config.model.encoder)
+        maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
+        share = Share(world.rank, world.size)
+        read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
+        stream = BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read)
+        trainer, checkpoints = Trainer(model, config.train), checkpoints_of(config, run)
+        curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
+        Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves).run()
+        told.event("train", "done")
+
+
+def train_process(values: dict[str, Any], stop: threading.Event | None = None) -> None:
+    """`train_here` in a process that another one has called, with plain values."""
+    run = Run(Path(values["folder"]), Path(values["graph"]))
+    train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop)
+
+
+def as_values(config: Config, run: Run) -> dict[str, Any]:
+    """What `train_process` is given."""
+    return {"config": config.dump(), "folder": str(run.folder.absolute()), "graph": str(run.graph.absolute())}
+
+
+def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
+    device = "cuda" if config.runtime.worker_gpus else "cpu"
+    there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
+    total = config.train.epochs * steps_per_epoch(Graph.open(run.graph).num_nodes, config.train.batch_size)
+    with shown(run.log, total, console) as watch:
+        train_together(
+            train_process, as_values(there, run), run.folder.absolute(), config.runtime.for_training(), console, watch
+        )
+
+
+@contextlib.contextmanager
+def leading(config: Config) -> Iterator[bool]:
+    """Whether this process leads the command: it is alone, or the first of those that torchrun has started.
+
+    The others train with the first whenever it does, and have nothing else to do.
+    """
+    with join_world(config.runtime.timeout_s) as world:
+        if not world.first:
+            _follow(world)
+        yield world.first
+        if world.first:
+            world.call(None)
+
+
+def _follow(world: World) -> None:
+    try:
+        for values in world.calls():
+            train_process(values)
+    except (PeerError, StoppedError, DivergedError):
+        raise SystemExit(1) from None  # the first process tells
+
+
+@contextlib.contextmanager
+def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRounds]:
+    """The rounds on disk, or rounds that are made while they are used."""
+    if not config.rings.ahead:
+        yield shards.Samples.open(run.samples)
+        return
+    if world.size > 1:
+        raise ConfigError(
+            f"rings.ahead: rounds are made during a training of one process only, this one has {world.size}; "
+            "set rings.ahead to 0"
+        )
+    asked = shards.rounds_asked(config.rings, config.train.epochs)
+    quiet = Console(run.log, quiet=True)
+
+    def runner() -> contextlib.AbstractContextManager[Runner]:
+        return start_runner(config.runtime.for_tasks())
+
+    with shards.RoundsAhead(run.graph, run.samples, config.rings, asked, runner, quiet) as rounds:
+        yield rounds
+
+
+def checkpoints_of(config: Config, run: Run) -> Checkpoints:
+    """The checkpoints of a run; those of other samples or settings are refused."""
+    samples = shards.Samples.open(run.samples)
+    asked = shards.rounds_asked(config.rings, config.train.epochs)
+    depends = {
+        "samples": samples.identity(),
+        "rounds": asked if config.rings.ahead else samples.num_rounds,
+        "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
+        "loss": config.loss.model_dump(mode="json"),
+        "train": config.train.model_dump(
+            mode="json", exclude={"repeats", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
+        ),
+    }
+    return Checkpoints(run.checkpoints, fingerprint_of(depends))
+
+
+def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
+    """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
+    splits = make_splits(graph, config.evaluate)
+    if not splits or not (splits[0].codes == 2).any():
+        raise ConfigError(
+            "train.validate_every: the graph has no labelled validation nodes; set it to 0, or bring labels and splits"
+        )
+    assert graph.labels is not None
+    labels, codes = graph.labels, np.where(splits[0].codes == 3, 0, splits[0].codes).astype(np.int8)
+    quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
+
+    def figure(vectors: npt.NDArray[np.float32]) -> float:
+        return probe(vectors, labels, codes, len(graph.classes), quick, inputs.device).val_mean
+
+    if inputs.features is not None:
+        return lambda model: figure(encode_all(model, inputs))
+    scaling = Scaling.of(graph.features, config.model.feature_scaling)
+
+    def validate(model: Model) -> float:
+        weights = [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
+        made_from = hashlib.sha256(b"".join(weights)).hexdigest()
+        place = embed.Workplace.of(config.runtime, scratch, made_from, "train")
+        with embed.encode_nodes(model.encoder, graph, scaling, place, Console(quiet=True)) as vectors:
+            return figure(vectors)
+
+    return validate
