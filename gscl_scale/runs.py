@@ -109,7 +109,7 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
     free = {
         "rings": {"rounds", "disk_gb", "ahead", "engine"},
         "graph": {"memory_mb"},
-        "train": {"checkpoint_every", "checkpoint_steps", "checkpoint_minutes"},
+        "train": {"accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"},
         "model": {"product", "recompute"},
     }
     now = config.dump()

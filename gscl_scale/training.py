@@ -21,7 +21,7 @@ from gscl_scale.machine import keep_freed_memory
 from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runs import Run
-from gscl_scale.runtime import Console, Runner, start_runner, train_together
+from gscl_scale.runtime import Console, Meter, Runner, start_runner, train_together
 from gscl_scale.train import Checkpoints, Trainer, Training, Validate, World, encode_all, join_world, shown
 
 
@@ -37,7 +37,13 @@ def train(config: Config, run: Run, console: Console) -> None:
         train_here(config, run, console)
 
 
-def train_here(config: Config, run: Run, console: Console, stop: threading.Event | None = None) -> None:
+def train_here(
+    config: Config,
+    run: Run,
+    console: Console,
+    stop: threading.Event | None = None,
+    meter: Meter = lambda figures: None,
+) -> None:
     """The part of this process in a training, which may be all of it."""
     with join_world(config.runtime.timeout_s) as world, _rounds(config, run, world) as rounds:
         told = console if world.first else Console(quiet=True)
@@ -59,14 +65,16 @@ def train_here(config: Config, run: Run, console: Console, stop: threading.Event
         stream = BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read)
         trainer, checkpoints = Trainer(model, config.train), checkpoints_of(config, run)
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
-        Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves).run()
+        Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves, meter).run()
         told.event("train", "done")
 
 
-def train_process(values: dict[str, Any], stop: threading.Event | None = None) -> None:
+def train_process(
+    values: dict[str, Any], stop: threading.Event | None = None, meter: Meter = lambda figures: None
+) -> None:
     """`train_here` in a process that another one has called, with plain values."""
     run = Run(Path(values["folder"]), Path(values["graph"]))
-    train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop)
+    train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop, meter)
 
 
 def as_values(config: Config, run: Run) -> dict[str, Any]:
@@ -137,7 +145,7 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
         "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
         "loss": config.loss.model_dump(mode="json"),
         "train": config.train.model_dump(
-            mode="json", exclude={"repeats", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
+            mode="json", exclude={"repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
         ),
     }
     return Checkpoints(run.checkpoints, fingerprint_of(depends))

@@ -1,5 +1,6 @@
 """The batches of a run in their one order, from any step on: made ahead, beside the step that runs."""
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -36,6 +37,10 @@ class Share:
     rank: int = 0
     size: int = 1
 
+    def piece(self, number: int, of: int) -> "Share":
+        """One of so many pieces of our part."""
+        return Share(self.rank * of + number, self.size * of)
+
     def of(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Our anchors of a batch: parts of equal size, in the order of the batch."""
         bounds = anchors.size * np.arange(self.rank, self.rank + 2) // self.size
@@ -57,6 +62,7 @@ class BatchStream:
         read_features: ReadFeatures | None = None,
     ) -> None:
         self.steps_per_epoch = steps_per_epoch(num_nodes, train.batch_size)
+        self.pieces = train.accumulate
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
         self._fields, self._share, self._read_features = fields, share or Share(), read_features
@@ -64,14 +70,14 @@ class BatchStream:
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         self._making = threading.Lock()
 
-    def batch(self, step: int) -> Batch:
-        """Our share of the batch of a step, counted from 0 over all epochs."""
+    def batch(self, step: int, piece: int = 0) -> Batch:
+        """A piece of our share of the batch of a step, counted from 0 over all epochs."""
         epoch, within = divmod(step, self.steps_per_epoch)
         size = self._train.batch_size
         with self._making:
             reader, draw = self._round(epoch % self._samples.num_rounds)
             anchors = self._epoch(epoch)[within * size : (within + 1) * size]
-            sample = reader.take(self._share.of(anchors))
+            sample = reader.take(self._share.piece(piece, self.pieces).of(anchors))
             batch = collate(
                 sample, reader.decided(anchors), reader.priorities, self._num_nodes,
                 self._rings, self._train, self._loss, epoch, step,
@@ -84,12 +90,12 @@ class BatchStream:
             return replace(batch, field=field, features=self._read_features(field.inputs))
 
     def batches(self, first: int, end: int, ahead: int = 2) -> Iterator[Batch]:
-        """The batches of the steps first..end, `ahead` of them made while the caller works on one."""
+        """The batches of the steps first..end, piece by piece, `ahead` of them made while the caller works on one."""
         with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
             waiting: deque[Future[Batch]] = deque()
             try:
-                for step in range(first, end):
-                    waiting.append(pool.submit(self.batch, step))
+                for step, piece in itertools.product(range(first, end), range(self.pieces)):
+                    waiting.append(pool.submit(self.batch, step, piece))
                     if len(waiting) > ahead:
                         yield waiting.popleft().result()
                 while waiting:

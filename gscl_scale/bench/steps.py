@@ -82,7 +82,7 @@ def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any],
         began = time.perf_counter()
         batch = next(batches)
         waited.append(time.perf_counter() - began)
-        result = training_step(model, optimizer, inputs, batch, config, step)
+        result = training_step(model, optimizer, inputs, [batch], config, step)
         took.append(time.perf_counter() - began)
         nodes.append(batch.nodes.size)
     peak = peak_memory()

@@ -140,6 +140,9 @@ class TrainConfig(Section):
 
     epochs: int = Field(100, ge=1, description="Passes over all anchors.")
     batch_size: int = Field(1024, ge=1, description="Anchors per step.")
+    accumulate: int = Field(
+        1, ge=1, description="Pieces of a batch that are computed one after the other: less memory, the same result."
+    )
     negatives: int = Field(512, ge=0, description="Shared candidates drawn per step from the decided nodes beyond.")
     members: Literal["lowest", "random", "stored"] = Field(
         "lowest", description="Which of a longer stored ring: its lowest per_ring, a random per_ring, or all."

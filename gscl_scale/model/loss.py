@@ -41,6 +41,18 @@ class RingLoss:
         """Share of the terms that the gate stops."""
         return self.stopped / self.terms.clamp(min=1)
 
+    def flat(self) -> Tensor:
+        """All of it, detached, in one row; rows of parts of a batch add up."""
+        parts = (self.loss, self.level_sum, self.level_anchors, self.stopped, self.terms)
+        return torch.cat([part.detach().reshape(-1).float() for part in parts])
+
+    @classmethod
+    def of_flat(cls, row: Tensor) -> "RingLoss":
+        """What a row of `flat` stands for."""
+        hops = (row.shape[0] - 3) // 2
+        loss, level_sum, level_anchors, rest = torch.split(row, [1, hops, hops, 2])
+        return cls(loss, level_sum, level_anchors, rest[0], rest[1])
+
 
 @dataclass(frozen=True)
 class _Terms:

@@ -3,11 +3,12 @@
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import num_workers
 from gscl_scale.runtime.runner import Runner, start_runner, train_together
-from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
+from gscl_scale.runtime.settings import Meter, RunnerSettings, TrainingSettings
 from gscl_scale.runtime.stop import asked_to_stop
 
 __all__ = [
     "Console",
+    "Meter",
     "Runner",
     "RunnerSettings",
     "TrainingSettings",

@@ -1,14 +1,13 @@
 """Who does the work of a stage: tasks go in, results come out as they finish; local and Ray are interchangeable."""
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner, num_workers
-from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
+from gscl_scale.runtime.settings import RunnerSettings, TrainingBody, TrainingSettings
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -53,7 +52,7 @@ def start_runner(settings: RunnerSettings) -> Iterator[Runner]:
 
 
 def train_together(
-    function: Callable[[Any, threading.Event], None],
+    function: TrainingBody,
     argument: Any,
     folder: Path,
     settings: TrainingSettings,

@@ -1,8 +1,12 @@
 """What is set about how work runs: plain values, known to every engine."""
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+Meter = Callable[[dict[str, float]], None]  # is told figures by their names, as they are now
+TrainingBody = Callable[[Any, threading.Event, Meter], None]  # an argument, when to save and stop, whom to tell
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Step after step, from the newest checkpoint to the end."""
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +14,12 @@ import torch
 from gscl_scale.batches import Batch, BatchStream
 from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import StoppedError
-from gscl_scale.machine import peak_memory
 from gscl_scale.model import Inputs, Model
-from gscl_scale.runtime import Console, asked_to_stop
+from gscl_scale.runtime import Console, Meter, asked_to_stop
 from gscl_scale.train.checkpoint import Checkpoints, Position
-from gscl_scale.train.scalars import scalars_to
+from gscl_scale.train.scalars import Scalars, scalars_to
 from gscl_scale.train.step import StepResult, training_step
+from gscl_scale.train.told import Told
 from gscl_scale.train.world import ALONE, World
 
 Validate = Callable[[Model], float]
@@ -64,12 +65,13 @@ class Training:
         world: World = ALONE,
         stop: threading.Event | None = None,
         scalars: Path | None = None,
+        meter: Meter = lambda figures: None,
     ) -> None:
         self._scalars = scalars if world.first else None
         self._trainer, self._inputs, self._stream, self._config = trainer, inputs, stream, config
         self._checkpoints, self._validate, self._world = checkpoints, validate, world
         self._console, self._stop = console if world.first else Console(quiet=True), stop
-        self._saved = time.monotonic()
+        self._saved, self._meter = time.monotonic(), meter
 
     def run(self) -> None:
         """Train to the end, or to the point where validation has not gained for `patience` validations."""
@@ -87,37 +89,27 @@ class Training:
             scalars_to(self._scalars, first) as scalars,
             self._console.progress("train", total, "steps", first) as advance,
         ):
-            for batch, waited in _timed(self._stream.batches(first, total)):
+            batches = _Waited(self._stream.batches(first, total))
+            while not trainer.position.finished:
                 began = time.monotonic()
                 result = training_step(
-                    trainer.model, trainer.optimizer, self._inputs, batch, self._config, trainer.position.step,
-                    self._world, stop.is_set(),
+                    trainer.model, trainer.optimizer, self._inputs, itertools.islice(batches, self._stream.pieces),
+                    self._config, trainer.position.step, self._world, stop.is_set(),
                 )  # fmt: skip
-                took = time.monotonic() - began + waited
-                rate, share = batch.whole_size / max(took, 1e-9), waited / max(took, 1e-9)
-                self._tell(result, batch, waited, took)
-                scalars.step(trainer.position.step, result, rate, share)
-                self._after_step(result)
-                advance(1, note=f"loss {result.loss:.4f}, {rate:,.0f} anchors/s, {share:.0%} waiting")
-                if trainer.position.finished:
-                    return
+                told = Told(result, time.monotonic() - began, batches.waited(), self._inputs.device)
+                self._console.event("train", "step", **told.as_event(trainer.position))
+                self._meter(told.as_figures())
+                scalars.step(trainer.position.step, told.as_figures())
+                self._after_step(result, scalars)
+                advance(1, note=told.as_note())
 
-    def _tell(self, result: StepResult, batch: Batch, waited: float, took: float) -> None:
-        position = self._trainer.position
-        self._console.event(
-            "train", "step", step=position.step, epoch=position.epoch, loss=result.loss, per_level=result.per_level,
-            gated=result.gated, gradient_norm=result.gradient_norm, anchors=batch.whole_size,
-            nodes=int(batch.nodes.size), data_wait_s=round(waited, 6), step_s=round(took, 6),
-            peak_bytes=peak_memory(), **_of_gpu(self._inputs.device),
-        )  # fmt: skip
-
-    def _after_step(self, result: StepResult) -> None:
+    def _after_step(self, result: StepResult, scalars: Scalars) -> None:
         """Validate and save where it is time to; stop where that was asked for."""
         trainer, config = self._trainer, self._config.train
         step = trainer.position.step + 1
         epoch, within = divmod(step, self._stream.steps_per_epoch)
         trainer.position = replace(trainer.position, step=step, epoch=epoch)
-        improved = not within and self._improved()
+        improved = not within and self._improved(scalars)
         finished = epoch == config.epochs or (not within and _out_of_patience(trainer.position, config))
         trainer.position = replace(trainer.position, finished=finished)
         due = not within and epoch % config.checkpoint_every == 0
@@ -133,7 +125,7 @@ class Training:
                 f"training was asked to stop and has saved step {step}; the same command goes on from there"
             )
 
-    def _improved(self) -> bool:
+    def _improved(self, scalars: Scalars) -> bool:
         """Validate where it is time to, and note the best; all processes come to the same conclusion."""
         trainer, config = self._trainer, self._config.train
         epoch = trainer.position.epoch
@@ -144,25 +136,33 @@ class Training:
             figure.zero_()
         accuracy = float(self._world.sum(figure))
         self._console.event("train", "validation", epoch=epoch, accuracy=accuracy)
+        scalars.validation(trainer.position.step, accuracy)
         if accuracy <= trainer.position.best:
             return False
         trainer.position = replace(trainer.position, best=accuracy, best_epoch=epoch)
         return True
 
 
-def _of_gpu(device: torch.device) -> dict[str, int]:
-    """The most that a GPU has had to hold."""
-    return {"gpu_peak_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
+class _Waited:
+    """Batches, and the seconds that were spent waiting for them."""
 
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self._batches, self._seconds = batches, 0.0
 
-def _timed(batches: Iterator[Batch]) -> Iterator[tuple[Batch, float]]:
-    """Each batch with the seconds that it was waited for."""
-    while True:
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
         began = time.monotonic()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch, time.monotonic() - began
+        try:
+            return next(self._batches)
+        finally:
+            self._seconds += time.monotonic() - began
+
+    def waited(self) -> float:
+        """The seconds since this was asked last."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
 
 def _out_of_patience(position: Position, config: TrainConfig) -> bool:

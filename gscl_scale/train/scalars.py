@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from gscl_scale.train.step import StepResult
-
 
 class Scalars:
     """Curves by step; those after `begin`, of an attempt that did not come to a checkpoint, are drawn anew."""
@@ -17,15 +15,11 @@ class Scalars:
 
             self._writer = SummaryWriter(str(folder), purge_step=begin)
 
-    def step(self, step: int, result: StepResult, anchors_per_s: float, waiting: float) -> None:
+    def step(self, step: int, figures: dict[str, float]) -> None:
         """The figures of a step."""
-        if self._writer is None:
-            return
-        figures = {"loss": result.loss, "gated": result.gated, "gradient norm": result.gradient_norm}
-        figures |= {f"loss of ring {level}": value for level, value in enumerate(result.per_level, start=1)}
-        figures |= {"anchors per second": anchors_per_s, "share of time waiting": waiting}
-        for name, value in figures.items():
-            self._writer.add_scalar(f"train/{name}", value, step)
+        if self._writer is not None:
+            for name, value in figures.items():
+                self._writer.add_scalar(f"train/{name}", value, step)
 
     def validation(self, step: int, accuracy: float) -> None:
         """A validation."""

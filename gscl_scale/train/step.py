@@ -4,6 +4,7 @@ Shapes: A anchors, U distinct nodes of the batch, M members of all levels (padde
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,12 +25,14 @@ from gscl_scale.train.world import ALONE, World
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step tells."""
+    """What a step tells; `anchors` are those of the whole batch, `nodes` those that this process encoded."""
 
     loss: float
     per_level: list[float]
     gated: float
     gradient_norm: float
+    anchors: int = 0
+    nodes: int = 0
     stop: bool = False
 
 
@@ -37,23 +40,27 @@ def training_step(
     model: Model,
     optimizer: torch.optim.Optimizer,
     inputs: Inputs,
-    batch: Batch,
+    pieces: Iterable[Batch],
     config: Config,
     step: int,
     world: World = ALONE,
     stop: bool = False,
 ) -> StepResult:
-    """Take one step; dropout depends on (seed, step) and the node alone, so a resumed run repeats it.
+    """Take one step with our share of a batch, whole or in pieces whose gradients add up.
 
-    `stop` of one process becomes the `stop` of all.
+    Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and pieces are as one. `stop` of
+    one process becomes the `stop` of all.
     """
     model.train()
     optimizer.zero_grad(set_to_none=True)
-    result = batch_loss(
-        model, batch_inputs(inputs, batch), batch, config, seeding.integer("step", config.train.seed, step)
-    )
-    result.loss.backward()  # type: ignore[no-untyped-call]
-    total = _joined(model, result, world, stop)
+    key = seeding.integer("step", config.train.seed, step)
+    results, anchors, nodes = [], 0, 0
+    for batch in pieces:
+        result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
+        result.loss.backward()  # type: ignore[no-untyped-call]
+        results.append(result.flat())
+        anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
+    total = replace(_joined(model, results, world, stop), anchors=anchors, nodes=nodes)
     if not math.isfinite(total.loss):
         raise DivergedError(
             f"step {step}: the loss is {total.loss}; lower train.learning_rate, "
@@ -129,17 +136,18 @@ def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
     return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(whole.device)
 
 
-def _joined(model: Model, result: RingLoss, world: World, stop: bool) -> StepResult:
+def _joined(model: Model, results: list[Tensor], world: World, stop: bool) -> StepResult:
     """Add up gradients and figures of all processes; every process then has those of the whole batch."""
-    sums = (result.loss, result.level_sum, result.level_anchors, result.stopped, result.terms)
-    figures = torch.cat([part.detach().reshape(-1).float() for part in (*sums, result.loss.new_tensor(float(stop)))])
+    figures = torch.stack(results).sum(dim=0)
+    figures = torch.cat([figures, figures.new_tensor([float(stop)])])
     if world.size > 1:
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         flat = world.sum(torch.cat([figures, *(gradient.reshape(-1) for gradient in gradients)]))
         figures, rest = flat[: figures.shape[0]], flat[figures.shape[0] :]
         for gradient, part in zip(gradients, torch.split(rest, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
-    hops = result.level_sum.shape[0]
-    loss, level_sum, level_anchors, rest = torch.split(figures.cpu(), [1, hops, hops, 3])
-    joined = RingLoss(loss, level_sum, level_anchors, rest[0], rest[1])
-    return StepResult(float(loss), joined.per_level.tolist(), float(joined.gated), 0.0, bool(rest[2] > 0))
+    figures = figures.cpu()
+    joined = RingLoss.of_flat(figures[:-1])
+    return StepResult(
+        float(joined.loss), joined.per_level.tolist(), float(joined.gated), 0.0, stop=bool(figures[-1] > 0)
+    )

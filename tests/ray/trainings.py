@@ -13,7 +13,7 @@ from gscl_scale import training
 from gscl_scale.train import join_world, loop
 
 
-def traced_process(values: dict[str, Any], stop: threading.Event | None = None) -> None:
+def traced_process(values: dict[str, Any], stop: threading.Event | None = None, meter=lambda figures: None) -> None:
     """`training.train_process` with traces in the run folder.
 
     `pace.json` there holds seconds to add to a step, and the first step without.
@@ -27,14 +27,16 @@ def traced_process(values: dict[str, Any], stop: threading.Event | None = None) 
         rank, size = world.rank, world.size
     (traces / f"process-{rank}").write_text(str(os.getpid()))
 
-    def traced_step(model, optimizer, inputs, batch, config, number, *rest):
-        np.save(traces / f"anchors-{number:03d}-{rank}-of-{size}.npy", batch.nodes[batch.anchors])
+    def traced_step(model, optimizer, inputs, batches, config, number, *rest):
+        pieces = list(batches)
+        anchors = np.concatenate([batch.nodes[batch.anchors] for batch in pieces])
+        np.save(traces / f"anchors-{number:03d}-{rank}-of-{size}.npy", anchors)
         time.sleep(seconds if number < until else 0)
-        return step(model, optimizer, inputs, batch, config, number, *rest)
+        return step(model, optimizer, inputs, pieces, config, number, *rest)
 
     loop.training_step = traced_step
     try:
-        training.train_process(values, stop)
+        training.train_process(values, stop, meter)
     finally:
         loop.training_step = step
 

@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import socket
@@ -140,16 +141,42 @@ def test_a_share_reads_less_than_the_batch(folder):
     assert all(worker.stream.batch(0).nodes.size < 0.7 * whole.nodes.size for worker in workers(folder, config, 4))
 
 
+@pytest.mark.parametrize("pieces", [2, 3, 7])
+def test_a_batch_in_pieces_gives_the_gradients_and_figures_of_the_whole(folder, pieces):
+    told = []
+    for number in (1, pieces):
+        config = configured(loss=LOSSES["all"], train={"accumulate": number, "clip": 0.1})
+        worker = Worker(folder, config)
+        made = list(worker.stream.batches(3, 5))
+        assert len(made) == 2 * number
+        optimizer = torch.optim.SGD(worker.model.parameters(), lr=1.0)
+        for step in (3, 4):
+            of_step, made = made[:number], made[number:]
+            assert sum(batch.anchors.size for batch in of_step) == of_step[0].whole_size == (2 if step == 3 else 40)
+            result = training_step(worker.model, optimizer, worker.inputs, of_step, config, step)
+        gradients = torch.cat([parameter.grad.flatten() for parameter in worker.model.parameters()])
+        told.append((gradients, [result.loss, *result.per_level, result.gated, result.gradient_norm], result.anchors))
+    torch.testing.assert_close(told[1][0], told[0][0], rtol=2e-4, atol=2e-6)
+    assert told[1][1] == pytest.approx(told[0][1], rel=1e-5)
+    assert told[1][2] == told[0][2] == 40
+
+
 def five_steps(folder, out):
-    """Train five steps in the world of the environment; the last process asks to stop in the fourth."""
-    config = configured(MODELS["sage sampled"], LOSSES["all"], {"clip": 0.5, "learning_rate": 0.01})
+    """Train five steps in the world of the environment, of many processes with two pieces for each.
+
+    The last process asks to stop in the fourth step.
+    """
     with join_world(60) as world:
+        train = {"clip": 0.5, "learning_rate": 0.01, "accumulate": 1 if world.size == 1 else 2}
+        config = configured(MODELS["sage sampled"], LOSSES["all"], train)
         worker = Worker(Path(folder), config, world.rank, world.size)
         optimizer = torch.optim.Adam(worker.model.parameters(), lr=config.train.learning_rate)
         told = []
-        for step, batch in enumerate(worker.stream.batches(0, 5)):
+        batches = worker.stream.batches(0, 5)
+        for step in range(5):
             stop = step == 3 and world.rank == world.size - 1
-            result = training_step(worker.model, optimizer, worker.inputs, batch, config, step, world, stop)
+            pieces = itertools.islice(batches, worker.stream.pieces)
+            result = training_step(worker.model, optimizer, worker.inputs, pieces, config, step, world, stop)
             told.append([result.loss, result.gradient_norm, result.gated, *result.per_level, result.stop])
         weights = torch.cat([parameter.detach().flatten() for parameter in worker.model.parameters()]).tolist()
         Path(out).write_text(json.dumps({"size": world.size, "told": told, "weights": weights}))

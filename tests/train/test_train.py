@@ -238,7 +238,7 @@ def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     optimizer = torch.optim.Adam(model.parameters())
     with pytest.raises(DivergedError, match=r"step 3: the loss is nan; lower train\.learning_rate"):
-        training_step(model, optimizer, inputs, stream.batch(3), config, 3)
+        training_step(model, optimizer, inputs, [stream.batch(3)], config, 3)
 
 
 def test_what_is_dropped_depends_on_the_seed_and_the_step(undisturbed):
@@ -250,7 +250,7 @@ def test_what_is_dropped_depends_on_the_seed_and_the_step(undisturbed):
     def loss(seed, step):
         seeded = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
         model = build_model(config.model, graph.num_features, 0)
-        return training_step(model, torch.optim.SGD(model.parameters(), lr=0.1), inputs, batch, seeded, step).loss
+        return training_step(model, torch.optim.SGD(model.parameters(), lr=0.1), inputs, [batch], seeded, step).loss
 
     assert loss(0, 0) == loss(0, 0)
     assert len({loss(0, 0), loss(0, 1), loss(1, 0)}) == 3
@@ -266,7 +266,7 @@ def test_clipping_bounds_the_step(undisturbed):
         clipped = config.model_copy(update={"train": config.train.model_copy(update={"clip": clip})})
         model = build_model(config.model, graph.num_features, 0)
         before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
-        training_step(model, torch.optim.SGD(model.parameters(), lr=1.0), inputs, stream.batch(0), clipped, 0)
+        training_step(model, torch.optim.SGD(model.parameters(), lr=1.0), inputs, [stream.batch(0)], clipped, 0)
         moved.append(float((torch.cat([p.detach().flatten() for p in model.parameters()]) - before).norm()))
     assert moved[1] == pytest.approx(1e-4, rel=0.01)
     assert moved[0] > 10 * moved[1]

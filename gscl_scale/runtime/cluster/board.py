@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ import ray.train
 from ray.exceptions import RayError
 
 from gscl_scale.errors import GsclError, PeerError
+from gscl_scale.runtime.cluster.gauges import Gauges
+from gscl_scale.runtime.settings import TrainingBody
 
 _ASK_S = 0.5
 _LINES = 4000  # characters of a traceback
@@ -71,12 +73,12 @@ class Board:
         return self._stop
 
 
-def work(function: Callable[[Any, threading.Event], None], argument: Any, board: Any) -> None:
-    """The body of a training process: the function, with an event that is set when it is time to stop."""
+def work(function: TrainingBody, argument: Any, name: str, board: Any) -> None:
+    """The body of a process of a named training: the function, with what stops it and what tells Ray its figures."""
     ray.get(board.begin.remote(ray.get_runtime_context().get_node_id()))
     with _listening(board) as stop:
         try:
-            function(argument, stop)
+            function(argument, stop, Gauges(name, ray.train.get_context().get_world_rank()))
         except Exception as error:
             ray.get(board.fail.remote(_trouble(error)))
             raise

@@ -26,10 +26,8 @@ from gscl_scale.runtime.cluster.joining import brief, joined
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.settings import TrainingSettings
+from gscl_scale.runtime.settings import TrainingBody, TrainingSettings
 from gscl_scale.runtime.stop import asked_to_stop
-
-Function = Callable[[Any, threading.Event], None]
 
 _LOOK_S = 1.0
 _START_S, _SOON_S = 60, 10  # to wait for room: an autoscaler needs minutes, and of a range one may take fewer
@@ -46,7 +44,7 @@ class Break:
 
 
 def train_on_cluster(
-    function: Function,
+    function: TrainingBody,
     argument: Any,
     folder: Path,
     settings: TrainingSettings,
@@ -55,8 +53,9 @@ def train_on_cluster(
 ) -> None:
     """Call a top-level function with a plain argument in every process of a training, until all have returned.
 
-    Its second argument is an event that is set when it should save and stop. After a loss it is called again, in new
-    processes, and goes on from what it finds in `folder`. `watch` is called here about once a second.
+    Its second argument is an event that is set when it should save and stop, its third takes figures for Ray's metrics.
+    After a loss it is called again, in new processes, and goes on from what it finds in `folder`. `watch` is called
+    here about once a second.
     """
     with joined(settings.address), asked_to_stop() as stop, _scratch(folder) as scratch:
         known: set[str] = set()
@@ -69,7 +68,10 @@ def train_on_cluster(
             known |= {machine.id for machine in new}
             try:
                 size = size_of(settings, machines, breaks)
-                attempt = _Attempt(function, argument, scratch, settings, machines, size, stop, watch)
+                attempt = _Attempt(
+                    functools.partial(work, function, argument, folder.name),
+                    scratch, settings, machines, size, stop, watch,
+                )  # fmt: skip
                 broken = attempt.run(console)
             except RayError as error:
                 raise TaskError(
@@ -111,8 +113,7 @@ class _Attempt:
 
     def __init__(
         self,
-        function: Function,
-        argument: Any,
+        body: Callable[[Any], None],
         scratch: Path,
         settings: TrainingSettings,
         machines: list[Machine],
@@ -124,9 +125,8 @@ class _Attempt:
         self._stop, self._watch = stop, watch
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._board = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
-        body = functools.partial(work, function, argument, self._board)
         self._trainer = TorchTrainer(
-            body,
+            functools.partial(body, self._board),
             torch_config=_Processes(
                 backend="cpu:gloo,cuda:nccl" if settings.gpus else "gloo", timeout_s=_whole(settings)
             ),
