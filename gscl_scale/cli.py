@@ -206,6 +206,23 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
 
 
 @app.command()
+def reproduce(
+    table: Annotated[str, typer.Argument(help="main, heterophily, arxiv, tasks, infonce, hops, sampling, gates, ...")],
+    only: Annotated[list[str] | None, typer.Option(help="One graph of the table; repeat the option.")] = None,
+    settings: Settings = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
+    configs: Annotated[Path, typer.Option(help="Folder with a config file for each graph.")] = Path("configs/paper"),
+    out: Annotated[Path, typer.Option(help="Folder for the results; cells that are there are kept.")] = Path("results"),
+) -> None:
+    """A table or figure of the paper, measured beside what is published.
+
+    Finished cells are kept, so the same command goes on, over days and on several machines."""
+    from gscl_scale.reproduce import reproduce as measured
+
+    print(measured(table, configs, out, only or [], settings or [], seeds, Console()))
+
+
+@app.command()
 def status(
     config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
 ) -> None:

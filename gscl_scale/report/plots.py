@@ -111,6 +111,32 @@ def plot_consistency(stats: dict[str, Any], path: Path) -> None:
         figure.savefig(temporary, format=kind, dpi=200, metadata=date)
 
 
+def plot_panels(
+    panels: dict[str, list[tuple[float, float] | None]], names: Sequence[str], title: str, label: str, path: Path
+) -> None:
+    """Write a panel for each name in `panels`: (value, deviation) along `names`, each panel on its own axis."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    with matplotlib.rc_context(_RC):
+        figure = Figure(figsize=(3.2 * columns, 2.6 * rows + 0.4), layout="constrained")
+        places = figure.subplots(rows, columns, squeeze=False)
+    for axes in places.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, (panel, points) in zip(places.flat, panels.items(), strict=False):
+        there = [(number, *point) for number, point in enumerate(points) if point is not None]
+        x, values, deviations = zip(*there, strict=True)
+        _plain(axes, PRINT)
+        axes.errorbar(
+            x, values, yerr=deviations, color=PRINT.accent, marker="o", markersize=4.5, linewidth=1.6, capsize=3
+        )
+        axes.set_xticks(range(len(names)), names)
+        axes.set_title(panel, color=PRINT.ink, fontsize=10)
+    figure.suptitle(title, color=PRINT.ink, fontsize=11)
+    figure.supylabel(label, color=PRINT.ink, fontsize=9.5)
+    with matplotlib.rc_context(_RC), publish(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=160)
+
+
 def as_svg(figure: Figure, name: str, alt: str) -> str:
     """A figure as an SVG element without any reference outside itself, in the page's colours, with a text for all."""
     buffer = io.StringIO()
@@ -137,12 +163,16 @@ def _figure(theme: Theme) -> tuple[Figure, Axes]:
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=(5.2, 3.1), layout="constrained")
         axes = figure.add_subplot()
+    _plain(axes, theme)
+    return figure, axes
+
+
+def _plain(axes: Axes, theme: Theme) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(theme.rule)
     axes.tick_params(colors=theme.ink, length=0, pad=5)
     axes.grid(axis="y", color=theme.rule, linewidth=0.7)
     axes.set_axisbelow(True)
-    return figure, axes
 
 
 def _name(axes: Axes, theme: Theme, x: str, y: str) -> None:

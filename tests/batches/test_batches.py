@@ -81,7 +81,7 @@ def test_batches_made_ahead_are_those_of_their_steps_from_any_step_on(stream):
 def test_batches_are_made_ahead_and_no_more_of_them_than_asked_for(folders, monkeypatch):
     fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
     made, make = [], fresh.batch
-    monkeypatch.setattr(fresh, "batch", lambda step: made.append(step) or make(step))
+    monkeypatch.setattr(fresh, "batch", lambda step, piece: made.append(step) or make(step, piece))
     batches = fresh.batches(0, 10, ahead=2)
     next(batches)
     batches.close()
@@ -94,10 +94,10 @@ def test_an_error_in_the_making_of_a_batch_is_raised_at_its_step(folders, monkey
     fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
     make = fresh.batch
 
-    def fail_at_two(step):
+    def fail_at_two(step, piece):
         if step == 2:
             raise ZeroDivisionError
-        return make(step)
+        return make(step, piece)
 
     monkeypatch.setattr(fresh, "batch", fail_at_two)
     batches = fresh.batches(0, 5)

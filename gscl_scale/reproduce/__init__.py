@@ -1,0 +1,54 @@
+"""The paper's tables and figures, and our own: measured cell by cell, kept, and set beside what is published."""
+
+from pathlib import Path
+
+from gscl_scale.errors import ConfigError, GsclError, RunError
+from gscl_scale.files import publish, write_json
+from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure
+from gscl_scale.reproduce.page import Records, draw, page
+from gscl_scale.reproduce.tables import TABLES, Line, Table
+from gscl_scale.runtime import Console
+
+__all__ = ["TABLES", "Line", "Table", "reproduce"]
+
+
+def reproduce(
+    name: str, configs: Path, out: Path, only: list[str], settings: list[str], repeats: int, console: Console
+) -> str:
+    """Measure what is not kept of a table, write it into `out`, and return the Markdown; RunError if a cell failed."""
+    if name not in TABLES:
+        raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
+    table = TABLES[name]
+    cells = cells_of(table, configs, only or list(table.graphs), settings, repeats)
+    reasons: dict[str, str] = {}
+    for line, cell in ((line, cell) for line, of in cells.items() for cell in of):
+        if cell.graph in reasons or kept(cell, out):
+            continue
+        console.say(f"{name}: {line.name}, {cell.graph}")
+        try:
+            measure(cell, out, console)
+        except GsclError as error:
+            console.say(f"{cell.graph} is passed over: {error}")
+            reasons[cell.graph] = str(error)
+        _write(name, table, cells, reasons, out)
+    text = _write(name, table, cells, reasons, out)
+    if reasons:
+        raise RunError(
+            f"reproduce {name}: {len(reasons)} of {len(only or table.graphs)} graphs could not be measured, the first "
+            f"because {next(iter(reasons.values()))}; the others are in {out / f'{name}.md'}"
+        )
+    return text
+
+
+def _write(name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict[str, str], out: Path) -> str:
+    """The page, its figures and its picture from the cells that are kept."""
+    records: Records = {
+        (line.name, cell.graph): found for line in table.lines for cell in cells[line] if (found := kept(cell, out))
+    }
+    text = page(name, table, records, reasons)
+    with publish(out / f"{name}.md") as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+    write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
+    if table.shape == "picture" and records:
+        draw(table, records, out / f"{name}.png")
+    return text

@@ -1,0 +1,177 @@
+"""What was measured beside what is published: rows for a table, Markdown, and a picture."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gscl_scale.bench.tables import table as markdown
+from gscl_scale.report.plots import plot_panels
+from gscl_scale.reproduce.tables import Line, Measure, Table
+
+Records = Mapping[tuple[str, str], dict[str, Any]]  # by (line, graph)
+
+_WORDS: dict[Measure, str] = {
+    "accuracy": "test accuracy, %",
+    "nmi": "NMI",
+    "sim_at_5": "Sim@5",
+    "similarity": "mean cosine at hop 1, 2, ... and beyond",
+    "consistency": "at hop 1, 2, ...",
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A figure of a line on a graph; `values` are several where it is a row of hops."""
+
+    line: str
+    graph: str
+    measure: Measure
+    values: tuple[float, ...]
+    deviation: float | None = None
+    validation: float | None = None
+    published: float | None = None
+
+    def told(self) -> str:
+        """As it stands in a table: `84.46 ± 0.31 (published 84.5: -0.04)`."""
+        digits = 2 if self.measure == "accuracy" else 4 if len(self.values) == 1 else 3
+        text = ", ".join(f"{value:.{digits}f}" for value in self.values)
+        if self.deviation is not None:
+            text += f" ± {self.deviation:.{digits}f}"
+        if self.published is not None:
+            text += f" (published {self.published:g}: {self.values[0] - self.published:+.{digits}f})"
+        return text
+
+
+def values_of(table: Table, records: Records) -> list[Value]:
+    """All figures of a table that are there, line by line."""
+    found = [
+        value
+        for line in table.lines
+        for graph in table.graphs
+        if (line.name, graph) in records
+        for measure in table.measures
+        if (value := _value(table, line, graph, measure, records[line.name, graph]["figures"])) is not None
+    ]
+    return [*found, *_better(table, found)]
+
+
+def _value(table: Table, line: Line, graph: str, measure: Measure, figures: dict[str, Any]) -> Value | None:
+    published = table.published.get((line.name, graph, measure))
+    if measure == "consistency":
+        lc = figures["statistics"]["lc"]
+        return Value(line.name, graph, measure, tuple(lc)) if lc else None
+    if measure == "accuracy":
+        if "probe" not in figures:
+            return None
+        probe = figures["probe"][line.of]
+        return Value(
+            line.name, graph, measure, (100 * probe["test_mean"],), 100 * probe["test_std"],
+            None if probe["val_mean"] is None else 100 * probe["val_mean"], published,
+        )  # fmt: skip
+    section = {"nmi": "clusters", "sim_at_5": "search", "similarity": "rings"}[measure]
+    name = measure if line.of == "trained" else f"{measure}_{line.of}"
+    if section not in figures:
+        return None
+    value = figures[section][name]
+    several = tuple(value) if isinstance(value, list) else (value,)
+    deviation = figures[section].get(f"{name}_se") if measure != "similarity" else None
+    return Value(line.name, graph, measure, several, deviation, None, published)
+
+
+def _better(table: Table, values: list[Value]) -> list[Value]:
+    """Of some lines the one that is better on validation, graph by graph: its test figure, whatever that is."""
+    out = []
+    for graph in table.graphs:
+        rivals = [v for v in values if v.graph == graph and v.measure == "accuracy" and v.line in table.better]
+        if len(rivals) == len(table.better) > 0:
+            best = max(rivals, key=lambda value: value.validation or 0.0)
+            most = max((value.published for value in rivals if value.published is not None), default=None)
+            out.append(
+                Value(
+                    "GSCL, better on validation",
+                    graph,
+                    best.measure,
+                    best.values,
+                    best.deviation,
+                    best.validation,
+                    most,
+                )
+            )
+    return out
+
+
+def page(name: str, table: Table, records: Records, reasons: Mapping[str, str]) -> str:
+    """Markdown: the table, how it was measured, and what is not there and why."""
+    values = values_of(table, records)
+    graphs = [graph for graph in table.graphs if any(value.graph == graph for value in values)]
+    parts = [f"## {table.title}"]
+    for measure in table.measures:
+        lines = list(dict.fromkeys(value.line for value in values if value.measure == measure))
+        told = {(value.line, value.graph): value for value in values if value.measure == measure}
+        rows = [
+            [line, *(told[line, graph].told() if (line, graph) in told else "-" for graph in graphs)] for line in lines
+        ]
+        parts.append(f"{_WORDS[measure][:1].upper()}{_WORDS[measure][1:]}:")
+        parts.append(markdown(["", *graphs], rows, left=(0,)))
+        if table.against:
+            parts.append(_agreement(table, [value for value in values if value.measure == measure]))
+    if table.shape == "picture" and values:
+        parts.append(f"![{table.title}]({name}.png)")
+    parts.append("\n".join(f"- {sentence}" for sentence in _remarks(records, reasons)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _agreement(table: Table, values: list[Value]) -> str:
+    """How far each line is from the one that it is compared with, in deviations of the two together."""
+    of = {(value.line, value.graph): value for value in values}
+    sentences = []
+    for line in table.lines:
+        for graph in table.graphs:
+            one, base = of.get((line.name, graph)), of.get((table.against or "", graph))
+            if one is None or base is None or one is base:
+                continue
+            gap = one.values[0] - base.values[0]
+            most = max(one.deviation or 0.0, base.deviation or 0.0)
+            within = "within" if abs(gap) <= most else "**not** within"
+            sentences.append(f"- {line.name}, {graph}: {gap:+.2f}, {within} one standard deviation ({most:.2f})")
+    return "\n".join(sentences)
+
+
+def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
+    kept = list(records.values())
+    out = [f"{graph}: not measured, {reason}" for graph, reason in reasons.items()]
+    if not kept:
+        return out
+    seeds = sorted({len(record["seeds"]) for record in kept})
+    words = {"published": "the published splits", "random": "random splits"}
+    splits = [words[kind] for kind in sorted({record["split"] for record in kept if record["split"]})]
+    of = f"; {' and '.join(splits)}" if splits else ""
+    hours = sum(record["seconds"] for record in {id(record): record for record in kept}.values()) / 3600
+    dates = sorted(record["finished"][:10] for record in kept)
+    versions = sorted({f"{record['version']} ({record['commit'] or 'no checkout'})" for record in kept})
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    machines = sorted({record["machine"] for record in kept})
+    out.append(
+        f"Seeds per cell: {', '.join(map(str, seeds))}{of}. ± is the standard deviation over seeds, splits and "
+        "initialisations of the probe; of NMI and Sim@5 the standard error over seeds."
+    )
+    out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {', '.join(versions)}.")
+    return out
+
+
+def draw(table: Table, records: Records, path: Path) -> None:
+    """A panel for each graph: the first measure along the lines, with deviations."""
+    measured = [value for value in values_of(table, records) if value.measure == table.measures[0]]
+    of = {(value.line, value.graph): value for value in measured}
+    names = [line.name for line in table.lines]
+    panels = {
+        graph: [of.get((name, graph)) for name in names]
+        for graph in table.graphs
+        if any(value.graph == graph for value in measured)
+    }
+    points = {
+        graph: [(value.values[0], value.deviation or 0.0) if value else None for value in values]
+        for graph, values in panels.items()
+    }
+    plot_panels(points, names, table.title, _WORDS[table.measures[0]], path)

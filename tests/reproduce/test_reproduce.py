@@ -1,0 +1,150 @@
+"""Tables measured cell by cell on tiny graphs, and what is written of them."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.files import read_json
+from gscl_scale.reproduce import TABLES, Line, Table, reproduce
+from gscl_scale.reproduce.page import Value, page, values_of
+from gscl_scale.runtime import Console
+
+CONFIG = """
+graph: {source: synthetic, preset: tiny}
+rings: {hops: 2, width: 8, per_ring: 4, beyond: 8, rounds: 1}
+model: {width: 8, projection: 8}
+train: {epochs: 2, batch_size: 200, negatives: 16}
+evaluate: {random_splits: 1, initialisations: 2, probe_epochs: 20, probe_weight_decay: [0.0]}
+"""
+SLOW, FAST = Line("slow", ("train.learning_rate=1e-4",)), Line("fast", ("train.learning_rate=1e-2",))
+TINY = Table(
+    "A tiny table",
+    ("one", "two"),
+    (Line("untrained encoder", FAST.settings, "untrained"), SLOW, FAST),
+    ("accuracy", "nmi"),
+    {("fast", "one", "accuracy"): 50.0, ("fast", "one", "nmi"): 0.5},
+    better=("slow", "fast"),
+    against="slow",
+    shape="picture",
+)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """(folder of configs, folder of results) with a table named tiny."""
+    monkeypatch.setitem(TABLES, "tiny", TINY)
+    (tmp_path / "configs").mkdir()
+    for name in TINY.graphs:
+        (tmp_path / f"configs/{name}.yaml").write_text(CONFIG)
+    return tmp_path / "configs", tmp_path / "results"
+
+
+def run(places, only=(), settings=(), seeds=2, name="tiny"):
+    return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True))
+
+
+def written(places):
+    return {path.name: path.stat().st_mtime_ns for path in (places[1] / "cells").iterdir()}
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_table_is_of_settings_that_there_are_and_published_figures_have_their_place(name):
+    table = TABLES[name]
+    for line in table.lines:
+        Config.load(None, list(line.settings))
+    lines = [line.name for line in table.lines]
+    assert len(set(lines)) == len(lines)
+    assert {*table.better, *([table.against] if table.against else [])} <= set(lines)
+    for line, graph, measure in table.published:
+        assert line in lines
+        assert graph in table.graphs
+        assert measure in table.measures
+
+
+def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again(places):
+    text = run(places, only=["one"])
+    assert text == (places[1] / "tiny.md").read_text().rstrip("\n")
+    cells = [json.loads(path.read_text()) for path in (places[1] / "cells").iterdir()]
+    assert len(cells) == 2  # two lines share one
+    for cell in cells:
+        assert cell["seeds"] == [0, 1]
+        assert cell["split"] == "random"
+        assert cell["config"]["train"]["repeats"] == 2
+        assert cell["figures"]["probe"]["trained"]["test_mean"] > 0
+        assert "distribution" not in cell["figures"]["rings"]
+        assert {"version", "commit", "finished", "machine", "seconds"} <= set(cell)
+    assert not any((places[1] / "runs").iterdir())
+    before = written(places)
+    assert run(places, only=["one"]) == text
+    assert written(places) == before
+    run(places)
+    assert len(written(places)) == 4
+    assert before.items() <= written(places).items()
+    with Image.open(places[1] / "tiny.png") as picture:
+        assert picture.width > 500
+    rows = read_json(places[1] / "tiny.json")["rows"]
+    assert [(row["line"], row["graph"]) for row in rows] == [
+        (line.name, graph) for line in TINY.lines for graph in TINY.graphs
+    ]
+
+
+def test_other_settings_and_other_seeds_are_other_cells_but_not_other_machines(places):
+    run(places, only=["one"], seeds=1)
+    assert len(written(places)) == 2
+    run(places, only=["one"], seeds=1, settings=["runtime.npy=true"])
+    assert len(written(places)) == 2
+    run(places, only=["one"], seeds=1, settings=["loss.temperature=0.3"])
+    assert len(written(places)) == 4
+
+
+def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places):
+    (places[0] / "one.yaml").write_text(
+        CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
+    )
+    with pytest.raises(RunError, match=r"1 of 2 graphs could not be measured.*none\.npz"):
+        run(places, seeds=1)
+    text = (places[1] / "tiny.md").read_text()
+    assert "- one: not measured, " in text
+    assert "| fast |" in text
+    assert len(written(places)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [({"only": ["three"]}, "--only three: this table has one, two"), ({"name": "maine"}, "expected one of main, ")],
+)
+def test_what_there_is_not_is_refused(places, arguments, words):
+    with pytest.raises(ConfigError, match=words):
+        run(places, **arguments)
+
+
+def record(val, test, nmi=0.4):
+    probe = {"val_mean": val, "test_mean": test, "test_std": 0.01}
+    figures = {
+        "probe": {"trained": probe, "untrained": {**probe, "test_mean": 0.3}},
+        "clusters": {"nmi": nmi, "nmi_se": 0.1, "nmi_untrained": 0.2},
+    }
+    return {
+        "figures": figures, "seeds": [0, 1], "split": "random", "seconds": 1800.0, "finished": "2026-01-02T00:00:00",
+        "version": "1", "commit": "abc", "machine": "2 cores of X",
+    }  # fmt: skip
+
+
+def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
+    records = {("slow", "one"): record(0.60, 0.50), ("fast", "one"): record(0.55, 0.58)}
+    values = {(value.line, value.measure): value for value in values_of(TINY, records)}
+    assert values["GSCL, better on validation", "accuracy"].values == (50.0,)
+    text = page("tiny", TINY, records, {})
+    assert "| GSCL, better on validation | 50.00 ± 1.00 (published 50: +0.00) |" in text
+    assert "| fast | 58.00 ± 1.00 (published 50: +8.00) |" in text
+    assert "| fast | 0.4000 ± 0.1000 (published 0.5: -0.1000) |" in text
+    assert "- fast, one: +8.00, **not** within one standard deviation (1.00)" in text
+    assert "Seeds per cell: 2; random splits." in text
+    assert "2026-01-02, 2 cores of X, 1.0 hours, version 1 (abc)." in text
+
+
+def test_a_row_of_hops_is_told_as_one():
+    assert Value("line", "graph", "similarity", (0.5, 0.25)).told() == "0.500, 0.250"
