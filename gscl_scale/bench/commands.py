@@ -176,3 +176,29 @@ def embed(
         _command("embed", given),
     )  # fmt: skip
     print(bench_embed(asked, out, keep, Console()))
+
+
+@bench.command()
+def memory(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    graph: Annotated[Path | None, typer.Option(help="A graph folder in place of the graph of the config.")] = None,
+    steps: Annotated[int, typer.Option(min=2, help="Steps of the shorter training; the longer has ten times.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for memory.json and memory.md, and for scratch.")] = Path(
+        "bench-results"
+    ),
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep graph and samples here, and use those that are there.")
+    ] = None,
+) -> None:
+    """What a training process holds after some steps, and after ten times as many anchors and rounds."""
+    from gscl_scale.bench.memory import MemoryBench, bench_memory
+
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--config", [config_file] if config_file else []),
+        ("--set", settings or []),
+        ("--graph", [graph] if graph else []),
+        ("--steps", [] if steps == 10 else [steps]),
+    ]
+    asked = MemoryBench(steps, graph, _command("memory", given))
+    print(bench_memory(Config.load(config_file, settings), asked, out, keep, Console()))

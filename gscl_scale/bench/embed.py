@@ -3,10 +3,8 @@
 import platform
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import torch
 
 from gscl_scale import __version__, machine
 from gscl_scale.bench.embed_page import embed_page
-from gscl_scale.bench.processes import in_process, peak_memory, processor_name, usable_cores
+from gscl_scale.bench.processes import in_process, most_allocated, peak_memory, processor_name, usable_cores
 from gscl_scale.bench.scale import drawn_graph
 from gscl_scale.config import ModelConfig
 from gscl_scale.embed import Workplace, encode_nodes, scratch_folder, write_embeddings
@@ -26,7 +24,6 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime import Console
 
 FEATURES = 32  # of a graph that is drawn
-_SAMPLE_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ def _embed(folder: Path, where: Path, model: ModelConfig, memory_gb: float) -> E
     _compile_kernels(where / "compile", model, memory_gb)
     before = machine.allocated_memory()
     began = time.perf_counter()
-    with _watched() as most:
+    with most_allocated() as most:
         log = _embed_all(folder, where / "embeddings", model, memory_gb)
     seconds = time.perf_counter() - began
     lines = read_json_lines(log)
@@ -141,24 +138,6 @@ def _compile_kernels(folder: Path, model: ModelConfig, memory_gb: float) -> None
     """Embed a small graph, so that what is measured next finds its kernels ready."""
     drawn_graph(1000, folder / "graph", Console(quiet=True), FEATURES)
     _embed_all(folder / "graph", folder / "embeddings", model, memory_gb)
-
-
-@contextmanager
-def _watched() -> Iterator[list[int]]:
-    """Yield a list of what is allocated, read again and again."""
-    found, over = [machine.allocated_memory()], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(_SAMPLE_S):
-            found[:] = [max(*found, machine.allocated_memory())]
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()
 
 
 def _rows(place: dict[str, Any], runs: list[Embedded], layers: int) -> list[dict[str, Any]]:

@@ -16,6 +16,8 @@ from gscl_scale.errors import RunError
 
 Result = TypeVar("Result")
 
+_SAMPLE_S = 0.02
+
 
 def usable_cores() -> list[int]:
     """Numbers of the cores that this process may use."""
@@ -45,6 +47,24 @@ def on_each_core(cores: Sequence[int], function: Callable[..., Result], *argumen
 def peak_memory() -> int:
     """Largest resident memory of this process so far, in bytes, files that it maps included."""
     return machine.peak_memory()
+
+
+@contextmanager
+def most_allocated() -> Iterator[list[int]]:
+    """Yield a list of what this process has allocated, without mapped files, read again and again."""
+    found, over = [machine.allocated_memory()], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_SAMPLE_S):
+            found[:] = [max(*found, machine.allocated_memory())]
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
 
 
 def processor_name() -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ QUICK = {  # a lost machine is noticed within two seconds
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "2",
+    "RAY_metrics_report_interval_ms": "1000",
 }
 
 
@@ -39,6 +41,7 @@ class Machine:
     ip: str
     process: subprocess.Popen[bytes]
     log: Path
+    metrics_port: int
     seen: set[int] = field(default_factory=set)
 
     def pids(self) -> list[int]:
@@ -52,6 +55,15 @@ class Machine:
     def running(self, function: str) -> list[int]:
         """Processes that run this function now."""
         return [pid for pid in self.pids() if _title(pid).startswith(f"ray::{function}")]
+
+    def metrics(self) -> str:
+        """What Prometheus would read; nothing while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{self.ip}:{self.metrics_port}/metrics", timeout=5) as answer:
+                text: str = answer.read().decode()
+        except OSError:
+            return ""
+        return text
 
     def kill(self) -> None:
         """SIGKILL to every process, as when the machine loses power."""
@@ -113,18 +125,18 @@ class Cluster:
             machine.kill()
 
     def _start(self, options: list[str], ip: str, cpus: int, wrapper: tuple[str, ...] = (), **env: str) -> Machine:
-        log = self.folder / f"machine-{len(self.machines) + 1}.log"
+        log, metrics_port = self.folder / f"machine-{len(self.machines) + 1}.log", free_port()
         common = [
             "--block", "--node-ip-address", ip, "--num-cpus", str(cpus), "--object-store-memory", "80000000",
             "--min-worker-port", "0", "--max-worker-port", "0", "--dashboard-agent-listen-port", "0",
-            "--disable-usage-stats",
+            "--disable-usage-stats", "--metrics-export-port", str(metrics_port),
         ]  # fmt: skip
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [*wrapper, RAY, "start", *options, *common],
                 env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
-        machine = Machine(ip, process, log)
+        machine = Machine(ip, process, log, metrics_port)
         self.machines.append(machine)
         _wait_until(lambda: "Ray runtime started" in log.read_text(errors="replace"), machine)
         return machine

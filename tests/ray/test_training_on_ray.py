@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -282,6 +283,21 @@ def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
     sizes = [size_of(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
     assert sizes == [5, 4, 5, 2]
     assert size_of(settings, machines[1:], [failed]) == 3
+
+
+def test_figures_of_a_training_are_among_the_metrics_of_ray(two, prepared, tmp_path):
+    run = copied(prepared, tmp_path, (0.3, STEPS))  # long enough for some reports
+
+    def loss_of(process):
+        line = rf'^ray_gscl_scale_train_loss{{[^}}]*process="{process}"[^}}]*run="{run.folder.name}"[^}}]*}} ([\d.]+)$'
+        found = [re.search(line, machine.metrics(), re.MULTILINE) for machine in two.machines]
+        return next((float(each[1]) for each in found if each), None)
+
+    told = []
+    with disturbed(run, lambda: told.extend(wait_until(partial(loss_of, process)) for process in (0, 1)), after=2):
+        train(on(two, 2), run)
+    for loss in told:
+        assert loss == pytest.approx(min(losses(run), key=lambda one: abs(one - loss)), rel=1e-4)
 
 
 def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):
