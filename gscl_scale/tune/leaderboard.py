@@ -72,11 +72,9 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
     """leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
     trials = book.ended()
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
-    text = (
-        f"{counts(trials)}. Accuracy on validation nodes; of stopped trials by the quick probe of the training. "
-        "Test nodes were not read.\n\n" + table(HEADERS, leaderboard_rows(trials), left=(5, 6))
-    )
-    _write_text(book.folder / "leaderboard.md", text + "\n")
+    remark = "in brackets by the quick probe of a training that was stopped. Test nodes were not read."
+    rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
+    _write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
     if best := best_of(trials):
         _write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
 
@@ -96,7 +94,9 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
 
 
 def _percent(trial: Trial) -> str:
-    return "-" if trial.accuracy is None else f"{100 * trial.accuracy:.2f}"
+    if trial.accuracy is None:
+        return "-"
+    return f"{100 * trial.accuracy:.2f}" if trial.ended == "finished" else f"({100 * trial.accuracy:.2f})"
 
 
 def _write_text(path: Path, text: str) -> None:

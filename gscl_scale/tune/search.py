@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ from gscl_scale.tune.trial import alone, run_trial
 _LOOK_S = 0.5
 _LEAVE_S = 10.0  # for Ray to end the trials, which wait for the end of a step
 _GRACE, _CUT = 12, 3  # per cent of the epochs: after 12 and 36 the best third goes on
-_QUIET = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_PRINT_ALL_TRIAL_ERRORS": "0"}
+_QUIET = {"RAY_AIR_NEW_OUTPUT": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_PRINT_ALL_TRIAL_ERRORS": "0"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         console.say(f"tune: {missing} trials to go, {at_once} at once with {told(need)} each")
         done = threading.Event()
         with console.progress("tune", search.trials, "trials", search.trials - missing) as advance, _quiet_ray():
-            fit = _Fit(_tuner(search, book, missing, scratch, need, _Recorder(search, book, console, advance, done)))
+            fit = _Fit(_told(search, book, missing, scratch, _Recorder(search, book, console, advance, done)))
             fit.start()
             while fit.is_alive():
                 fit.join(_LOOK_S)
@@ -91,40 +91,40 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
 
 
 class _Fit(threading.Thread):
-    """`Tuner.fit` beside the main thread, where Ray would take SIGINT."""
+    """Ray Tune beside the main thread, where it would take SIGINT."""
 
-    def __init__(self, tuner: Any) -> None:
+    def __init__(self, fit: Callable[[], Any]) -> None:
         super().__init__(name="fit", daemon=True)
-        self._tuner = tuner
+        self._fit = fit
         self.error: BaseException | None = None
 
     def run(self) -> None:
         """Until all trials have ended."""
         try:
-            self._tuner.fit()
+            self._fit()
         except BaseException as error:  # noqa: BLE001  (it is told by the main thread)
             self.error = error
 
 
-def _tuner(search: Search, book: Book, missing: int, scratch: Path, need: dict[str, float], recorder: Any) -> Any:
+def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: "_Recorder") -> Callable[[], Any]:
+    """Ray Tune, told what to do."""
     values = {"config": search.config.dump(), "folder": str(book.folder)}
-    return tune.Tuner(
-        tune.with_resources(functools.partial(_work, common=values), need),
-        tune_config=tune.TuneConfig(
-            num_samples=missing,
-            search_alg=_proposer(search, book),
-            scheduler=_scheduler(book.ended()),
-            trial_dirname_creator=lambda trial: f"trial-{trial.config['number']}",
-            reuse_actors=True,  # the next trial finds everything imported
-        ),
-        run_config=tune.RunConfig(
-            name="search",
-            storage_path=str(scratch),
-            verbose=0,
-            callbacks=[recorder],
-            stop=_Stop(recorder.done),
-            failure_config=tune.FailureConfig(max_failures=search.config.runtime.max_failures),
-        ),
+    return functools.partial(
+        tune.run,
+        functools.partial(_work, common=values),
+        name="search",
+        resources_per_trial=_need(search.config),
+        num_samples=missing,
+        search_alg=_proposer(search, book),
+        scheduler=_scheduler(book.ended()),
+        stop=_Stop(recorder.done),
+        callbacks=[recorder],
+        max_failures=search.config.runtime.max_failures,
+        raise_on_failed_trial=False,
+        reuse_actors=True,  # the next trial finds everything imported
+        storage_path=str(scratch),
+        trial_dirname_creator=lambda trial: f"trial-{trial.config['number']}",
+        verbose=0,
     )
 
 
@@ -135,7 +135,8 @@ def _work(told: dict[str, Any], common: dict[str, Any]) -> None:
     def report(progress: float, accuracy: float) -> None:
         nonlocal last
         last = progress, accuracy
-        tune.report({"progress": progress, "accuracy": accuracy})
+        if progress < 100:  # nothing is left to be saved by stopping it
+            tune.report({"progress": progress, "accuracy": accuracy})
 
     try:
         config = with_settings(alone(Config.parse(common["config"])), told["settings"])
@@ -236,6 +237,9 @@ class _Stop(tune.Stopper):  # type: ignore[misc]
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Single trials are ended by the scheduler."""
         return False
+
+    def __getstate__(self) -> None:
+        """Ray Tune saves it beside its own state, which nobody reads."""
 
     def stop_all(self) -> bool:
         """Whether it is over."""

@@ -36,7 +36,7 @@ def test_rows_show_only_settings_that_differ_and_the_reason_of_failures():
     rows = leaderboard_rows(TRIALS)
     assert rows[0] == ("1", "2", "80.00", "20", "4", "finished", "width 32")
     assert rows[-1] == ("5", "5", "-", "-", "0", "failed", "it was too hot")
-    assert in_short(TRIALS[2]) == "trial 3: 90.00 % on validation in 1 s, stopped in epoch 5"
+    assert in_short(TRIALS[2]) == "trial 3: (90.00) % on validation in 1 s, stopped in epoch 5"
     assert in_short(TRIALS[4]) == "trial 5 failed: it was too hot"
 
 
