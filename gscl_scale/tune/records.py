@@ -52,7 +52,7 @@ class Book:
     def end(self, trial: Trial) -> None:
         """Note how a trial has ended; what could continue it goes."""
         self._note(trial)
-        shutil.rmtree(self.run(trial.number).checkpoints, ignore_errors=True)
+        shutil.rmtree(trial_run(self.folder, trial.number).checkpoints, ignore_errors=True)
 
     def ended(self) -> list[Trial]:
         """Trials that need no more work, by their numbers."""
@@ -66,13 +66,14 @@ class Book:
         """Every trial, by its number."""
         return [self._trials[number] for number in sorted(self._trials)]
 
-    def run(self, number: int) -> Run:
-        """The run of a trial, without samples."""
-        return Run(self.folder / "trials" / f"{number:03d}", self.folder / "graph")
-
     def _note(self, trial: Trial) -> None:
         self._trials[trial.number] = trial
-        write_json(self.run(trial.number).folder / "trial.json", asdict(trial))
+        write_json(trial_run(self.folder, trial.number).folder / "trial.json", asdict(trial))
+
+
+def trial_run(folder: Path, number: int) -> Run:
+    """The run of a trial, without samples."""
+    return Run(folder / "trials" / f"{number:03d}", folder / "graph")
 
 
 def rings_run(config: Config, run: Run) -> Run:

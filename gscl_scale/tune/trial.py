@@ -21,7 +21,7 @@ from gscl_scale.tune.records import rings_run
 MOST_SPLITS = 5  # of the protocol: one alone would be tuned to, twenty take longer than many a training
 _VALIDATIONS = 10
 
-Report = Callable[[float, float], None]  # per cent of the epochs that are done, and validation accuracy
+Report = Callable[[int, float], None]  # epochs that are done, and validation accuracy by the quick probe
 
 
 def common(config: Config) -> Config:
@@ -62,7 +62,7 @@ def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
 
     def meter(figures: dict[str, float]) -> None:
         if "validation accuracy" in figures:
-            report(100 * figures["epoch"] / config.train.epochs, figures["validation accuracy"])
+            report(int(figures["epoch"]), figures["validation accuracy"])
 
     training.train_here(config, run, console, meter=meter)
     return _measure(config, run, console)

@@ -4,7 +4,7 @@ from gscl_scale import runs
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
-from gscl_scale.tune.records import Book, Trial, claim_search, ranked, rings_run
+from gscl_scale.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
 from gscl_scale.tune.space import Choice
 from gscl_scale.tune.trial import alone, common
 
@@ -50,9 +50,9 @@ def test_trials_are_read_as_they_were_noted(tmp_path):
 def test_the_checkpoints_of_a_trial_go_with_its_end(tmp_path):
     made = Book(tmp_path)
     for trial in (TRIALS[0], TRIALS[5]):
-        made.run(trial.number).checkpoints.mkdir(parents=True)
+        trial_run(tmp_path, trial.number).checkpoints.mkdir(parents=True)
         (made.end if trial.ended else made.begin)(trial)
-    assert [made.run(number).checkpoints.exists() for number in (1, 6)] == [False, True]
+    assert [trial_run(tmp_path, number).checkpoints.exists() for number in (1, 6)] == [False, True]
 
 
 def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):

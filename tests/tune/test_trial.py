@@ -7,7 +7,7 @@ from gscl_scale.errors import ConfigError, UserError
 from gscl_scale.evaluate import validation_accuracy, validation_splits
 from gscl_scale.files import read_json_lines
 from gscl_scale.runtime import Console
-from gscl_scale.tune.records import Book
+from gscl_scale.tune.records import trial_run
 from gscl_scale.tune.space import with_settings
 from gscl_scale.tune.trial import alone, common, run_trial, splits_of
 from tests.graphs import make_graph, random_edges
@@ -37,8 +37,8 @@ def labelled_graph(folder, other_test_labels=False, splits=2):
     return make_graph(folder, random_edges(NODES, 400, seed=1), NODES, features=features, labels=labels, splits=codes)
 
 
-def tried(folder, number=1, report=lambda progress, accuracy: None, **settings):
-    return run_trial(with_settings(alone(CONFIG), settings), Book(folder).run(number), report)
+def tried(folder, number=1, report=lambda epoch, accuracy: None, **settings):
+    return run_trial(with_settings(alone(CONFIG), settings), trial_run(folder, number), report)
 
 
 def test_labels_of_test_nodes_change_nothing(tmp_path):
@@ -80,7 +80,7 @@ def test_trials_with_the_same_rings_use_the_same_samples(tmp_path):
     tried(tmp_path, 2, **{"model.width": 4})
     tried(tmp_path, 3, **{"rings.hops": 2})
     made = [
-        [event["reused"] for event in read_json_lines(Book(tmp_path).run(number).log) if event["event"] == "samples"]
+        [event["reused"] for event in read_json_lines(trial_run(tmp_path, number).log) if event["event"] == "samples"]
         for number in (1, 2, 3)
     ]
     assert made == [[False], [True], [False]]
@@ -95,15 +95,15 @@ def test_a_trial_that_was_broken_off_goes_on_at_its_last_checkpoint(tmp_path):
     class Broken(Exception):
         pass
 
-    def breaks(progress, accuracy):
-        if progress == 75:
+    def breaks(epoch, accuracy):
+        if epoch == 3:
             raise Broken
 
     with pytest.raises(Broken):
         tried(tmp_path, 2, breaks)
     seen = []
-    assert tried(tmp_path, 2, lambda progress, accuracy: seen.append(progress)) == whole
-    assert seen == [75, 100]
+    assert tried(tmp_path, 2, lambda epoch, accuracy: seen.append(epoch)) == whole
+    assert seen == [3, 4]
 
 
 def test_the_training_of_trials_is_validated_ten_times_unless_the_config_says_otherwise():
