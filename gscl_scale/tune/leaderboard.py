@@ -81,7 +81,8 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
 
 def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Trial) -> str:
     """A whole config file that says first how it was found."""
-    varied = yaml.safe_dump({key: domain.plain() for key, domain in space.items()}, sort_keys=False, width=1000)
+    plain = {key: domain.plain() for key, domain in space.items()}
+    varied = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
     head = [
         f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
         f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
 
 from gscl_scale import tune
 from gscl_scale.config import Config
-from gscl_scale.errors import RunError
+from gscl_scale.errors import RunError, StoppedError
 from gscl_scale.files import read_json, read_json_lines
 from gscl_scale.runtime import Console
 from tests.ray.clusters import ROOT, wait_until
@@ -119,12 +120,28 @@ def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two,
     assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
 
 
-def test_when_time_is_up_what_runs_is_left_for_another_time(two, tmp_path):
+def test_a_search_that_is_asked_to_stop_leaves_what_runs_for_another_time(two, tmp_path):
+    run = tmp_path / "run"
+
+    def ask():
+        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        with pytest.raises(StoppedError, match=r"finished trials are kept, the same command goes on from there"):
+            tune.tune(on(two, epochs=100000), space_file(tmp_path), run, 2, None, Console(quiet=True))
+        asked.result()
+    left = records(run)
+    assert {record["ended"] for record in left.values()} == {""}
+    assert [name for name in left if checkpointed(run, name)]
+    assert not list(run.glob(".search-*"))
+    wait_until(lambda: not any(machine.running("ImplicitFunc") for machine in two.alive))
+
+
+def test_a_search_ends_when_its_time_is_up(two, tmp_path):
     with pytest.raises(RunError, match=r"no trial has finished; run the same command again to go on"):
-        tune.tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.2, Console(quiet=True))
-    left = records(tmp_path / "run").values()
-    assert [record["ended"] for record in left] == [""] * len(left)
-    assert not list((tmp_path / "run").glob(".search-*"))
+        tune.tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
 
 
 def checkpointed(run, name):

@@ -61,7 +61,7 @@ def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):
     text = (tmp_path / "best.yaml").read_text()
     assert "the best of 5 trials: 2 finished, 2 stopped early, 1 failed" in text
     assert "# Trial 2 with seed 0: 80.00 % on validation nodes" in text
-    assert "#   model.width:\n#   - 16\n#   - 32\n" in text
+    assert "#   model.width: [16, 32]\n" in text
     loaded = Config.load(tmp_path / "best.yaml")
     assert loaded == config.model_copy(update={"model": config.model.model_copy(update={"width": 32})})
     assert (loaded.train.validate_every, loaded.train.repeats) == (3, 2)

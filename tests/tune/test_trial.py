@@ -59,13 +59,21 @@ def test_no_split_that_chooses_has_test_nodes(tmp_path):
         assert set(np.unique(split.codes)) == {0, 1, 2}
 
 
-def test_a_trial_is_measured_on_several_splits_but_not_on_all(tmp_path):
+@pytest.mark.parametrize(("drawn", "used"), [(3, 3), (7, 5)])
+def test_a_trial_is_measured_on_several_splits_of_one_kind_but_not_on_all(tmp_path, drawn, used):
     graph = labelled_graph(tmp_path / "graph", splits=0)
-    fractions = Config.parse({"evaluate": {"train_fractions": [0.2, 0.5], "random_splits": 7}})
-    splits = splits_of(graph, fractions)
-    assert [split.name for split in splits] == [f"random_0.2_{number}" for number in range(5)]
-    each = [validation_accuracy(graph.features, graph, [split], fractions.evaluate) for split in splits[:1]]
-    assert 0 < each[0] <= 1
+    config = Config.parse({"evaluate": {"train_fractions": [0.2, 0.5], "random_splits": drawn}})
+    assert [split.name for split in splits_of(graph, config)] == [f"random_0.2_{number}" for number in range(used)]
+
+
+def test_the_figure_of_a_trial_is_the_mean_over_splits(tmp_path):
+    graph = labelled_graph(tmp_path / "graph", splits=0)
+    splits = splits_of(graph, CONFIG)[:2]
+    one, other, both = (
+        validation_accuracy(graph.features, graph, some, CONFIG.evaluate) for some in (splits[:1], splits[1:], splits)
+    )
+    assert one != other
+    assert min(one, other) < both < max(one, other)
 
 
 def test_a_graph_that_nothing_can_be_chosen_on_is_refused(tmp_path):
