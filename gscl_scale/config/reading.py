@@ -26,7 +26,7 @@ def read_yaml(path: Path, kind: str = "config") -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError(f"{kind} file {path}: expected keys with values, got {type(values).__name__}")
+        raise ConfigError(f"{kind} file {path}: expected sections or keys with values, got {type(values).__name__}")
     return values
 
 

@@ -69,7 +69,7 @@ def test_a_space_written_down_is_read_as_it_was(tmp_path):
         ("model.width: [16, '16']", "model.width: expected different values"),
         ("rings.per_ring: {low: 4, high: all}", "expected numbers as low and high, got 4 and 'all'"),
         ("model.fanout: [[10], [5]]", "a search varies numbers, words and true or false, got [10]"),
-        ("- model.width", "expected keys with values, got list"),
+        ("- model.width", "expected sections or keys with values, got list"),
         ("", "names no key"),
     ],
 )
