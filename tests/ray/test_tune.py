@@ -33,8 +33,8 @@ VALUES = {
 SPACE = {"model.width": [8, 16], "rings.hops": [1, 2], "train.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}}
 
 
-def on(cluster, **train):
-    runtime = {"address": cluster.address, "max_failures": 0}
+def on(cluster, max_failures=0, **train):
+    runtime = {"address": cluster.address, "max_failures": max_failures}
     return Config.parse({**VALUES, "train": {**VALUES["train"], **train}, "runtime": runtime})
 
 
@@ -118,6 +118,23 @@ def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two,
         tune.tune(on(two), space, tmp_path / "run", 3, None, Console(quiet=True))
     assert [record["ended"] for record in records(tmp_path / "run").values()] == ["failed"] * 3
     assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
+
+
+def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp_path):
+    run, config = tmp_path / "run", on(two, epochs=60, max_failures=1)
+
+    def kill():
+        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
+        for machine in two.alive:
+            for pid in machine.running("ImplicitFunc"):
+                os.kill(pid, signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill)
+        (ended,) = tune.tune(config, space_file(tmp_path), run, 1, None, Console(quiet=True))
+        killed.result()
+    assert ended.ended == "finished"
+    assert events(run, "001", "resumed")
 
 
 def test_a_search_that_is_asked_to_stop_leaves_what_runs_for_another_time(two, tmp_path):
