@@ -223,6 +223,29 @@ def reproduce(
 
 
 @app.command()
+def tune(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    trials: Annotated[int, typer.Option(min=1, help="Trials in all, those of an earlier attempt included.")] = 20,
+    space: Annotated[
+        Path | None, typer.Option(help="YAML file of keys and their values; by default the ranges of the paper.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command goes on.")] = None,
+) -> None:
+    """Search for settings that are best on validation nodes.
+
+    Trials run on Ray Tune; those that fall behind are stopped early. The same command goes on after a stop."""
+    from gscl_scale import tune as search
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    ended = search.tune(config, space, folder, trials, minutes, console)
+    _print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
+    print(f"leaderboard  {folder / 'leaderboard.md'}")
+    print(f"best config  {folder / 'best.yaml'}; gscl-scale run --config {folder / 'best.yaml'}")
+
+
+@app.command()
 def status(
     config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
 ) -> None:

@@ -1,6 +1,7 @@
 """Files that are whole or absent: temporary name, flush, rename; checksums; JSON."""
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -65,6 +66,18 @@ def publish_folder(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Go on when no other process, on any machine, is in this block with the same path; a killed one is not."""
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    with file:
+        with naming(path):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -15,10 +15,11 @@ from gscl_scale.files import read_json, write_json
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder; repeats of a run share its graph."""
+    """A run folder; repeats of a run share its graph, trials of a search its samples too."""
 
     folder: Path
     graph: Path
+    sampled: Path | None = None
 
     @classmethod
     def at(cls, folder: Path) -> "Run":
@@ -38,7 +39,7 @@ class Run:
     @property
     def samples(self) -> Path:
         """Ring samples."""
-        return self.folder / "samples"
+        return self.sampled or self.folder / "samples"
 
     @property
     def checkpoints(self) -> Path:

@@ -14,7 +14,7 @@ from gscl_scale import embed, shards
 from gscl_scale.batches import BatchStream, FieldMaker, Share, steps_per_epoch
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate import make_splits, probe
+from gscl_scale.evaluate import validation_accuracy, validation_splits
 from gscl_scale.files import fingerprint_of
 from gscl_scale.graph import Graph, Messages
 from gscl_scale.machine import keep_freed_memory
@@ -73,13 +73,14 @@ def train_process(
     values: dict[str, Any], stop: threading.Event | None = None, meter: Meter = lambda figures: None
 ) -> None:
     """`train_here` in a process that another one has called, with plain values."""
-    run = Run(Path(values["folder"]), Path(values["graph"]))
+    run = Run(Path(values["folder"]), Path(values["graph"]), Path(values["samples"]))
     train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop, meter)
 
 
 def as_values(config: Config, run: Run) -> dict[str, Any]:
     """What `train_process` is given."""
-    return {"config": config.dump(), "folder": str(run.folder.absolute()), "graph": str(run.graph.absolute())}
+    places = {"folder": run.folder, "graph": run.graph, "samples": run.samples}
+    return {"config": config.dump(), **{name: str(place.absolute()) for name, place in places.items()}}
 
 
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
@@ -153,17 +154,15 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
 
 def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
     """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
-    splits = make_splits(graph, config.evaluate)
-    if not splits or not (splits[0].codes == 2).any():
+    splits = validation_splits(graph, config.evaluate, most=1)
+    if not splits:
         raise ConfigError(
             "train.validate_every: the graph has no labelled validation nodes; set it to 0, or bring labels and splits"
         )
-    assert graph.labels is not None
-    labels, codes = graph.labels, np.where(splits[0].codes == 3, 0, splits[0].codes).astype(np.int8)
     quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
 
     def figure(vectors: npt.NDArray[np.float32]) -> float:
-        return probe(vectors, labels, codes, len(graph.classes), quick, inputs.device).val_mean
+        return validation_accuracy(vectors, graph, splits, quick, inputs.device)
 
     if inputs.features is not None:
         return lambda model: figure(encode_all(model, inputs))

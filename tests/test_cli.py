@@ -154,6 +154,11 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         (["run", "--set", "graph.source=npz", "--set", "graph.path=no.npz"], "no.npz does not exist"),
         (["train", "--config", "quick.yaml", "--run", "fresh"], "run gscl-scale precompute first"),
         (["status", "--run", "nowhere"], "nowhere"),
+        (["tune", "--space", "nowhere.yaml"], "space file nowhere.yaml does not exist; check --space"),
+        (
+            ["tune", "--space", "quick.yaml"],
+            "space file quick.yaml: graph: expected a key of rings, model, loss, train",
+        ),
         (["run", "--config", "quick.yaml", "--run", "edges.csv"], "edges.csv is a file; give --run a folder"),
         (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
     ],
@@ -237,6 +242,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
         "embed",
         "evaluate",
         "report",
+        "tune",
         "status",
         "config",
         "bench",
@@ -246,6 +252,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     for verb in verbs[:-2]:
         flags = cli(verb, "--help", cwd=tmp_path).stdout
         assert all(flag in flags for flag in ("--config", "--set", "--run"))
+    assert all(flag in cli("tune", "--help", cwd=tmp_path).stdout for flag in ("--trials", "--space", "--minutes"))
 
 
 def test_config_prints_the_resolved_values_and_the_schema(tmp_path):

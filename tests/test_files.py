@@ -1,6 +1,9 @@
 """Files that are whole or absent."""
 
 import json
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -125,3 +128,22 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_keys():
 def test_the_checksum_of_a_file_is_that_of_its_bytes(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert files.sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_path):
+    program = "import sys, time, pathlib; from gscl_scale.files import locked\n"
+    program += "with locked(pathlib.Path(sys.argv[1])): print('in', flush=True); time.sleep(60)"
+    lock, entered = tmp_path / "sub" / "lock", threading.Event()
+
+    def enter():
+        with files.locked(lock):
+            entered.set()
+
+    with subprocess.Popen([sys.executable, "-c", program, lock], stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        waiting = threading.Thread(target=enter)
+        waiting.start()
+        assert not entered.wait(0.2)
+        holder.kill()
+        assert entered.wait(10)
+        waiting.join()

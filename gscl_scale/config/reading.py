@@ -10,23 +10,23 @@ import yaml
 from gscl_scale.errors import ConfigError
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The values of a config file."""
+def read_yaml(path: Path, kind: str = "config") -> dict[str, Any]:
+    """The values of a YAML file that is named by the option of its kind."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"config file {path} does not exist; check --config") from None
+        raise ConfigError(f"{kind} file {path} does not exist; check --{kind}") from None
     except IsADirectoryError:
-        raise ConfigError(f"config file {path} is a folder; give --config a YAML file") from None
+        raise ConfigError(f"{kind} file {path} is a folder; give --{kind} a YAML file") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"config file {path} is not UTF-8 text; give --config a YAML file") from None
+        raise ConfigError(f"{kind} file {path} is not UTF-8 text; give --{kind} a YAML file") from None
     except yaml.YAMLError as error:
         where = " ".join(str(error).split())
-        raise ConfigError(f"config file {path} is not valid YAML: {where}") from None
+        raise ConfigError(f"{kind} file {path} is not valid YAML: {where}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError(f"config file {path}: expected sections such as 'graph:', got {type(values).__name__}")
+        raise ConfigError(f"{kind} file {path}: expected sections or keys with values, got {type(values).__name__}")
     return values
 
 

@@ -6,6 +6,7 @@ from gscl_scale.evaluate.linear_probe import ProbeResult, probe, probe_splits
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.similarity import RingLists, ring_lists, ring_similarity
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
+from gscl_scale.evaluate.validation import validation_accuracy, validation_splits
 
 __all__ = [
     "ProbeResult",
@@ -21,5 +22,7 @@ __all__ = [
     "ring_similarity",
     "statistics",
     "statistics_table",
+    "validation_accuracy",
+    "validation_splits",
     "why_no_splits",
 ]

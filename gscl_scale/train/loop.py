@@ -137,6 +137,7 @@ class Training:
         accuracy = float(self._world.sum(figure))
         self._console.event("train", "validation", epoch=epoch, accuracy=accuracy)
         scalars.validation(trainer.position.step, accuracy)
+        self._meter({"validation accuracy": accuracy, "epoch": float(epoch)})
         if accuracy <= trainer.position.best:
             return False
         trainer.position = replace(trainer.position, best=accuracy, best_epoch=epoch)

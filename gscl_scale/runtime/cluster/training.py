@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import itertools
-import os
 import shutil
 import threading
 import time
@@ -22,7 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import ConfigError, StoppedError, TaskError
 from gscl_scale.runtime.cluster.board import Board, Notes, work
-from gscl_scale.runtime.cluster.joining import brief, joined
+from gscl_scale.runtime.cluster.joining import brief, environment, joined
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
 from gscl_scale.runtime.console import Console
@@ -139,7 +138,7 @@ class _Attempt:
     def run(self, console: Console) -> Break | None:
         """Why it has ended; None when the training is done."""
         thread = threading.Thread(target=self._fit, name="fit", daemon=True)  # in the main thread, Ray takes SIGINT
-        with _environment(self._settings, self._size):
+        with environment(_environment(self._settings, self._size)):
             thread.start()
             try:
                 self._accompany(thread)
@@ -289,21 +288,13 @@ def _run_config(settings: TrainingSettings, scratch: Path) -> Any:
     )
 
 
-@contextlib.contextmanager
-def _environment(settings: TrainingSettings, size: int) -> Iterator[None]:
-    """What Ray Train reads from the environment of the driver only."""
-    wanted = {
+def _environment(settings: TrainingSettings, size: int) -> dict[str, str]:
+    """What Ray Train is told by variables."""
+    return {
         "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": str(settings.timeout_s),
         "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_START_S if size == settings.workers[0] else _SOON_S),
         "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # `_better_elsewhere` looks
     }
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @contextlib.contextmanager

@@ -1,0 +1,105 @@
+"""The leaderboard of a search, and the config file of the best trial."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from gscl_scale import __version__
+from gscl_scale.bench.tables import table
+from gscl_scale.config import Config
+from gscl_scale.files import publish, write_json
+from gscl_scale.tune.records import Book, Trial, ranked
+from gscl_scale.tune.space import Space, Value, with_settings
+from gscl_scale.tune.trial import MOST_SPLITS
+
+TOP = 10
+HEADERS = ["", "trial", "validation %", "epoch", "seconds", "ended", "settings that differ"]
+
+
+def leaderboard_rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
+    """The best trials, best first, with the settings that are not the same in all of them."""
+    best = ranked(trials)[:TOP]
+    differ = [key for key in best[0].settings if len({trial.settings[key] for trial in best}) > 1] if best else []
+    return [
+        (
+            str(place),
+            str(trial.number),
+            _percent(trial),
+            str(trial.epoch or "-"),
+            f"{trial.seconds:,.0f}",
+            trial.ended,
+            in_words({key: trial.settings[key] for key in differ}) if trial.ended != "failed" else trial.reason,
+        )
+        for place, trial in enumerate(best, start=1)
+    ]
+
+
+def in_short(trial: Trial) -> str:
+    """A trial that has ended, in a line."""
+    if trial.ended == "failed":
+        return f"trial {trial.number} failed: {trial.reason}"
+    how = "" if trial.ended == "finished" else f", stopped in epoch {trial.epoch}"
+    return f"trial {trial.number}: {_percent(trial)} % on validation in {trial.seconds:,.0f} s{how}"
+
+
+def in_words(settings: dict[str, Value]) -> str:
+    """Settings by the last part of their keys.
+
+    >>> in_words({"train.learning_rate": 0.00123456, "model.width": 256})
+    'learning_rate 0.00123, width 256'
+    """
+    shown = {key.partition(".")[2]: value for key, value in settings.items()}
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
+    )
+
+
+def counts(trials: Sequence[Trial]) -> str:
+    """How many trials have ended how."""
+    number = {end: sum(trial.ended == end for trial in trials) for end in ("finished", "stopped", "failed")}
+    words = f"{number['finished']} finished, {number['stopped']} stopped early, {number['failed']} failed"
+    return f"{len(trials)} trials: {words}"
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    """The finished trial with the highest validation accuracy, the first of equals."""
+    return next((trial for trial in ranked(trials) if trial.ended == "finished"), None)
+
+
+def write_leaderboard(config: Config, space: Space, book: Book) -> None:
+    """leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
+    trials = book.ended()
+    write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
+    remark = "in brackets by the quick probe of a training that was stopped. Test nodes were not read."
+    rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
+    _write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
+    if best := best_of(trials):
+        _write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
+
+
+def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Trial) -> str:
+    """A whole config file that says first how it was found."""
+    plain = {key: domain.plain() for key, domain in space.items()}
+    varied = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
+    head = [
+        f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
+        f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "
+        f"{MOST_SPLITS} splits",
+        "with the settings of `evaluate` below. Test nodes were not read. The space:",
+        *(f"  {line}" for line in varied.splitlines()),
+    ]
+    values = with_settings(config, best.settings).dump()
+    return "\n".join(f"# {line}" for line in head) + "\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _percent(trial: Trial) -> str:
+    if trial.accuracy is None:
+        return "-"
+    return f"{100 * trial.accuracy:.2f}" if trial.ended == "finished" else f"({100 * trial.accuracy:.2f})"
+
+
+def _write_text(path: Path, text: str) -> None:
+    with publish(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,86 @@
+"""What is tried next and what is stopped: Optuna and ASHA, told of all trials that have ended before."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from ray.tune.schedulers import ASHAScheduler
+from ray.tune.search.optuna import OptunaSearch
+
+from gscl_scale import seeding
+from gscl_scale.config import Config
+from gscl_scale.tune.records import Book, Trial
+from gscl_scale.tune.space import Choice, Range, Space, nearest
+
+_GRACE, _CUT = 12, 3  # per cent of the epochs: after 12 and 36 the best third goes on
+
+
+class Proposer(OptunaSearch):  # type: ignore[misc]
+    """Optuna's proposals with the numbers of the trials."""
+
+    def __init__(self, numbers: list[int], **options: Any) -> None:
+        super().__init__(**options)
+        self._numbers = numbers
+
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        """Settings to try; those of unfinished trials come first."""
+        return {"number": self._numbers.pop(0), "settings": super().suggest(trial_id)}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """A trial that was stopped is worse than finished ones, whatever its figure was."""
+        ended = (result or {}).get("ended")
+        super().on_trial_complete(trial_id, result if ended == "finished" else None, error or ended == "failed")
+
+
+def propose(space: Space, config: Config, book: Book, trials: int) -> Proposer:
+    """Up to so many trials: unfinished ones before all others; the very first is as the configuration."""
+    known, unfinished = book.ended(), book.unfinished()
+    points = [trial.settings for trial in unfinished] or ([] if known else [nearest(space, config)])
+    first = max((trial.number for trial in book.all()), default=0) + 1
+    seed = seeding.integer("tune", config.train.seed, len(known)) % 2**32  # not what was drawn before
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    proposer = Proposer(
+        numbers=[*(trial.number for trial in unfinished), *range(first, first + trials)],
+        space={key: _distribution(domain) for key, domain in space.items()},
+        metric="accuracy",
+        mode="max",
+        points_to_evaluate=points,
+        sampler=optuna.samplers.TPESampler(seed=seed),
+    )
+    for trial in known:
+        proposer.add_evaluated_point(
+            trial.settings,
+            trial.accuracy,
+            error=trial.ended == "failed",
+            pruned=trial.ended == "stopped",
+            intermediate_values=[accuracy for _, accuracy in trial.validations],
+        )
+    return proposer
+
+
+def _distribution(domain: Choice | Range) -> BaseDistribution:
+    if isinstance(domain, Choice):
+        return CategoricalDistribution(domain.values)
+    if isinstance(domain.low, int) and isinstance(domain.high, int):
+        return IntDistribution(domain.low, domain.high, log=domain.log)
+    return FloatDistribution(domain.low, domain.high, log=domain.log)
+
+
+def stop_early(known: list[Trial]) -> ASHAScheduler:
+    """ASHA over the share of epochs that is done, with what it has seen of ended trials."""
+    asha = ASHAScheduler(
+        time_attr="progress",
+        metric="accuracy",
+        mode="max",
+        max_t=100,
+        grace_period=_GRACE,
+        reduction_factor=_CUT,
+        stop_last_trials=False,
+    )
+    for trial in known:
+        past = SimpleNamespace(trial_id=f"ended-{trial.number}")
+        asha.on_trial_add(None, past)
+        for progress, accuracy in trial.validations:
+            asha.on_trial_result(None, past, {"progress": progress, "accuracy": accuracy})
+    return asha

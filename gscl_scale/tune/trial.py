@@ -1,0 +1,103 @@
+"""One trial: the ordinary stages with some keys set, then validation accuracy by the protocol."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from gscl_scale import embed, pipeline, training
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError
+from gscl_scale.evaluate import validation_accuracy, validation_splits, why_no_splits
+from gscl_scale.evaluate.splits import Split
+from gscl_scale.files import locked
+from gscl_scale.graph import Graph
+from gscl_scale.model import build_model, chosen_device
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.runs import Run
+from gscl_scale.runtime import Console
+from gscl_scale.tune.records import rings_run
+
+MOST_SPLITS = 5  # of the protocol: one alone would be tuned to, twenty take longer than many a training
+_VALIDATIONS = 10
+
+Report = Callable[[int, float], None]  # epochs that are done, and validation accuracy by the quick probe
+
+
+def common(config: Config) -> Config:
+    """What all trials have in common, and a run of the best: the training is validated and keeps its best epoch."""
+    every = config.train.validate_every or max(1, config.train.epochs // _VALIDATIONS)
+    return config.model_copy(update={"train": config.train.model_copy(update={"validate_every": every})})
+
+
+def alone(config: Config) -> Config:
+    """The configuration of one trial: one training, in this process, on the cores of a trial."""
+    runtime = {
+        "engine": "local",
+        "workers": threads(config),
+        "device": "cuda" if config.runtime.worker_gpus else "cpu",
+    }
+    return config.model_copy(
+        update={
+            "rings": config.rings.model_copy(update={"ahead": 0}),  # used rounds stay, for other trials
+            "train": config.train.model_copy(update={"repeats": 1}),
+            "runtime": config.runtime.model_copy(update=runtime),
+        }
+    )
+
+
+def threads(config: Config) -> int:
+    """Threads of a trial."""
+    return max(1, int(config.runtime.worker_cpus))
+
+
+def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
+    """Samples, training, measurement; returns validation accuracy and the epoch of the encoder that was measured.
+
+    Begun ones go on at their last checkpoint.
+    """
+    torch.set_num_threads(threads(config))
+    console = Console(run.log, quiet=True)
+    run = _with_samples(config, run, console)
+
+    def meter(figures: dict[str, float]) -> None:
+        if "validation accuracy" in figures:
+            report(int(figures["epoch"]), figures["validation accuracy"])
+
+    training.train_here(config, run, console, meter=meter)
+    return _measure(config, run, console)
+
+
+def splits_of(graph: Graph, config: Config) -> list[Split]:
+    """The splits that a trial is measured on; ConfigError where there are none."""
+    splits = validation_splits(graph, config.evaluate, MOST_SPLITS)
+    if not splits:
+        reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
+        raise ConfigError(f"tune: {reason}, so that no trial can be chosen; bring labels and splits")
+    return splits
+
+
+def _with_samples(config: Config, run: Run, console: Console) -> Run:
+    """The run with ring samples: those of an earlier trial, or made now while others wait."""
+    rings = rings_run(config, run)
+    with locked(rings.folder / "lock"):
+        reused = (rings.samples / "manifest.json").exists()
+        pipeline.precompute(config, rings, Console(rings.log, quiet=True))
+    console.event("tune", "samples", folder=rings.folder.name, reused=reused)
+    return replace(run, sampled=rings.samples)
+
+
+def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
+    """Validation accuracy of the encoder that the training chose."""
+    graph, checkpoints = Graph.open(run.graph), training.checkpoints_of(config, run)
+    state, position = checkpoints.chosen()
+    model = build_model(config.model, graph.num_features, config.train.seed)
+    model.load_state_dict(state["model"])
+    scaling = Scaling.of(graph.features, config.model.feature_scaling)
+    place = embed.Workplace.of(config.runtime, run.folder / "vectors", checkpoints.fingerprint, "tune")
+    with embed.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:
+        accuracy = validation_accuracy(
+            vectors, graph, splits_of(graph, config), config.evaluate, chosen_device(config.runtime)
+        )
+    console.event("tune", "measured", accuracy=accuracy, epoch=position.epoch)
+    return accuracy, position.epoch

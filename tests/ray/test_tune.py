@@ -1,0 +1,170 @@
+"""A search on a cluster: it ends with a config file, whatever is killed on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import yaml
+
+from gscl_scale import tune
+from gscl_scale.config import Config
+from gscl_scale.errors import RunError, StoppedError
+from gscl_scale.files import read_json, read_json_lines
+from gscl_scale.runtime import Console
+from tests.ray.clusters import ROOT, wait_until
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
+
+VALUES = {
+    "graph": {"source": "synthetic", "preset": "tiny"},
+    "rings": {"hops": 1, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 1},
+    "model": {"width": 16, "projection": 16},
+    "train": {"epochs": 10, "batch_size": 100, "negatives": 16, "checkpoint_every": 1},
+    "evaluate": {"random_splits": 2, "initialisations": 2, "probe_epochs": 20, "probe_weight_decay": [0.0]},
+}
+SPACE = {"model.width": [8, 16], "rings.hops": [1, 2], "train.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}}
+
+
+def on(cluster, max_failures=0, **train):
+    runtime = {"address": cluster.address, "max_failures": max_failures}
+    return Config.parse({**VALUES, "train": {**VALUES["train"], **train}, "runtime": runtime})
+
+
+def space_file(folder, space=SPACE):
+    (folder / "space.yaml").write_text(yaml.safe_dump(space))
+    return folder / "space.yaml"
+
+
+def records(folder):
+    return {path.parent.name: read_json(path) for path in (folder / "trials").glob("*/trial.json")}
+
+
+def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing(two, tmp_path, capfd):
+    config, run = on(two), tmp_path / "run"
+    ended = tune.tune(config, space_file(tmp_path), run, 4, None, Console())
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "tune: 4 trials to go, 2 at once with 1 cores each" in told.err
+    assert len([line for line in told.err.splitlines() if line.startswith("trial ")]) == 4
+    assert not [line for line in told.err.splitlines() if "ray" in line.lower()]
+
+    assert sorted(records(run)) == ["001", "002", "003", "004"]
+    assert read_json(run / "trials/001/trial.json")["settings"] == {
+        "model.width": 16, "rings.hops": 1, "train.learning_rate": 1e-3,
+    }  # fmt: skip
+    best = tune.best_of(ended)
+    assert best.accuracy > 0.3  # of five classes
+    loaded = Config.load(run / "best.yaml")
+    assert (loaded.model.width, loaded.rings.hops) == (best.settings["model.width"], best.settings["rings.hops"])
+    assert loaded.train.learning_rate == best.settings["train.learning_rate"]
+    first = json.loads((run / "leaderboard.json").read_text())["trials"][0]
+    assert (first["number"], first["accuracy"]) == (best.number, best.accuracy)
+
+    used = {record["settings"]["rings.hops"] for record in records(run).values()}
+    made = [read_json_lines(path) for path in (run / "rings").glob("*/log.jsonl")]
+    assert [sum(event["event"] == "done" for event in log) for log in made] == [1] * len(used)
+    assert not list(run.glob(".*")) + list(run.glob("trials/*/checkpoints"))
+
+
+def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
+    run, config = tmp_path / "run", on(two, epochs=60)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.dump()))
+    command = ["tune", "--config", "config.yaml", "--space", space_file(tmp_path), "--run", run, "--trials", "5"]
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "gscl_scale.cli", *command],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(
+            lambda: (
+                any(record["ended"] for record in records(run).values())
+                and [name for name, each in records(run).items() if not each["ended"] and checkpointed(run, name)]
+            ),
+            120,
+        )
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    before = {name: record for name, record in records(run).items() if record["ended"]}
+    broken = [name for name, record in records(run).items() if not record["ended"] and checkpointed(run, name)]
+    assert before
+    assert broken
+
+    ended = tune.tune(config, space_file(tmp_path), run, 5, None, Console(quiet=True))
+    assert [trial.number for trial in ended] == [1, 2, 3, 4, 5]
+    after = records(run)
+    assert {name: after[name] for name in before} == before
+    for name in before:
+        assert len(events(run, name, "started")) == 1
+    for name in broken:
+        assert len(events(run, name, "started")) == 2
+        assert events(run, name, "resumed")
+
+    again = tune.tune(config, space_file(tmp_path), run, 3, None, Console(quiet=True))
+    assert again == ended
+
+
+def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two, tmp_path):
+    space = space_file(tmp_path, {"train.learning_rate": [1e30, 1e31]})
+    with pytest.raises(RunError, match=r"all of 3 trials failed, the first because .*the loss is nan"):
+        tune.tune(on(two), space, tmp_path / "run", 3, None, Console(quiet=True))
+    assert [record["ended"] for record in records(tmp_path / "run").values()] == ["failed"] * 3
+    assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
+
+
+def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp_path):
+    run, config = tmp_path / "run", on(two, epochs=60, max_failures=1)
+
+    def kill():
+        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
+        for machine in two.alive:
+            for pid in machine.running("ImplicitFunc"):
+                os.kill(pid, signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill)
+        (ended,) = tune.tune(config, space_file(tmp_path), run, 1, None, Console(quiet=True))
+        killed.result()
+    assert ended.ended == "finished"
+    assert events(run, "001", "resumed")
+
+
+def test_a_search_that_is_asked_to_stop_leaves_what_runs_for_another_time(two, tmp_path):
+    run = tmp_path / "run"
+
+    def ask():
+        wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        with pytest.raises(StoppedError, match=r"finished trials are kept, the same command goes on from there"):
+            tune.tune(on(two, epochs=100000), space_file(tmp_path), run, 2, None, Console(quiet=True))
+        asked.result()
+    left = records(run)
+    assert {record["ended"] for record in left.values()} == {""}
+    assert [name for name in left if checkpointed(run, name)]
+    assert not list(run.glob(".search-*"))
+    wait_until(lambda: not any(machine.running("ImplicitFunc") for machine in two.alive))
+
+
+def test_a_search_ends_when_its_time_is_up(two, tmp_path):
+    with pytest.raises(RunError, match=r"no trial has finished; run the same command again to go on"):
+        tune.tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
+
+
+def checkpointed(run, name):
+    return (run / "trials" / name / "checkpoints" / "manifest.json").exists()
+
+
+def events(run, name, event):
+    log = read_json_lines(run / "trials" / name / "log.jsonl")
+    return [line for line in log if line["stage"] == "train" and line["event"] == event]

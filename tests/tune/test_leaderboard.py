@@ -1,0 +1,99 @@
+import pytest
+
+from gscl_scale import runs
+from gscl_scale.config import Config
+from gscl_scale.errors import FolderError
+from gscl_scale.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
+from gscl_scale.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
+from gscl_scale.tune.space import Choice
+from gscl_scale.tune.trial import alone, common
+
+TRIALS = [
+    Trial(1, {"model.width": 16, "model.layers": 1}, "finished", 0.7, 10, 3.0, validations=[(50, 0.6), (100, 0.7)]),
+    Trial(2, {"model.width": 32, "model.layers": 1}, "finished", 0.8, 20, 4.0),
+    Trial(3, {"model.width": 8, "model.layers": 1}, "stopped", 0.9, 5, 1.0, validations=[(20, 0.9)]),
+    Trial(4, {"model.width": 4, "model.layers": 1}, "stopped", 0.5, 9, 2.0, validations=[(20, 0.4), (40, 0.5)]),
+    Trial(5, {"model.width": 2, "model.layers": 1}, "failed", reason="it was too hot"),
+    Trial(6, {"model.width": 1, "model.layers": 1}),
+]
+
+
+def book(folder):
+    made = Book(folder)
+    for trial in TRIALS:
+        (made.end if trial.ended else made.begin)(trial)
+    return made
+
+
+def test_finished_trials_come_first_by_accuracy_then_stopped_ones_by_how_far_they_came():
+    assert [trial.number for trial in ranked(TRIALS)] == [2, 1, 4, 3, 5]
+    assert best_of(TRIALS) == TRIALS[1]
+    assert best_of(TRIALS[2:]) is None
+    assert counts(TRIALS[:5]) == "5 trials: 2 finished, 2 stopped early, 1 failed"
+
+
+def test_rows_show_only_settings_that_differ_and_the_reason_of_failures():
+    rows = leaderboard_rows(TRIALS)
+    assert rows[0] == ("1", "2", "80.00", "20", "4", "finished", "width 32")
+    assert rows[-1] == ("5", "5", "-", "-", "0", "failed", "it was too hot")
+    assert in_short(TRIALS[2]) == "trial 3: (90.00) % on validation in 1 s, stopped in epoch 5"
+    assert in_short(TRIALS[4]) == "trial 5 failed: it was too hot"
+
+
+def test_trials_are_read_as_they_were_noted(tmp_path):
+    made, read = book(tmp_path), Book(tmp_path)
+    assert read.all() == made.all() == TRIALS
+    assert [trial.number for trial in read.unfinished()] == [6]
+    assert read.ended() == TRIALS[:5]
+
+
+def test_the_checkpoints_of_a_trial_go_with_its_end(tmp_path):
+    made = Book(tmp_path)
+    for trial in (TRIALS[0], TRIALS[5]):
+        trial_run(tmp_path, trial.number).checkpoints.mkdir(parents=True)
+        (made.end if trial.ended else made.begin)(trial)
+    assert [trial_run(tmp_path, number).checkpoints.exists() for number in (1, 6)] == [False, True]
+
+
+def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):
+    config = common(Config.parse({"train": {"epochs": 30, "repeats": 2}}))
+    write_leaderboard(config, {"model.width": Choice((16, 32))}, book(tmp_path))
+    text = (tmp_path / "best.yaml").read_text()
+    assert "the best of 5 trials: 2 finished, 2 stopped early, 1 failed" in text
+    assert "# Trial 2 with seed 0: 80.00 % on validation nodes" in text
+    assert "#   model.width: [16, 32]\n" in text
+    loaded = Config.load(tmp_path / "best.yaml")
+    assert loaded == config.model_copy(update={"model": config.model.model_copy(update={"width": 32})})
+    assert (loaded.train.validate_every, loaded.train.repeats) == (3, 2)
+    assert "| 1 | 2 | 80.00 | 20 | 4 | finished | width 32 |" in (tmp_path / "leaderboard.md").read_text()
+
+
+def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
+    search = {"version": "1", "config": Config().dump(), "space": {"model.width": [16, 32]}}
+    claim_search(tmp_path, search)
+    elsewhere = Config.parse({"runtime": {"worker_cpus": 4}}).dump()
+    claim_search(tmp_path, {**search, "version": "2", "config": elsewhere})
+    with pytest.raises(FolderError, match=r"a search with another loss.gate; choose another --run"):
+        claim_search(tmp_path, {**search, "config": Config.parse({"loss": {"gate": 0.5}}).dump()})
+    with pytest.raises(FolderError, match=r"another space.model.width"):
+        claim_search(tmp_path, {**search, "space": {"model.width": [16]}})
+
+
+def test_trials_with_the_same_rings_section_share_samples(tmp_path):
+    run = runs.Run.at(tmp_path)
+
+    def place(**sections):
+        return rings_run(Config.parse(sections), run).samples
+
+    assert place() == place(model={"width": 7}) == place(loss={"gate": 0.1})
+    assert len({place(), place(rings={"hops": 3}), place(train={"epochs": 7})}) == 3  # an epoch has a round of its own
+    fixed = {"rounds": 2}
+    assert place(rings=fixed) == place(rings=fixed, train={"epochs": 7})
+
+
+def test_a_trial_is_one_training_in_its_own_process():
+    config = alone(
+        Config.parse({"train": {"repeats": 5}, "rings": {"ahead": 2}, "runtime": {"engine": "ray", "worker_cpus": 2}})
+    )
+    assert (config.train.repeats, config.rings.ahead) == (1, 0)
+    assert (config.runtime.engine, config.runtime.workers, config.runtime.device) == ("local", 2, "cpu")

@@ -1,0 +1,71 @@
+from types import SimpleNamespace
+
+import pytest
+
+from gscl_scale.config import Config
+from gscl_scale.tune.proposals import propose, stop_early
+from gscl_scale.tune.records import Book, Trial
+from gscl_scale.tune.space import Choice, Range
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
+
+SPACE = {"model.width": Choice((8, 16, 256)), "train.learning_rate": Range(1e-4, 1e-1, log=True)}
+
+
+def proposed(folder):
+    return propose(SPACE, Config(), Book(folder), 6)
+
+
+def settings(width, rate=1e-3):
+    return {"model.width": width, "train.learning_rate": rate}
+
+
+def test_the_first_trial_is_as_the_config_and_the_seed_decides_the_others(tmp_path):
+    proposers = [proposed(tmp_path) for _ in range(2)]
+    one, other = ([proposer.suggest(str(n)) for n in range(4)] for proposer in proposers)
+    assert one == other
+    assert one[0] == {"number": 1, "settings": settings(256)}
+    assert [each["number"] for each in one] == [1, 2, 3, 4]
+    assert len({str(each["settings"]) for each in one}) == 4
+
+
+def test_unfinished_trials_come_first_with_their_numbers_and_ended_ones_are_known(tmp_path):
+    book = Book(tmp_path)
+    book.end(Trial(1, settings(8), "finished", 0.9))
+    book.begin(Trial(2, settings(16, 0.01)))
+    book.end(Trial(3, settings(8), "stopped", 0.5, validations=[(10, 0.4), (20, 0.5)]))
+    book.end(Trial(4, settings(8), "failed", reason="it was too hot"))
+    book.begin(Trial(5, settings(8, 0.02)))
+    proposer = proposed(tmp_path)
+    suggested = [proposer.suggest(str(n)) for n in range(3)]
+    assert suggested[:2] == [
+        {"number": 2, "settings": settings(16, 0.01)},
+        {"number": 5, "settings": settings(8, 0.02)},
+    ]
+    assert suggested[2]["number"] == 6
+    known = [trial for trial in proposer._ot_study.trials if trial.state.is_finished()]
+    assert [(trial.state.name, trial.value) for trial in known] == [("COMPLETE", 0.9), ("PRUNED", 0.5), ("FAIL", None)]
+
+
+@pytest.mark.parametrize(
+    ("result", "state"),
+    [
+        ({"accuracy": 0.7, "ended": "finished"}, "COMPLETE"),
+        ({"accuracy": 0.7}, "PRUNED"),
+        ({"accuracy": float("nan"), "ended": "failed"}, "FAIL"),
+    ],
+)
+def test_only_finished_trials_count_by_their_accuracy(tmp_path, result, state):
+    proposer = proposed(tmp_path)
+    proposer.suggest("0")
+    proposer.on_trial_complete("0", result)
+    assert [trial.state.name for trial in proposer._ot_study.trials] == [state]
+
+
+def test_the_scheduler_compares_with_trials_of_earlier_attempts():
+    known = [Trial(n, {}, "finished", 0.9, validations=[(20, 0.8), (50, 0.85)]) for n in (1, 2)]
+    for earlier, decision in ((known, "STOP"), ([], "CONTINUE")):
+        scheduler, trial = stop_early(earlier), SimpleNamespace(trial_id="new")
+        scheduler.on_trial_add(None, trial)
+        assert scheduler.on_trial_result(None, trial, {"progress": 10, "accuracy": 0.1}) == "CONTINUE"
+        assert scheduler.on_trial_result(None, trial, {"progress": 20, "accuracy": 0.1}) == decision

@@ -1,0 +1,112 @@
+import pytest
+import yaml
+
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError
+from gscl_scale.tune.space import PAPER, Choice, Range, nearest, read_space, with_settings
+
+CONFIG = Config()
+
+
+def written(tmp_path, text):
+    (tmp_path / "space.yaml").write_text(text)
+    return tmp_path / "space.yaml"
+
+
+def test_values_are_what_the_config_understands(tmp_path):
+    space = read_space(
+        written(
+            tmp_path,
+            """
+            model.width: [16, "32"]
+            rings.per_ring: [8, all]
+            loss.temperature: [1, 0.5]
+            train.learning_rate: {low: 1e-4, high: 1e-2, log: true}
+            train.epochs: {low: 10, high: 20}
+            """,
+        ),
+        CONFIG,
+    )
+    assert space == {
+        "model.width": Choice((16, 32)),
+        "rings.per_ring": Choice((8, "all")),
+        "loss.temperature": Choice((1.0, 0.5)),
+        "train.learning_rate": Range(1e-4, 1e-2, log=True),
+        "train.epochs": Range(10, 20),
+    }
+    assert [type(end) for end in (space["train.learning_rate"].low, space["train.epochs"].low)] == [float, int]
+
+
+def test_the_default_space_has_the_ranges_of_the_paper_and_is_valid_for_the_config():
+    space = read_space(None, CONFIG)
+    assert {key: domain.plain() for key, domain in space.items()} == PAPER
+    assert space["model.width"] == Choice((128, 256, 512, 1024))
+    assert space["train.weight_decay"] == Range(1e-8, 1e-2, log=True)
+
+
+def test_a_space_written_down_is_read_as_it_was(tmp_path):
+    space = read_space(None, CONFIG)
+    text = yaml.safe_dump({key: domain.plain() for key, domain in space.items()})
+    assert read_space(written(tmp_path, text), CONFIG) == space
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("train.learningrate: [0.1]", "train.learningrate: unknown key; did you mean learning_rate?"),
+        ("model: [1]", "model."),
+        ("trane.epochs: [1]", "trane.epochs: expected a key of rings, model, loss, train"),
+        ("evaluate.seed: [1, 2]", "the rest is the same for all trials"),
+        ("train.seed: [1, 2]", "train.seed: is the same for all trials; set it in the config"),
+        ("model.layers: [1, 99]", "model.layers: input should be less than or equal to 8, got 99"),
+        ("loss.gate: {low: 0.1, high: 2}", "loss.gate: input should be less than or equal to 1, got 2"),
+        ("loss.gate: {low: 0.5, high: 0.1}", "loss.gate: expected low below high, got 0.5 and 0.1"),
+        ("train.weight_decay: {low: 0, high: 0.1, log: true}", "expected low above 0 and low below high"),
+        ("loss.gate: {low: 0.1, high: 1, log: yes please}", "expected true or false as log, got 'yes please'"),
+        ("loss.gate: {low: 0.1}", "expected a list of values, or low and high"),
+        ("loss.gate: 0.1", "expected a list of values, or low and high"),
+        ("loss.gate: []", "expected a list of values, or low and high"),
+        ("model.width: [16, '16']", "model.width: expected different values"),
+        ("rings.per_ring: {low: 4, high: all}", "expected numbers as low and high, got 4 and 'all'"),
+        ("model.fanout: [[10], [5]]", "a search varies numbers, words and true or false, got [10]"),
+        ("- model.width", "expected sections or keys with values, got list"),
+        ("", "names no key"),
+    ],
+)
+def test_a_wrong_space_is_refused_in_one_sentence_that_names_file_and_key(tmp_path, text, says):
+    with pytest.raises(ConfigError) as refused:
+        read_space(written(tmp_path, text), CONFIG)
+    assert says in str(refused.value)
+    assert "space.yaml" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_space_file_is_named():
+    with pytest.raises(ConfigError, match=r"space file nowhere.yaml does not exist; check --space"):
+        read_space(__import__("pathlib").Path("nowhere.yaml"), CONFIG)
+
+
+def test_the_nearest_settings_are_those_of_the_config_where_the_space_has_them():
+    space = {
+        "model.width": Choice((128, 300)),
+        "model.activation": Choice(("relu", "prelu")),
+        "rings.per_ring": Choice(("all", 4)),
+        "train.weight_decay": Range(1e-8, 1e-2, log=True),
+        "train.epochs": Range(10, 50),
+        "loss.temperature": Range(0.1, 0.9),
+    }
+    assert nearest(space, CONFIG) == {
+        "model.width": 300,
+        "model.activation": "prelu",
+        "rings.per_ring": "all",
+        "train.weight_decay": 1e-8,
+        "train.epochs": 50,
+        "loss.temperature": 0.5,
+    }
+
+
+def test_settings_are_set_and_checked_together():
+    config = with_settings(CONFIG, {"model.layers": 2, "train.learning_rate": 0.5})
+    assert (config.model.layers, config.train.learning_rate) == (2, 0.5)
+    with pytest.raises(ConfigError, match=r"set train.validate_every"):
+        with_settings(CONFIG, {"train.patience": 3})

@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+
+from gscl_scale import tune as package
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, UserError
+from gscl_scale.evaluate import validation_accuracy, validation_splits
+from gscl_scale.files import read_json_lines
+from gscl_scale.runtime import Console
+from gscl_scale.tune.records import trial_run
+from gscl_scale.tune.space import with_settings
+from gscl_scale.tune.trial import alone, common, run_trial, splits_of
+from tests.graphs import make_graph, random_edges
+
+NODES, CLASSES = 120, 3
+CONFIG = Config.parse(
+    {
+        "graph": {"source": "memory"},
+        "rings": {"hops": 1, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 1},
+        "model": {"width": 8, "projection": 8},
+        "train": {"epochs": 4, "batch_size": 60, "negatives": 16, "validate_every": 1, "checkpoint_every": 1},
+        "evaluate": {"random_splits": 7, "initialisations": 2, "probe_epochs": 20, "probe_weight_decay": [0.0]},
+    }
+)
+
+
+def labelled_graph(folder, other_test_labels=False, splits=2):
+    """A graph with published splits whose labels follow the features."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(NODES) % CLASSES
+    features = rng.normal(size=(NODES, 5)).astype(np.float32) + labels[:, None]
+    published = {f"split_{n}": np.random.default_rng(7).permutation(np.arange(NODES) % 3 + 1) for n in range(splits)}
+    if other_test_labels:
+        test = published["split_0"] == 3
+        labels = np.where(test, (labels + 1) % CLASSES, labels)
+    codes = {name: values.astype(np.int8) for name, values in published.items()}
+    return make_graph(folder, random_edges(NODES, 400, seed=1), NODES, features=features, labels=labels, splits=codes)
+
+
+def tried(folder, number=1, report=lambda epoch, accuracy: None, **settings):
+    return run_trial(with_settings(alone(CONFIG), settings), trial_run(folder, number), report)
+
+
+def test_labels_of_test_nodes_change_nothing(tmp_path):
+    told = {}
+    for name, other in (("one", False), ("other", True)):
+        graph = labelled_graph(tmp_path / name / "graph", other)
+        told[name] = [graph.labels.tolist()]
+        figures = told[name]
+        figures.append(tried(tmp_path / name, report=lambda *each, to=figures: to.append(each)))
+    assert told["one"][0] != told["other"][0]
+    assert told["one"][1:] == told["other"][1:]
+    assert len(told["one"]) == 2 + CONFIG.train.epochs
+
+
+def test_no_split_that_chooses_has_test_nodes(tmp_path):
+    graph = labelled_graph(tmp_path / "graph")
+    for split in validation_splits(graph, CONFIG.evaluate, most=2):
+        assert set(np.unique(split.codes)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("drawn", "used"), [(3, 3), (7, 5)])
+def test_a_trial_is_measured_on_several_splits_of_one_kind_but_not_on_all(tmp_path, drawn, used):
+    graph = labelled_graph(tmp_path / "graph", splits=0)
+    config = Config.parse({"evaluate": {"train_fractions": [0.2, 0.5], "random_splits": drawn}})
+    assert [split.name for split in splits_of(graph, config)] == [f"random_0.2_{number}" for number in range(used)]
+
+
+def test_the_figure_of_a_trial_is_the_mean_over_splits(tmp_path):
+    graph = labelled_graph(tmp_path / "graph", splits=0)
+    splits = splits_of(graph, CONFIG)[:2]
+    one, other, both = (
+        validation_accuracy(graph.features, graph, some, CONFIG.evaluate) for some in (splits[:1], splits[1:], splits)
+    )
+    assert one != other
+    assert min(one, other) < both < max(one, other)
+
+
+def test_a_graph_that_nothing_can_be_chosen_on_is_refused(tmp_path):
+    graph = make_graph(tmp_path / "graph", random_edges(20, 40, seed=0), 20)
+    with pytest.raises(ConfigError, match=r"tune: the graph has no labels, so that no trial can be chosen"):
+        splits_of(graph, CONFIG)
+
+
+def test_trials_with_the_same_rings_use_the_same_samples(tmp_path):
+    labelled_graph(tmp_path / "graph")
+    tried(tmp_path, 1, **{"model.width": 8})
+    tried(tmp_path, 2, **{"model.width": 4})
+    tried(tmp_path, 3, **{"rings.hops": 2})
+    made = [
+        [event["reused"] for event in read_json_lines(trial_run(tmp_path, number).log) if event["event"] == "samples"]
+        for number in (1, 2, 3)
+    ]
+    assert made == [[False], [True], [False]]
+    logs = [read_json_lines(path) for path in (tmp_path / "rings").glob("*/log.jsonl")]
+    assert [sum(event["event"] == "done" for event in log) for log in logs] == [1, 1]
+
+
+def test_a_trial_that_was_broken_off_goes_on_at_its_last_checkpoint(tmp_path):
+    labelled_graph(tmp_path / "graph")
+    whole = tried(tmp_path, 1)
+
+    class Broken(Exception):
+        pass
+
+    def breaks(epoch, accuracy):
+        if epoch == 3:
+            raise Broken
+
+    with pytest.raises(Broken):
+        tried(tmp_path, 2, breaks)
+    seen = []
+    assert tried(tmp_path, 2, lambda epoch, accuracy: seen.append(epoch)) == whole
+    assert seen == [3, 4]
+
+
+def test_the_training_of_trials_is_validated_ten_times_unless_the_config_says_otherwise():
+    assert common(Config.parse({"train": {"epochs": 80}})).train.validate_every == 8
+    assert common(Config.parse({"train": {"epochs": 3}})).train.validate_every == 1
+    assert common(CONFIG).train.validate_every == 1
+
+
+def test_without_optuna_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(package, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'gscl-scale\[tune\]'"):
+        package.tune(CONFIG, None, tmp_path / "run", 1, None, Console(quiet=True))
+    assert not (tmp_path / "run").exists()
