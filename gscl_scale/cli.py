@@ -144,7 +144,8 @@ def precompute(
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         pipeline.precompute(one, part, told, verify=True, since=since)
-        print(f"samples are in {part.samples}")
+        if one.train.reads_samples:
+            print(f"samples are in {part.samples}")
 
 
 @app.command()

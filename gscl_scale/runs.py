@@ -105,6 +105,7 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "model": run.checkpoints,
         "loss": run.checkpoints,
         "train": run.checkpoints,
+        "baseline": run.checkpoints,
     }
     free = {
         "rings": {"rounds", "disk_gb", "ahead", "engine"},
@@ -112,9 +113,10 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "train": {"accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"},
         "model": {"product", "recompute"},
     }
-    now = config.dump()
+    now, default = config.dump(), Config().dump()
     for section, place in started.items():
-        before = earlier.get(section, {})
+        known = {} if section == "graph" else default[section]  # a key may be younger than the run
+        before = {**known, **earlier.get(section, {})}
         for key in sorted({*before, *now[section]} - free.get(section, set())):
             if place.exists() and before.get(key) != now[section].get(key):
                 raise FolderError(

@@ -138,6 +138,10 @@ class LossConfig(Section):
 class TrainConfig(Section):
     """The training loop."""
 
+    objective: Literal["gscl", "supervised", "dgi", "grace", "bgrl", "cca-ssg"] = Field(
+        "gscl",
+        description="What is trained; all others than gscl read no samples and take one step over the graph an epoch.",
+    )
     epochs: int = Field(100, ge=1, description="Passes over all anchors.")
     batch_size: int = Field(1024, ge=1, description="Anchors per step.")
     accumulate: int = Field(
@@ -164,6 +168,16 @@ class TrainConfig(Section):
     repeats: int = Field(
         1, ge=1, description="Repeat the run with this many seeds; figures are then means with standard errors."
     )
+
+    @property
+    def reads_samples(self) -> bool:
+        """Whether the objective is trained on ring samples."""
+        return self.objective == "gscl"
+
+    @property
+    def learnt(self) -> int | None:
+        """The seed of a training that learns labels; None where it does not."""
+        return self.seed if self.objective == "supervised" else None
 
     def half(self, device: str) -> bool:
         """Whether the dense layers compute in bfloat16 on a kind of device."""
