@@ -1,5 +1,6 @@
 """What this machine has left, memory and disk; and how this process takes memory."""
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -31,6 +32,14 @@ def peak_memory() -> int:
     """Largest resident memory of this process so far, in bytes, files that it maps included."""
     of_process = _of_process("VmHWM")  # ru_maxrss of a new process begins with its parent's on Linux
     return of_process if of_process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def start_peak() -> None:
+    """Hand freed memory back to the system, and let `peak_memory` begin anew where the system can (Linux)."""
+    if sys.platform.startswith("linux") and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)
+    with contextlib.suppress(OSError):
+        (_ROOT / "proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def allocated_memory() -> int:

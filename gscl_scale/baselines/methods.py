@@ -38,7 +38,7 @@ class Method:
     def of(cls, name: str, objective: type[Objective]) -> "Method":
         """An objective as its paper trains it, on the encoder of the user."""
         own: dict[str, dict[str, Any]] = {"train": {"objective": name}, "model": {"feature_dropout": 0.0}}
-        sections = {*own, *objective.paper}
+        sections = {**own, **objective.paper}
         return cls(objective.title, {key: {**own.get(key, {}), **objective.paper.get(key, {})} for key in sections})
 
 

@@ -29,8 +29,9 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """The figures of `trained`, `untrained` and `raw` vectors; what cannot be measured is named under `missing`.
 
-    `learnt` as of `make_splits`. Names: probe.{method}.{val_mean,val_std,test_mean,test_std}, clusters.nmi,
-    search.sim_at_5, rings.similarity; the last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended.
+    Names: probe.{method}.{val_mean,val_std,test_mean,test_std}, clusters.nmi, search.sim_at_5, rings.similarity; the
+    last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended. `learnt` is that of
+    `make_splits`.
     """
     methods = {name: vectors[name] for name in METHODS if name in vectors}
     for name, rows in methods.items():
