@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,8 @@ def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
         _state("evaluate", run.metrics, run.metrics, lambda _: ""),
         _state("report", run.report, run.report, lambda _: ""),
     ]
-    return [StageState(prefix + s.stage, s.state, s.place, s.since, s.detail) for s in states]
+    skipped = () if config.train.reads_samples else ("precompute",)
+    return [replace(state, stage=prefix + state.stage) for state in states if state.stage not in skipped]
 
 
 def _graph_detail(manifest: Path) -> str:

@@ -53,12 +53,14 @@ def contrast(anchor_NP: Tensor, positive_NP: Tensor, drawn_K: Tensor, temperatur
     """
 
     def block(first: int, end: int) -> Tensor:
-        anchor_RP = anchor_NP[first:end]
-        own = (anchor_RP * positive_NP[first:end]).sum(dim=1, keepdim=True)
-        others = torch.cat([anchor_RP @ positive_NP[drawn_K].T, anchor_RP @ anchor_NP[drawn_K].T], dim=1)
+        anchor_RP = anchor_NP[first:end] / temperature
         self_RK = torch.arange(first, end, device=drawn_K.device)[:, None] == drawn_K
-        others = others.masked_fill(self_RK.repeat(1, 2), -torch.inf)
-        return torch.logsumexp(torch.cat([own, others], dim=1) / temperature, dim=1) - own[:, 0] / temperature
+        own_R = (anchor_RP * positive_NP[first:end]).sum(dim=1)
+        inter_R, intra_R = (
+            (anchor_RP @ view_NP[drawn_K].T).masked_fill_(self_RK, -torch.inf).logsumexp(dim=1)
+            for view_NP in (positive_NP, anchor_NP)
+        )
+        return torch.logaddexp(own_R, torch.logaddexp(inter_R, intra_R)) - own_R
 
     num_nodes = anchor_NP.shape[0]
     size = max(1, _NUMBERS_AT_ONCE // (2 * drawn_K.shape[0]))

@@ -20,7 +20,7 @@ class BaselineConfig(Section):
     )
     temperature: float | None = Field(None, gt=0, description="grace: temperature of the similarities.")
     negatives: int | None = Field(
-        None, ge=1, description="grace: nodes drawn per step as negatives of all; by default all of a small graph."
+        None, ge=2, description="grace: nodes drawn per step as negatives of all; by default all of a small graph."
     )
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: of the target encoder, in the first step.")

@@ -24,7 +24,7 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
             f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
             f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * (protocol['num_splits'] > 1)}; the "
             "epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes.",
-            "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that the process held.",
+            "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident.",
         ]
     sampled = [row for row in result["methods"] if row.get("sampling_s")]
     if sampled:
