@@ -238,6 +238,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
         "evaluate",
         "report",
         "status",
+        "compare",
         "config",
         "bench",
     ]
