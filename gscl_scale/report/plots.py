@@ -123,7 +123,7 @@ def comparison_figure(result: dict[str, Any], theme: Theme) -> Figure:
     axes.set_yticks(range(len(shown)), [row["title"] for row in shown])
     axes.set_ylim(len(shown) - 0.5, -0.7)
     axes.margins(x=0.08)
-    axes.set_xlabel(f"test accuracy on {result['graph']['name']}, %", color=theme.ink)
+    axes.set_xlabel(f"test accuracy on {result['graph']['name']}, %, and one deviation", color=theme.ink)
     return figure
 
 
