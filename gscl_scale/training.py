@@ -169,8 +169,10 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRound
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
+    young = {"last_activation": True, "norm": "none"}  # younger than some runs, which had these
+    model = config.model.model_dump(mode="json", exclude={"product", "recompute"})
     shared = {
-        "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
+        "model": {key: value for key, value in model.items() if key not in young or value != young[key]},
         "train": config.train.model_dump(mode="json", exclude=free),
     }
     own = _samples_and_loss(config, run) if config.train.reads_samples else _graph_and_objective(config, run)

@@ -22,7 +22,10 @@ class Bgrl(Objective):
     """Views are by default those of the paper for Coauthor CS; the target encoder begins with weights of its own."""
 
     title = "BGRL"
-    paper: ClassVar = {"train": {"epochs": 10_000, "learning_rate": 5e-4, "weight_decay": 1e-5}}
+    paper: ClassVar = {
+        "train": {"epochs": 10_000, "learning_rate": 5e-4, "weight_decay": 1e-5},
+        "model": {"norm": "batch"},
+    }
     defaults: ClassVar = {"edges": [0.3, 0.2], "features": [0.3, 0.4], "predictor": 512, "momentum": 0.99}
     decoupled = True
 

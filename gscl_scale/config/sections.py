@@ -92,6 +92,10 @@ class ModelConfig(Section):
     layers: int = Field(1, ge=1, le=8, description="Number of layers.")
     width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="After every layer.")
+    last_activation: bool = Field(True, description="false: the last layer ends without the activation.")
+    norm: Literal["none", "batch"] = Field(
+        "none", description="Before every activation; batch: columns standardised over all nodes, not with gscl."
+    )
     feature_scaling: Literal["none", "row", "standard"] = Field(
         "none", description="row: each node's features sum to one; standard: each column has mean 0 and deviation 1."
     )

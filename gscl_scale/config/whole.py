@@ -53,6 +53,14 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _batches_of_gscl_are_not_standardised(self) -> "Config":
+        if self.model.norm == "batch" and self.train.reads_samples:
+            raise ValueError(
+                "model.norm: with gscl a node's embedding must not depend on the others of its batch; set it to none"
+            )
+        return self
+
     @classmethod
     def load(cls, path: Path | None, settings: list[str] | None = None) -> "Config":
         """Read a YAML file, apply `section.key=value` settings, and check the whole."""

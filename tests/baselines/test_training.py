@@ -41,7 +41,7 @@ def losses(run):
 def test_a_training_that_was_cut_off_has_the_losses_and_weights_of_the_undisturbed_one(
     objective, tmp_path, monkeypatch
 ):
-    dropping = {"model": {**VALUES["model"], "feature_dropout": 0.3}}
+    dropping = {"model": {**VALUES["model"], "feature_dropout": 0.3, "norm": "batch"}}
     config, whole, console = prepared(tmp_path / "whole", objective, **dropping)
     training.train(config, whole, console)
 
@@ -104,6 +104,8 @@ def test_labels_are_needed_where_labels_are_learnt(tmp_path):
 def test_what_an_objective_of_the_whole_graph_cannot_do_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read samples .*; set model\.propagation to full"):
         Config.load(None, ["train.objective=dgi", "model.propagation=sampled"])
+    with pytest.raises(ConfigError, match=r"model\.norm: with gscl a node's embedding must not depend"):
+        Config.load(None, ["model.norm=batch"])
     config, run, console = prepared(tmp_path / "run", "dgi", baseline={"temperature": 0.5})
     with pytest.raises(ConfigError, match=r"baseline\.temperature: dgi reads no such setting, it reads none"):
         training.train(config, run, console)
@@ -119,7 +121,7 @@ def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
     bgrl = configured(user, "bgrl")
     assert (bgrl.train.epochs, bgrl.train.validate_every, bgrl.train.checkpoint_every) == (10_000, 625, 1_250)
     assert (bgrl.train.learning_rate, bgrl.train.weight_decay) == (5e-4, 1e-5)
-    assert bgrl.model.feature_dropout == 0
+    assert (bgrl.model.feature_dropout, bgrl.model.norm) == (0, "batch")
     assert configured(user, "gscl-pairwise").train == user.train
 
 
