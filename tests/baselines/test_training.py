@@ -7,13 +7,14 @@ import torch
 from gscl_scale import pipeline, training
 from gscl_scale.baselines import METHODS, OBJECTIVES, ObjectiveTrainer, configured
 from gscl_scale.config import Config
+from gscl_scale.embed import read_embeddings
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate import make_splits
 from gscl_scale.files import read_json, write_json
 from gscl_scale.graph import SPLIT_CODES, Graph
 from gscl_scale.runs import open_run, read_curve, status
 from gscl_scale.runtime import Console
-from gscl_scale.train import World
+from gscl_scale.train import World, encode_all
 from tests.graphs import make_graph, random_edges
 
 VALUES = {
@@ -141,3 +142,14 @@ def test_a_run_of_an_earlier_version_without_a_key_goes_on(tmp_path):
     del record["config"]["train"]["patience"], record["config"]["baseline"]
     write_json(run.folder / "run.json", record)
     open_run(config, run.folder)
+
+
+def test_a_standardised_encoder_embeds_block_by_block_what_a_pass_over_the_graph_gives(tmp_path):
+    sections = {"model": {**VALUES["model"], "layers": 2, "norm": "batch", "last_activation": False}}
+    config, run, console = prepared(tmp_path / "run", "bgrl", **sections)
+    training.train(config, run, console)
+    pipeline.embed(config, run, console)
+    model = training.build_model(config.model, 5, 0)
+    model.load_state_dict(training.checkpoints_of(config, run).chosen()[0]["model"])
+    whole = encode_all(model, training.prepare_inputs(Graph.open(run.graph), config.model, torch.device("cpu")))
+    np.testing.assert_allclose(read_embeddings(run.embeddings)[1], whole, rtol=1e-4, atol=1e-5)
