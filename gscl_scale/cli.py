@@ -16,7 +16,7 @@ from rich.table import Table
 from gscl_scale import __version__
 from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
-from gscl_scale.errors import GsclError, UserError
+from gscl_scale.errors import GsclError, RunError, UserError
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runs import status as run_status
@@ -144,7 +144,8 @@ def precompute(
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         pipeline.precompute(one, part, told, verify=True, since=since)
-        print(f"samples are in {part.samples}")
+        if one.train.reads_samples:
+            print(f"samples are in {part.samples}")
 
 
 @app.command()
@@ -278,6 +279,37 @@ def show_config(
     else:
         values = Config.load(config_file, settings).dump()
         print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())
+
+
+@app.command()
+def compare(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    methods: Annotated[str, typer.Option(help="Names with commas between them; by default all.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """The methods side by side on the same graph.
+
+    Raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
+    gscl-listwise. Finished ones are skipped."""
+    from gscl_scale import training
+    from gscl_scale.compare import compare
+    from gscl_scale.report import COMPARISON, comparison_remarks, comparison_rows
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    with training.leading(config) as leads:
+        if not leads:
+            return
+        result = compare(config, folder, [name.strip() for name in methods.split(",") if name.strip()], console)
+    if as_json:
+        _print_json(result)
+    else:
+        _print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
+        print("\n".join(comparison_remarks(result)))
+        print(f"figures, settings and plot: {folder / 'compare'}.json, .md and .png")
+    if failed := [row["method"] for row in result["methods"] if "error" in row]:
+        raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 
 
 app.add_typer(bench, name="bench")

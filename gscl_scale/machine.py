@@ -1,7 +1,9 @@
 """What this machine has left, memory and disk; and how this process takes memory."""
 
+import contextlib
 import ctypes
 import os
+import platform
 import resource
 import shutil
 import sys
@@ -33,10 +35,33 @@ def peak_memory() -> int:
     return of_process if of_process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
+def start_peak() -> None:
+    """Hand freed memory back to the system, and let `peak_memory` begin anew where the system can (Linux)."""
+    if sys.platform.startswith("linux") and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)
+    with contextlib.suppress(OSError):
+        (_ROOT / "proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def allocated_memory() -> int:
     """Resident memory of this process now, in bytes, without the files that it maps; its peak where that is unknown."""
     of_process = _of_process("RssAnon")
     return of_process if of_process is not None else peak_memory()
+
+
+def usable_cores() -> list[int]:
+    """Numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def processor_name() -> str:
+    """The processor as the machine calls it."""
+    for line in _lines(_ROOT / "proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def in_words(size: float) -> str:

@@ -114,6 +114,9 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
 
     With `since`, the folder of an earlier run, only the anchors near a change of the graph are sampled again.
     """
+    if not config.train.reads_samples:
+        console.say(f"{config.train.objective} is trained without ring samples: none are made")
+        return
     graph = Graph.open(run.graph)
     if not verify and shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
         return
@@ -172,11 +175,13 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
         return metrics
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     _, trained = embeddings.read_embeddings(run.embeddings)
-    samples = shards.Samples.open(run.samples).round(0)
+    rings = None
+    if config.train.reads_samples:
+        rings = ring_lists(shards.Samples.open(run.samples).round(0), graph, config.evaluate)
     console.event("evaluate", "started")
     with _untrained(config, run, graph, console) as untrained, console.progress("evaluate", 1):
         vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
-        metrics = evaluate_run(graph, vectors, ring_lists(samples, graph, config.evaluate), config.evaluate, device)
+        metrics = evaluate_run(graph, vectors, rings, config.evaluate, device, config.train.learnt)
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)
     console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})

@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,7 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "model": run.checkpoints,
         "loss": run.checkpoints,
         "train": run.checkpoints,
+        "baseline": run.checkpoints,
     }
     free = {
         "rings": {"rounds", "disk_gb", "ahead", "engine"},
@@ -113,9 +114,10 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "train": {"accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"},
         "model": {"product", "recompute"},
     }
-    now = config.dump()
+    now, default = config.dump(), Config().dump()
     for section, place in started.items():
-        before = earlier.get(section, {})
+        known = {} if section == "graph" else default[section]  # a key may be younger than the run
+        before = {**known, **earlier.get(section, {})}
         for key in sorted({*before, *now[section]} - free.get(section, set())):
             if place.exists() and before.get(key) != now[section].get(key):
                 raise FolderError(
@@ -194,7 +196,8 @@ def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
         _state("evaluate", run.metrics, run.metrics, lambda _: ""),
         _state("report", run.report, run.report, lambda _: ""),
     ]
-    return [StageState(prefix + s.stage, s.state, s.place, s.since, s.detail) for s in states]
+    skipped = () if config.train.reads_samples else ("precompute",)
+    return [replace(state, stage=prefix + state.stage) for state in states if state.stage not in skipped]
 
 
 def _graph_detail(manifest: Path) -> str:

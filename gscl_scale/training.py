@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from gscl_scale import embed, shards
+from gscl_scale import baselines, embed, shards
 from gscl_scale.batches import BatchStream, FieldMaker, Share, steps_per_epoch
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate import validation_accuracy, validation_splits
+from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits
 from gscl_scale.files import fingerprint_of
-from gscl_scale.graph import Graph, Messages
+from gscl_scale.graph import SPLIT_CODES, Graph, Messages
 from gscl_scale.machine import keep_freed_memory
 from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console, Meter, Runner, start_runner, train_together
-from gscl_scale.train import Checkpoints, Trainer, Training, Validate, World, encode_all, join_world, shown
+from gscl_scale.train import Checkpoints, Stream, Trainer, Training, Validate, World, encode_all, join_world, shown
 
 
 def train(config: Config, run: Run, console: Console) -> None:
@@ -30,6 +31,7 @@ def train(config: Config, run: Run, console: Console) -> None:
     if checkpoints_of(config, run).is_finished():
         return
     with join_world(config.runtime.timeout_s) as world:
+        _refuse_shared_work(config, world)
         if config.runtime.engine == "ray" and world.size == 1:
             _train_on_cluster(config, run, console)
             return
@@ -45,7 +47,7 @@ def train_here(
     meter: Meter = lambda figures: None,
 ) -> None:
     """The part of this process in a training, which may be all of it."""
-    with join_world(config.runtime.timeout_s) as world, _rounds(config, run, world) as rounds:
+    with join_world(config.runtime.timeout_s) as world, contextlib.ExitStack() as stack:
         told = console if world.first else Console(quiet=True)
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
         if device.type == "cpu":
@@ -58,15 +60,37 @@ def train_here(
             if config.train.validate_every
             else None
         )
-        messages = Messages.of(graph, config.model.encoder)
-        maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
-        share = Share(world.rank, world.size)
-        read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
-        stream = BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read)
-        trainer, checkpoints = Trainer(model, config.train), checkpoints_of(config, run)
+        stream: Stream
+        if config.train.reads_samples:
+            stream = _batches(config, graph, inputs, stack.enter_context(_rounds(config, run, world)), world)
+            trainer = Trainer(model, config.train)
+        else:
+            objective = _objective(config, graph).to(device)
+            stream = baselines.ViewStream(graph, inputs, config, objective.views)
+            trainer = baselines.ObjectiveTrainer(model, objective, config.train)
+        checkpoints = checkpoints_of(config, run)
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
         Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves, meter).run()
         told.event("train", "done")
+
+
+def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: shards.SomeRounds, world: World) -> BatchStream:
+    messages = Messages.of(graph, config.model.encoder)
+    maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
+    share = Share(world.rank, world.size)
+    read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
+    return BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read)
+
+
+def _objective(config: Config, graph: Graph) -> baselines.Objective:
+    """The objective, with the labels of one split's training nodes where it learns from labels."""
+    if config.train.objective != "supervised":
+        return baselines.build_objective(config, graph.num_features)
+    split = next(iter(make_splits(graph, config.evaluate, config.train.learnt)), None)
+    if split is None or graph.labels is None:
+        raise ConfigError("train.objective: supervised learns from labels and the graph has none; choose another one")
+    targets = torch.from_numpy(np.where(split.codes == SPLIT_CODES["train"], graph.labels, -1))
+    return baselines.build_objective(config, graph.num_features, len(graph.classes), targets)
 
 
 def train_process(
@@ -86,7 +110,9 @@ def as_values(config: Config, run: Run) -> dict[str, Any]:
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
-    total = config.train.epochs * steps_per_epoch(Graph.open(run.graph).num_nodes, config.train.batch_size)
+    num_nodes = Graph.open(run.graph).num_nodes
+    steps = steps_per_epoch(num_nodes, config.train.batch_size) if config.train.reads_samples else 1
+    total = config.train.epochs * steps
     with shown(run.log, total, console) as watch:
         train_together(
             train_process, as_values(there, run), run.folder.absolute(), config.runtime.for_training(), console, watch
@@ -138,23 +164,49 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRound
 
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
+    free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
+    young = {"last_activation": True, "norm": "none"}  # younger than some runs, which had these
+    model = config.model.model_dump(mode="json", exclude={"product", "recompute"})
+    shared = {
+        "model": {key: value for key, value in model.items() if key not in young or value != young[key]},
+        "train": config.train.model_dump(mode="json", exclude=free),
+    }
+    own = _samples_and_loss(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
+    return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own}))
+
+
+def _samples_and_loss(config: Config, run: Run) -> dict[str, Any]:
     samples = shards.Samples.open(run.samples)
     asked = shards.rounds_asked(config.rings, config.train.epochs)
-    depends = {
+    return {
         "samples": samples.identity(),
         "rounds": asked if config.rings.ahead else samples.num_rounds,
-        "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
         "loss": config.loss.model_dump(mode="json"),
-        "train": config.train.model_dump(
-            mode="json", exclude={"repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
-        ),
     }
-    return Checkpoints(run.checkpoints, fingerprint_of(depends))
+
+
+def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:
+    labels = config.evaluate.model_dump(mode="json") if config.train.objective == "supervised" else None
+    return {
+        "graph": Graph.open(run.graph).fingerprint,
+        "objective": config.train.objective,
+        "settings": baselines.settings_of(config),
+        "labels": labels,
+    }
+
+
+def _refuse_shared_work(config: Config, world: World) -> None:
+    workers = config.runtime.for_training().workers[1] if config.runtime.engine == "ray" else world.size
+    if not config.train.reads_samples and max(workers, world.size) > 1:
+        raise ConfigError(
+            f"train.objective: {config.train.objective} takes a step over the whole graph in one process, "
+            f"this training has {max(workers, world.size)}; start one, or set runtime.train_workers to 1"
+        )
 
 
 def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
     """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
-    splits = validation_splits(graph, config.evaluate, most=1)
+    splits = validation_splits(graph, config.evaluate, most=1, learnt=config.train.learnt)
     if not splits:
         raise ConfigError(
             "train.validate_every: the graph has no labelled validation nodes; set it to 0, or bring labels and splits"

@@ -244,6 +244,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
         "report",
         "tune",
         "status",
+        "compare",
         "config",
         "bench",
     ]

@@ -85,3 +85,12 @@ def test_pages_of_the_files_in_a_folder_are_given_back_and_read_again(tmp_path):
     given_back = held - machine._of_process("RssFile")
     assert 0.9 * numbers.nbytes < given_back < 1.5 * numbers.nbytes
     assert all((array == own).all() for array in [*arrays, numbers])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets a peak begin anew")
+def test_the_peak_of_memory_begins_anew():
+    block = np.ones(1 << 26)  # 512 MiB
+    before = machine.peak_memory()
+    del block
+    machine.start_peak()
+    assert machine.peak_memory() < before - (1 << 28)

@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from gscl_scale import __version__, seeding
 from gscl_scale.bench.engines import compile_kernels
-from gscl_scale.bench.processes import in_process, processor_name, usable_cores
-from gscl_scale.bench.tables import cores_of, table, turns_of
+from gscl_scale.bench.processes import in_process
 from gscl_scale.config import Config, MemoryGraph, RingsConfig
 from gscl_scale.errors import RunError
 from gscl_scale.files import publish, read_json_lines, write_json
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.sources import read
+from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.markdown import cores_of, table, turns_of
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
 from gscl_scale.shards import precompute
 

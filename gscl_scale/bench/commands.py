@@ -99,8 +99,8 @@ def scale(
     keep: Annotated[Path | None, typer.Option(help="Keep the drawn graphs here, and use those that are there.")] = None,
 ) -> None:
     """Hop rings of growing graphs: time, memory, disk, and what papers100M would take."""
-    from gscl_scale.bench.processes import usable_cores
     from gscl_scale.bench.scale import ScaleBench, bench_scale
+    from gscl_scale.machine import usable_cores
 
     sizes = edges if edges is not None else [] if graph else [1e6, 3e6, 1e7]
     numbers = workers or sorted({1, len(usable_cores())})

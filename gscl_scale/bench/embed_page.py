@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gscl_scale.bench.tables import cores_of, table, turns_of
+from gscl_scale.markdown import cores_of, table, turns_of
 
 
 def embed_page(written: dict[str, Any]) -> str:

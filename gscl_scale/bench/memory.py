@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from gscl_scale import __version__, pipeline, training
-from gscl_scale.bench.processes import in_process, most_allocated, processor_name, usable_cores
-from gscl_scale.bench.tables import cores_of, table
+from gscl_scale.bench.processes import in_process, most_allocated
 from gscl_scale.config import Config
 from gscl_scale.errors import StoppedError
 from gscl_scale.files import publish, write_json
 from gscl_scale.graph import Graph
+from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.markdown import cores_of, table
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runtime import Console
 from gscl_scale.shards import Samples

@@ -2,13 +2,11 @@
 
 import multiprocessing
 import os
-import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gscl_scale import machine
@@ -17,13 +15,6 @@ from gscl_scale.errors import RunError
 Result = TypeVar("Result")
 
 _SAMPLE_S = 0.02
-
-
-def usable_cores() -> list[int]:
-    """Numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def in_process(cores: Sequence[int], function: Callable[..., Result], *arguments: Any) -> Result:
@@ -65,16 +56,6 @@ def most_allocated() -> Iterator[list[int]]:
     finally:
         over.set()
         thread.join()
-
-
-def processor_name() -> str:
-    """The processor as the machine calls it."""
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 _barriers: list[threading.Barrier] = []  # of this process: a barrier can only be handed over when a process starts

@@ -16,13 +16,13 @@ from gscl_scale import __version__
 from gscl_scale.bench.engines import Whole, engines_for, measure_exact, measure_whole
 from gscl_scale.bench.listing import Trial, Turn, measure_peer, median_rate, random_anchors, try_forms
 from gscl_scale.bench.peers import PEERS, rows_of_scipy
-from gscl_scale.bench.processes import processor_name, usable_cores
 from gscl_scale.bench.rings_page import peer_depth, rings_page
 from gscl_scale.config import Config, RingsConfig
 from gscl_scale.errors import RunError, UserError
 from gscl_scale.files import publish, write_json
 from gscl_scale.graph import Graph, write_graph
 from gscl_scale.graph.sources import read
+from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.runtime import Console
 
 _VISITED = 256  # anchors whose edge visits are counted

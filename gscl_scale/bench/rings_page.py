@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gscl_scale.bench.tables import amount, cores_of, table, turns_of
+from gscl_scale.markdown import amount, cores_of, table, turns_of
 
 _OURS = ("auto", "sketch", "exact")
 

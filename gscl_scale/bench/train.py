@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale import __version__
-from gscl_scale.bench.processes import in_process, processor_name, usable_cores
+from gscl_scale.bench.processes import in_process
 from gscl_scale.bench.steps import FORMS, WITHOUT, Measured, measure_ours, measure_peer
-from gscl_scale.bench.tables import cores_of, table, turns_of
 from gscl_scale.config import Config
 from gscl_scale.files import publish, write_json
 from gscl_scale.graph import write_graph
 from gscl_scale.graph.sources import read
+from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.markdown import cores_of, table, turns_of
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
 from gscl_scale.shards import precompute
 

@@ -1,5 +1,6 @@
 """The configuration: one frozen section per stage, checked before anything starts."""
 
+from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.graphs import (
     DigitsGraph,
     GraphConfig,
@@ -22,6 +23,8 @@ from gscl_scale.config.sections import (
 from gscl_scale.config.whole import Config
 
 __all__ = [
+    "BaselineConfig",
+    "CompareConfig",
     "Config",
     "DigitsGraph",
     "EvaluateConfig",

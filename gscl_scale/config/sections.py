@@ -92,6 +92,10 @@ class ModelConfig(Section):
     layers: int = Field(1, ge=1, le=8, description="Number of layers.")
     width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="After every layer.")
+    last_activation: bool = Field(True, description="false: the last layer ends without the activation.")
+    norm: Literal["none", "batch"] = Field(
+        "none", description="Before every activation; batch: columns standardised over all nodes, not with gscl."
+    )
     feature_scaling: Literal["none", "row", "standard"] = Field(
         "none", description="row: each node's features sum to one; standard: each column has mean 0 and deviation 1."
     )
@@ -138,6 +142,10 @@ class LossConfig(Section):
 class TrainConfig(Section):
     """The training loop."""
 
+    objective: Literal["gscl", "supervised", "dgi", "grace", "bgrl", "cca-ssg"] = Field(
+        "gscl",
+        description="What is trained; all others than gscl read no samples and take one step over the graph an epoch.",
+    )
     epochs: int = Field(100, ge=1, description="Passes over all anchors.")
     batch_size: int = Field(1024, ge=1, description="Anchors per step.")
     accumulate: int = Field(
@@ -164,6 +172,16 @@ class TrainConfig(Section):
     repeats: int = Field(
         1, ge=1, description="Repeat the run with this many seeds; figures are then means with standard errors."
     )
+
+    @property
+    def reads_samples(self) -> bool:
+        """Whether the objective is trained on ring samples."""
+        return self.objective == "gscl"
+
+    @property
+    def learnt(self) -> int | None:
+        """The seed of a training that learns labels; None where it does not."""
+        return self.seed if self.objective == "supervised" else None
 
     def half(self, device: str) -> bool:
         """Whether the dense layers compute in bfloat16 on a kind of device."""

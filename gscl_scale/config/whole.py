@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.explaining import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
 from gscl_scale.config.reading import apply_setting, expand_paths, read_yaml
@@ -27,7 +28,11 @@ class Config(Section):
     model: ModelConfig = Field(default_factory=ModelConfig, description="Encoder and projection head.")
     loss: LossConfig = Field(default_factory=LossConfig, description="The ranking loss.")
     train: TrainConfig = Field(default_factory=TrainConfig, description="The training loop.")
+    baseline: BaselineConfig = Field(
+        default_factory=BaselineConfig, description="Settings of an objective other than gscl."
+    )
     evaluate: EvaluateConfig = Field(default_factory=EvaluateConfig, description="The evaluation protocol.")
+    compare: CompareConfig = Field(default_factory=CompareConfig, description="Methods side by side.")
     runtime: RuntimeConfig = Field(default_factory=RuntimeConfig, description="How the work runs.")
 
     @model_validator(mode="after")
@@ -36,6 +41,23 @@ class Config(Section):
             raise ValueError(
                 "model.propagation: sampled neighbours are those of the lowest shared priorities; "
                 "set it to full, or rings.sharing to shared"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _objectives_of_the_whole_graph_read_all_messages(self) -> "Config":
+        if self.model.propagation == "sampled" and not self.train.reads_samples:
+            raise ValueError(
+                f"train.objective: {self.train.objective} takes a step over the whole graph and cannot read samples of "
+                "the neighbours; set model.propagation to full"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _batches_of_gscl_are_not_standardised(self) -> "Config":
+        if self.model.norm == "batch" and self.train.reads_samples:
+            raise ValueError(
+                "model.norm: with gscl a node's embedding must not depend on the others of its batch; set it to none"
             )
         return self
 

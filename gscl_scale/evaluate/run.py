@@ -25,11 +25,13 @@ def evaluate_run(
     rings: RingLists | None,
     config: EvaluateConfig,
     device: torch.device | str = "cpu",
+    learnt: int | None = None,
 ) -> dict[str, Any]:
     """The figures of `trained`, `untrained` and `raw` vectors; what cannot be measured is named under `missing`.
 
     Names: probe.{method}.{val_mean,val_std,test_mean,test_std}, clusters.nmi, search.sim_at_5, rings.similarity; the
-    last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended.
+    last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended. `learnt` is that of
+    `make_splits`.
     """
     methods = {name: vectors[name] for name in METHODS if name in vectors}
     for name, rows in methods.items():
@@ -42,7 +44,7 @@ def evaluate_run(
     if reason := why_no_splits(graph, config):
         metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
     else:
-        metrics |= _probes(graph, methods, config, device)
+        metrics |= _probes(make_splits(graph, config, learnt), graph, methods, config, device)
         metrics["clusters"] = _clusters(graph, methods, config)
         metrics["search"] = _search(graph, methods, config, device)
     if rings is None:
@@ -73,10 +75,13 @@ def _check(name: str, rows: Vectors, graph: Graph) -> None:
 
 
 def _probes(
-    graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig, device: torch.device | str
+    splits: list[Split],
+    graph: Graph,
+    methods: dict[str, Vectors],
+    config: EvaluateConfig,
+    device: torch.device | str,
 ) -> dict[str, Any]:
     """The probe on the splits of every fraction; `probe` is the first, or the published splits."""
-    splits = make_splits(graph, config)
     sections = {}
     for fraction in dict.fromkeys(split.fraction for split in splits):
         some = [split for split in splits if split.fraction == fraction]

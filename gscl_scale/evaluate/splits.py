@@ -27,14 +27,20 @@ class Split:
         return {part: int((self.codes == code).sum()) for part, code in SPLIT_CODES.items()}
 
 
-def make_splits(graph: Graph, config: EvaluateConfig) -> list[Split]:
-    """The splits of the protocol; empty where `why_no_splits` gives a reason."""
+def make_splits(graph: Graph, config: EvaluateConfig, learnt: int | None = None) -> list[Split]:
+    """The splits of the protocol; empty where `why_no_splits` gives a reason.
+
+    With `learnt`, the seed of a training that learns labels, only the split that it learns from: in the others these
+    labels are among those to be tested.
+    """
     if why_no_splits(graph, config):
         return []
     published = _published(graph)
     if config.split == "published" or (config.split == "auto" and published):
-        return published
-    return list(_random(graph, config))
+        splits = published
+    else:
+        splits = list(_random(graph, config))
+    return splits if learnt is None else [splits[learnt % len(splits)]]
 
 
 def why_no_splits(graph: Graph, config: EvaluateConfig) -> str:

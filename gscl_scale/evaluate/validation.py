@@ -13,9 +13,12 @@ from gscl_scale.evaluate.splits import TEST, VAL, Split, make_splits
 from gscl_scale.graph import Graph
 
 
-def validation_splits(graph: Graph, config: EvaluateConfig, most: int) -> list[Split]:
-    """At most so many splits of the protocol, of its first train fraction, with validation and no test nodes."""
-    splits = make_splits(graph, config)
+def validation_splits(graph: Graph, config: EvaluateConfig, most: int, learnt: int | None = None) -> list[Split]:
+    """At most so many splits of the protocol, of its first train fraction, with validation and no test nodes.
+
+    `learnt` as of `make_splits`.
+    """
+    splits = make_splits(graph, config, learnt)
     return [
         replace(split, codes=np.where(split.codes == TEST, 0, split.codes).astype(np.int8))
         for split in splits

@@ -1,7 +1,7 @@
 """Encoder, projection head and ring loss."""
 
 from gscl_scale.model.device import chosen_device
-from gscl_scale.model.inputs import Inputs, Layer, MappedFeatures, features_on, prepare_inputs
+from gscl_scale.model.inputs import Inputs, Layer, MappedFeatures, features_on, prepare_inputs, prepare_layers
 from gscl_scale.model.loss import RingLoss, ring_loss
 from gscl_scale.model.model import Model, build_model
 
@@ -15,5 +15,6 @@ __all__ = [
     "chosen_device",
     "features_on",
     "prepare_inputs",
+    "prepare_layers",
     "ring_loss",
 ]

@@ -14,10 +14,11 @@ from gscl_scale.model.inputs import Inputs, Layer
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
 _MOST_HEADS = 8
+_BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest batch
 
 
 class Encoder(nn.Module):
-    """Layers of one kind, an activation after each; dropout of the features in training."""
+    """Layers of one kind, an activation after each, the last one if wanted; dropout of the features in training."""
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
@@ -26,6 +27,10 @@ class Encoder(nn.Module):
         kind = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
         self.layers = nn.ModuleList(kind(a, b) for a, b in itertools.pairwise(widths))
         self.activations = nn.ModuleList(_activation(config.activation) for _ in widths[1:])
+        if not config.last_activation:
+            self.activations[-1] = nn.Identity()
+        batch = widths[1:] if config.norm == "batch" else []
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width, momentum=_BATCH_MOMENTUM) for width in batch)
         self._dropout, self._recompute = config.feature_dropout, config.recompute
 
     def forward(self, inputs: Inputs, key: int = 0) -> Tensor:
@@ -51,8 +56,9 @@ class Encoder(nn.Module):
         return self.activate(number, self.layers[number](hidden, read, propagated), key + number + 1, read.nodes)
 
     def activate(self, number: int, hidden: Tensor, key: int = 0, nodes: Tensor | None = None) -> Tensor:
-        """The activation after a layer."""
+        """The norm and the activation after a layer."""
         activation = self.activations[number]
+        hidden = self.norms[number](hidden) if self.norms else hidden
         keyed = isinstance(activation, KeyedRReLU)
         result: Tensor = activation(hidden, key, nodes) if keyed else activation(hidden)
         return result

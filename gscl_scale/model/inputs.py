@@ -61,16 +61,23 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
     if config.propagation == "sampled":
         return Inputs(None, [Layer(None)] * config.layers, product=product, device=device)
     features = prepare_features(graph, config.feature_scaling, config.product)
-    messages = Messages.of(graph, config.encoder)
-    if config.encoder == "gat":
+    layers = prepare_layers(graph, config, device)
+    matrix = layers[0].edges
+    if not isinstance(matrix, SparsePair):
         dense = features.dense() if isinstance(features, SparseInput) else features
-        edges = Layer(edge_index(messages).to(device))
-        return Inputs(dense.to(device), [edges] * config.layers, product=None, device=device)
-    matrix = Propagation.of(messages, graph.undirected, config.product).to(device)
+        return Inputs(dense.to(device), layers, product=None, device=device)
     features = features.to(device)
     narrow = isinstance(features, Tensor) and config.feature_dropout == 0 and graph.num_features <= config.width
     propagated = sparse_product(matrix, features) if narrow and isinstance(features, Tensor) else None
-    return Inputs(features, [Layer(matrix)] * config.layers, propagated, product=product, device=device)
+    return Inputs(features, layers, propagated, product=product, device=device)
+
+
+def prepare_layers(graph: Graph, config: ModelConfig, device: torch.device) -> list[Layer]:
+    """All messages of a graph on the device, for each layer."""
+    messages = Messages.of(graph, config.encoder)
+    if config.encoder == "gat":
+        return [Layer(edge_index(messages).to(device))] * config.layers
+    return [Layer(Propagation.of(messages, graph.undirected, config.product).to(device))] * config.layers
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,16 @@ class SparseInput:
         row = torch.arange(self.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
         nodes = row if self.nodes is None else self.nodes[row]
         kept = noise.uniform_entries(key, nodes, matrix.col_indices()) >= dropout
-        values = matrix.values() * kept / (1 - dropout)
-        return SparsePair(
-            _with_values(matrix, values), _with_values(self.whole.transposed, values[self.order]), self.whole.product
-        )
+        return self._with(matrix.values() * kept / (1 - dropout))
+
+    def masked(self, kept: Tensor) -> "SparseInput":
+        """The features with columns [F] multiplied by 0 or 1."""
+        matrix = self.whole.matrix
+        return SparseInput(self._with(matrix.values() * kept[matrix.col_indices()]), self.order, self.nodes)
+
+    def _with(self, values: Tensor) -> SparsePair:
+        back = _with_values(self.whole.transposed, values[self.order])
+        return SparsePair(_with_values(self.whole.matrix, values), back, self.whole.product)
 
     def dense(self) -> Tensor:
         """All of X, for layers that cannot do with less."""

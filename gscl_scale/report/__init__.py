@@ -1,6 +1,15 @@
-"""Figures and pictures as one self-contained page."""
+"""Figures and pictures as one self-contained page, and methods side by side."""
 
+from gscl_scale.report.comparison import COMPARISON, comparison_page, comparison_remarks, comparison_rows
 from gscl_scale.report.page import write_report
-from gscl_scale.report.plots import plot_consistency
+from gscl_scale.report.plots import plot_comparison, plot_consistency
 
-__all__ = ["plot_consistency", "write_report"]
+__all__ = [
+    "COMPARISON",
+    "comparison_page",
+    "comparison_remarks",
+    "comparison_rows",
+    "plot_comparison",
+    "plot_consistency",
+    "write_report",
+]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -104,9 +104,37 @@ def consistency_figure(stats: dict[str, Any], theme: Theme) -> Figure:
 
 def plot_consistency(stats: dict[str, Any], path: Path) -> None:
     """Write the plot of LC(n) to an .svg, .png or .pdf file; for a graph without labels it says so."""
-    figure = consistency_figure(stats, PRINT)
+    _save(consistency_figure(stats, PRINT), path, "consistency")
+
+
+def comparison_figure(result: dict[str, Any], theme: Theme) -> Figure:
+    """Test accuracy of each method, in the order of the table; a bar is one standard deviation to either side."""
+    shown = [row for row in result["methods"] if row.get("test_mean") is not None]
+    with matplotlib.rc_context(_RC):
+        figure = Figure(figsize=(5.6, 0.9 + 0.34 * len(shown)), layout="constrained")
+        axes = figure.add_subplot()
+    _plain(axes, theme, grid="x")
+    for place, row in enumerate(shown):
+        ranks, trained = row["method"].startswith("gscl"), "steps" in row
+        colour = theme.accent if ranks else theme.ink if trained else theme.other
+        mean, deviation = 100 * row["test_mean"], 100 * (row["test_std"] or 0)
+        axes.errorbar([mean], [place], xerr=[deviation], color=colour, marker="o", markersize=5, capsize=3)
+        axes.annotate(f"{mean:.1f}", (mean, place), (0, 6), textcoords="offset points", ha="center", color=colour)
+    axes.set_yticks(range(len(shown)), [row["title"] for row in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.7)
+    axes.margins(x=0.08)
+    axes.set_xlabel(f"test accuracy on {result['graph']['name']}, %, and one deviation", color=theme.ink)
+    return figure
+
+
+def plot_comparison(result: dict[str, Any], path: Path) -> None:
+    """Write the plot of a comparison to an .svg, .png or .pdf file."""
+    _save(comparison_figure(result, PRINT), path, "comparison")
+
+
+def _save(figure: Figure, path: Path, name: str) -> None:
     kind = path.suffix.lstrip(".").lower() or "svg"
-    with matplotlib.rc_context({**_RC, "svg.hashsalt": "consistency"}), publish(path) as temporary:
+    with matplotlib.rc_context({**_RC, "svg.hashsalt": name}), publish(path) as temporary:
         date = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else {}
         figure.savefig(temporary, format=kind, dpi=200, metadata=date)
 
@@ -125,7 +153,7 @@ def plot_panels(
     for axes, (panel, points) in zip(places.flat, panels.items(), strict=False):
         there = [(number, *point) for number, point in enumerate(points) if point is not None]
         x, values, deviations = zip(*there, strict=True)
-        _plain(axes, PRINT)
+        _plain(axes, PRINT, grid="y")
         axes.errorbar(
             x, values, yerr=deviations, color=PRINT.accent, marker="o", markersize=4.5, linewidth=1.6, capsize=3
         )
@@ -163,15 +191,15 @@ def _figure(theme: Theme) -> tuple[Figure, Axes]:
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=(5.2, 3.1), layout="constrained")
         axes = figure.add_subplot()
-    _plain(axes, theme)
+    _plain(axes, theme, grid="y")
     return figure, axes
 
 
-def _plain(axes: Axes, theme: Theme) -> None:
+def _plain(axes: Axes, theme: Theme, grid: Literal["x", "y"]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(theme.rule)
     axes.tick_params(colors=theme.ink, length=0, pad=5)
-    axes.grid(axis="y", color=theme.rule, linewidth=0.7)
+    axes.grid(axis=grid, color=theme.rule, linewidth=0.7)
     axes.set_axisbelow(True)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale import __version__, pipeline
-from gscl_scale.bench.processes import processor_name, usable_cores
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError
 from gscl_scale.files import fingerprint_of, read_json, write_json
+from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.reproduce.tables import Line, Table
 from gscl_scale.runtime import Console
 

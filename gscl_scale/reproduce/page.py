@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gscl_scale.bench.tables import table as markdown
+from gscl_scale.markdown import table as markdown
 from gscl_scale.report.plots import plot_panels
 from gscl_scale.reproduce.tables import Line, Measure, Table
 

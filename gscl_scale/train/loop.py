@@ -3,15 +3,15 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.batches import Batch, BatchStream
 from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import StoppedError
 from gscl_scale.model import Inputs, Model
@@ -23,6 +23,18 @@ from gscl_scale.train.told import Told
 from gscl_scale.train.world import ALONE, World
 
 Validate = Callable[[Model], float]
+
+
+class Stream(Protocol):
+    """The batches of a run in their one order, each in so many pieces."""
+
+    @property
+    def steps_per_epoch(self) -> int: ...  # noqa: D102
+
+    @property
+    def pieces(self) -> int: ...  # noqa: D102
+
+    def batches(self, first: int, end: int) -> Iterator[Any]: ...  # noqa: D102
 
 
 class Trainer:
@@ -40,14 +52,21 @@ class Trainer:
         if found is None:
             return False
         state, self.position = found
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for name, part in self.parts().items():
+            part.load_state_dict(state[name])
         return True
 
     def save(self, checkpoints: Checkpoints, best: bool) -> None:
         """Publish a checkpoint of this moment."""
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        checkpoints.save(state, self.position, best)
+        checkpoints.save({name: part.state_dict() for name, part in self.parts().items()}, self.position, best)
+
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint holds, by name."""
+        return {"model": self.model, "optimizer": self.optimizer}
+
+    def step(self, inputs: Inputs, pieces: Iterable[Any], config: Config, world: World, stop: bool) -> StepResult:
+        """Take one step with our share of a batch."""
+        return training_step(self.model, self.optimizer, inputs, pieces, config, self.position.step, world, stop)
 
 
 class Training:
@@ -57,7 +76,7 @@ class Training:
         self,
         trainer: Trainer,
         inputs: Inputs,
-        stream: BatchStream,
+        stream: Stream,
         config: Config,
         checkpoints: Checkpoints,
         validate: Validate | None,
@@ -92,10 +111,8 @@ class Training:
             batches = _Waited(self._stream.batches(first, total))
             while not trainer.position.finished:
                 began = time.monotonic()
-                result = training_step(
-                    trainer.model, trainer.optimizer, self._inputs, itertools.islice(batches, self._stream.pieces),
-                    self._config, trainer.position.step, self._world, stop.is_set(),
-                )  # fmt: skip
+                pieces = itertools.islice(batches, self._stream.pieces)
+                result = trainer.step(self._inputs, pieces, self._config, self._world, stop.is_set())
                 told = Told(result, time.monotonic() - began, batches.waited(), self._inputs.device)
                 self._console.event("train", "step", **told.as_event(trainer.position))
                 self._meter(told.as_figures())
@@ -147,13 +164,13 @@ class Training:
 class _Waited:
     """Batches, and the seconds that were spent waiting for them."""
 
-    def __init__(self, batches: Iterator[Batch]) -> None:
+    def __init__(self, batches: Iterator[Any]) -> None:
         self._batches, self._seconds = batches, 0.0
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> Any:
         began = time.monotonic()
         try:
             return next(self._batches)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gscl_scale import seeding
 from gscl_scale.batches import Batch, Block
-from gscl_scale.config import Config
+from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import DivergedError
 from gscl_scale.model import Inputs, Layer, Model, RingLoss, features_on, ring_loss
 from gscl_scale.model.pairs import PairPattern, pair_products
@@ -61,20 +61,31 @@ def training_step(
         results.append(result.flat())
         anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
     total = replace(_joined(model, results, world, stop), anchors=anchors, nodes=nodes)
-    if not math.isfinite(total.loss):
+    return descend(optimizer, model.parameters(), total, config.train, step)
+
+
+def descend(
+    optimizer: torch.optim.Optimizer,
+    parameters: Iterable[Tensor],
+    result: StepResult,
+    config: TrainConfig,
+    step: int,
+) -> StepResult:
+    """Follow the gradient of parameters where loss and gradient are finite."""
+    if not math.isfinite(result.loss):
         raise DivergedError(
-            f"step {step}: the loss is {total.loss}; lower train.learning_rate, "
-            "raise loss.temperature, or set train.clip to 1; the last checkpoint is kept"
+            f"step {step}: the loss is {result.loss}; lower train.learning_rate, "
+            "raise the temperature, or set train.clip to 1; the last checkpoint is kept"
         )
-    limit = config.train.clip if config.train.clip > 0 else float("inf")
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+    limit = config.clip if config.clip > 0 else float("inf")
+    norm = torch.nn.utils.clip_grad_norm_(parameters, limit)
     if not torch.isfinite(norm):
         raise DivergedError(
             f"step {step}: the gradient is not finite; lower train.learning_rate or set train.clip to 1; "
             "the last checkpoint is kept"
         )
     optimizer.step()
-    return replace(total, gradient_norm=float(norm))
+    return replace(result, gradient_norm=float(norm))
 
 
 def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: int) -> RingLoss:

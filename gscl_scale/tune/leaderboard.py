@@ -7,9 +7,9 @@ from pathlib import Path
 import yaml
 
 from gscl_scale import __version__
-from gscl_scale.bench.tables import table
 from gscl_scale.config import Config
 from gscl_scale.files import publish, write_json
+from gscl_scale.markdown import table
 from gscl_scale.tune.records import Book, Trial, ranked
 from gscl_scale.tune.space import Space, Value, with_settings
 from gscl_scale.tune.trial import MOST_SPLITS

@@ -216,3 +216,27 @@ def test_a_zero_row_has_cosine_zero_and_gradient_zero():
 
 def test_numbers_that_are_not_finite_are_not_hidden():
     assert normalise(torch.tensor([[float("nan"), 1.0], [float("inf"), 1.0]])).isnan().any(dim=1).all()
+
+
+def test_the_last_layer_may_end_without_the_activation():
+    graph = graph_of(EDGES, random_features(NUM_NODES, 4))
+    for layers in (1, 2):
+        config = ModelConfig(layers=layers, width=6, activation="relu", last_activation=False)
+        model = build_model(config, 4, seed=1).eval()
+        found = model.encode(prepare_inputs(graph, config, CPU))
+        assert (found < 0).any()
+        with_it = ModelConfig(layers=layers, width=6, activation="relu")
+        whole = build_model(with_it, 4, seed=1).eval().encode(prepare_inputs(graph, with_it, CPU))
+        torch.testing.assert_close(found.relu(), whole)
+
+
+def test_a_batch_is_standardised_before_the_activation_and_later_rows_by_what_it_was():
+    graph = graph_of(EDGES, random_features(NUM_NODES, 4))
+    config = ModelConfig(width=6, norm="batch", last_activation=False)
+    model, inputs = build_model(config, 4, seed=1).train(), prepare_inputs(graph, config, CPU)
+    rows = model.encode(inputs)
+    torch.testing.assert_close(rows.mean(dim=0), torch.zeros(6), atol=1e-5, rtol=0)
+    for _ in range(3):
+        model.encode(inputs)
+    spread = model.eval().encode(inputs).std(dim=0, correction=0)
+    torch.testing.assert_close(spread, torch.ones(6), atol=0.1, rtol=0)

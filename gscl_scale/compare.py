@@ -1,0 +1,152 @@
+"""`gscl-scale compare`: all methods on a user's graph, under one protocol, with one encoder and the same seeds."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gscl_scale import machine, pipeline, shards
+from gscl_scale.baselines import METHODS, configured, settings_of
+from gscl_scale.config import BaselineConfig, Config
+from gscl_scale.errors import ConfigError, RunError, StoppedError
+from gscl_scale.evaluate import combine_repeats, why_no_splits
+from gscl_scale.files import fingerprint_of, publish, read_json_lines, write_json
+from gscl_scale.report import comparison_page, plot_comparison
+from gscl_scale.runs import Run, claim, open_run, read_curve, with_seed
+from gscl_scale.runtime import Console
+from gscl_scale.training import train
+
+FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured beside every trained method
+
+
+def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> dict[str, Any]:
+    """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
+
+    A method whose run fails has its reason in place of figures; what is finished is not done again.
+    """
+    methods = _asked_for(config, names)
+    whole = open_run(config, folder)
+    graph = pipeline.ingest(config, whole, console)
+    if reason := why_no_splits(graph, config.evaluate):
+        raise ConfigError(f"compare: methods are compared by accuracy, and {reason}; bring labels with the graph")
+    metrics: dict[str, dict[str, Any]] = {}
+    rows = [_method(config, name, whole, metrics, console) for name in methods]
+    reference = next((name for name in reversed(METHODS) if name in metrics), None)  # supervised, of one split, last
+    beside = metrics[reference] if reference else None
+    result = {
+        "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
+        "seeds": [with_seed(config, number).train.seed for number in range(config.train.repeats)],
+        "protocol": beside["probe"]["protocol"] if beside else None,
+        "config": config.dump(),
+        "methods": [*(_free_rows(beside) if beside else []), *rows],
+    }
+    write_json(folder / "compare.json", result)
+    with publish(folder / "compare.md") as temporary:
+        temporary.write_text(comparison_page(result), encoding="utf-8")
+    plot_comparison(result, folder / "compare.png")
+    return result
+
+
+def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
+    """The methods in the order of the table, once their settings are known to be right."""
+    known = ", ".join([*FREE, *METHODS])
+    for source, given in (("--methods", names), ("compare.settings", config.compare.settings)):
+        for name in given:
+            if name not in METHODS and (name not in FREE or source == "compare.settings"):
+                raise ConfigError(f"{source}: there is no method {name!r}; the methods are {known}")
+    methods = [name for name in METHODS if name in names or not names]
+    if not methods:
+        raise ConfigError("--methods: raw and untrained are measured beside a trained method; name one of those too")
+    if config.baseline != BaselineConfig() or not config.train.reads_samples:
+        raise ConfigError(
+            "compare: train.objective and baseline are set for each method; "
+            "put what one of them is to have into compare.settings, such as {grace: [baseline.temperature=0.5]}"
+        )
+    for name in methods:
+        if not (one := configured(config, name)).train.reads_samples:
+            settings_of(one)
+    return methods
+
+
+def _method(
+    config: Config, name: str, whole: Run, metrics: dict[str, dict[str, Any]], console: Console
+) -> dict[str, Any]:
+    """The row of a method: its figures over all seeds, or why there are none."""
+    one = configured(config, name)
+    row = {"method": name, "title": METHODS[name].title, "settings": _settings(config, one)}
+    method = Run(whole.folder / "compare" / name, whole.graph)
+    seeds = [with_seed(one, number) for number in range(config.train.repeats)]
+    runs = [method.repeat(seeded.train.seed) for seeded in seeds]
+    found, sampling = [], []
+    for seeded, run in zip(seeds, runs, strict=True):
+        console.say(f"{METHODS[name].title}, seed {seeded.train.seed}")
+        try:
+            sampling.append(_samples(seeded, claim(seeded, run), whole, console))
+            found.append(_figures(seeded, run, console.with_log(run.log)))
+        except StoppedError:
+            raise
+        except RunError as error:
+            console.say(f"{METHODS[name].title} failed: {error}")
+            return {**row, "error": f"seed {seeded.train.seed}: {error}"}
+    metrics[name] = found[0] if len(found) == 1 else combine_repeats(found)
+    return {**row, **_figures_of(metrics[name], "trained"), **_cost(runs), "sampling_s": sum(sampling) / len(sampling)}
+
+
+def _figures(config: Config, run: Run, console: Console) -> dict[str, Any]:
+    """Train, embed and evaluate; what is finished is skipped."""
+    machine.start_peak()
+    train(config, run, console)
+    pipeline.embed(config, run, console)
+    return pipeline.evaluate(config, run, console)
+
+
+def _samples(config: Config, run: Run, whole: Run, console: Console) -> float:
+    """Ring samples for a run, one folder for all methods that ask for the same ones; the seconds that they took."""
+    if not config.train.reads_samples:
+        return 0.0
+    asked = shards.rounds_asked(config.rings, config.train.epochs)
+    name = fingerprint_of([config.rings.model_dump(mode="json"), asked])[:12]
+    shared = run if config.rings.ahead else Run(whole.folder / "compare" / "samples" / name, whole.graph)
+    told = console.with_log(shared.log)
+    if not (shared.samples / "manifest.json").exists():
+        began = time.monotonic()
+        pipeline.precompute(config, shared, told)
+        told.event("compare", "sampled", seconds=time.monotonic() - began)
+    if not run.samples.exists():
+        run.samples.symlink_to(os.path.relpath(shared.samples, run.folder))
+    return sum(event["seconds"] for event in read_json_lines(shared.log) if event["event"] == "sampled")
+
+
+def _settings(config: Config, one: Config) -> dict[str, Any]:
+    """What a method has otherwise than the user's configuration."""
+    ours, its = config.dump(), one.dump()
+    return {
+        f"{section}.{key}": value
+        for section in its
+        if section != "compare"
+        for key, value in its[section].items()
+        if value != ours[section].get(key)
+    }
+
+
+def _cost(runs: list[Run]) -> dict[str, Any]:
+    """Seconds of the steps of a training, as a mean over its seeds; the largest memory of any."""
+    curves = [read_curve(run.log) for run in runs]
+    peaks = [step.get("gpu_peak_bytes", step["peak_bytes"]) for curve in curves for step in curve]
+    seconds = [sum(step["step_s"] for step in curve) for curve in curves]
+    return {"steps": len(curves[0]), "training_s": sum(seconds) / len(seconds), "peak_bytes": max(peaks)}
+
+
+def _free_rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+    """Raw features and the untrained encoder, as measured beside a trained one."""
+    return [{"method": name, "title": title, **_figures_of(metrics, name)} for name, title in FREE.items()]
+
+
+def _figures_of(metrics: dict[str, Any], vectors: str) -> dict[str, Any]:
+    suffix = "" if vectors == "trained" else f"_{vectors}"
+    return {
+        **{key: metrics["probe"][vectors][key] for key in ("val_mean", "val_std", "test_mean", "test_std")},
+        "nmi": metrics["clusters"][f"nmi{suffix}"],
+        "sim_at_5": metrics["search"][f"sim_at_5{suffix}"],
+    }

@@ -1,0 +1,36 @@
+"""The sections of the methods to compare with."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gscl_scale.config.graphs import Section
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class BaselineConfig(Section):
+    """Settings of the objective that is trained in place of gscl; what is not given is as in its paper."""
+
+    edges: list[Share] | None = Field(
+        None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of edges dropped in each view."
+    )
+    features: list[Share] | None = Field(
+        None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of columns masked in each view."
+    )
+    temperature: float | None = Field(None, gt=0, description="grace: temperature of the similarities.")
+    negatives: int | None = Field(
+        None, ge=2, description="grace: nodes drawn per step as negatives of all; by default all of a small graph."
+    )
+    predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
+    momentum: float | None = Field(None, ge=0, le=1, description="bgrl: of the target encoder, in the first step.")
+    decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of decorrelating the columns.")
+    dropout: Share | None = Field(None, description="supervised: share dropped before the classifier.")
+
+
+class CompareConfig(Section):
+    """What `gscl-scale compare` does."""
+
+    settings: dict[str, list[str]] = Field(
+        {}, description="Settings of single methods, such as {grace: [model.layers=2, baseline.temperature=0.4]}."
+    )

@@ -1,0 +1,50 @@
+"""An objective on a small graph, with everything that its loss reads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gscl_scale.baselines import Objective, ViewStream, build_objective
+from gscl_scale.config import Config
+from gscl_scale.graph import Graph
+from gscl_scale.model import Inputs, Model, build_model, prepare_inputs
+from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features
+
+WIDTH, FEATURES = 4, 6
+TARGETS = np.array([0, 1, 2, -1, 0, -1, 1, -1])
+
+
+@dataclass
+class Made:
+    """A model in training with the views of a step, and the encoder's rows for each."""
+
+    config: Config
+    graph: Graph
+    model: Model
+    objective: Objective
+    views: list[Inputs]
+    hidden: list[torch.Tensor]
+
+    def loss(self, key=5):
+        return float(self.objective.loss(self.model, self.views, self.hidden, key).detach())
+
+    def rows(self, of=None):
+        """The encoder's rows as numpy, in double precision."""
+        return [rows.detach().numpy().astype(np.float64) for rows in of or self.hidden]
+
+
+def made(name, step=3, **settings):
+    values = {
+        "graph": {"source": "memory"},
+        "model": {"width": WIDTH, "projection": 3},
+        "train": {"objective": name},
+        "baseline": settings,
+    }
+    config = Config.parse(values)
+    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES))
+    model = build_model(config.model, FEATURES, seed=0).train()
+    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+    objective = build_objective(config, FEATURES, 3, torch.from_numpy(TARGETS))
+    views = ViewStream(graph, inputs, config, objective.views).views(step)
+    return Made(config, graph, model, objective, views, [model.encode(view, key=1) for view in views])

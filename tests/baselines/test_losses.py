@@ -1,0 +1,161 @@
+"""The loss of every method beside a slow, obvious computation on eight nodes."""
+
+import numpy as np
+import pytest
+import torch
+
+from gscl_scale.baselines import OBJECTIVES, grace
+from gscl_scale.baselines.grace import contrast
+from gscl_scale.model import noise
+from tests.baselines.made import FEATURES, TARGETS, WIDTH, made
+from tests.model.graphs import NUM_NODES
+
+
+def cosine(a, b):
+    return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
+
+
+def weights(module):
+    return {name: value.detach().numpy().astype(np.float64) for name, value in module.state_dict().items()}
+
+
+def test_dgi_tells_rows_of_the_graph_from_those_of_shuffled_features():
+    case = made("dgi")
+    own, shuffled = case.rows()
+    summary = 1 / (1 + np.exp(-own.mean(axis=0)))
+    form = weights(case.objective)
+    total = 0.0
+    for rows, truth in ((own, 1), (shuffled, 0)):
+        for row in rows:
+            chance = 1 / (1 + np.exp(-(row @ form["weight"] @ summary + form["bias"])))
+            total -= np.log(chance if truth else 1 - chance)
+    assert case.loss() == pytest.approx(total / (2 * NUM_NODES), rel=1e-5)
+
+
+def test_dgi_looks_at_the_graph_and_at_the_same_graph_with_features_that_changed_places():
+    case = made("dgi")
+    own, shuffled = case.views
+    assert own.layers is shuffled.layers
+    assert not torch.equal(own.features, shuffled.features)
+    assert sorted(own.features.tolist()) == sorted(shuffled.features.tolist())
+
+
+def slow_grace(one, other, drawn, temperature):
+    """Zhu et al. (2020), eq. 1 for each node: it is no negative of its own, in neither view."""
+    losses = []
+    for v in range(len(one)):
+        positive = np.exp(cosine(one[v], other[v]) / temperature)
+        negatives = [np.exp(cosine(one[v], rows[k]) / temperature) for k in drawn if k != v for rows in (other, one)]
+        losses.append(-np.log(positive / (positive + sum(negatives))))
+    return losses
+
+
+@pytest.mark.parametrize("negatives", [None, 3])
+def test_grace_is_the_mean_over_both_views_against_all_nodes_or_those_drawn(negatives):
+    case = made("grace", temperature=0.3, negatives=negatives)
+    one, other = (case.model.project(rows).detach().numpy().astype(np.float64) for rows in case.hidden)
+    drawn = case.objective._draw(NUM_NODES, 5).tolist()
+    assert len(set(drawn)) == (negatives or NUM_NODES)
+    expected = np.mean(slow_grace(one, other, drawn, 0.3) + slow_grace(other, one, drawn, 0.3))
+    assert case.loss(key=5) == pytest.approx(expected, rel=1e-5)
+    if negatives:
+        assert case.loss(key=6) != case.loss(key=5)
+
+
+def test_grace_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
+    rows = torch.nn.functional.normalize(torch.randn(20, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    results = []
+    for at_once in (1 << 20, 2 * 12 * 7):
+        monkeypatch.setattr(grace, "_NUMBERS_AT_ONCE", at_once)
+        one, other = rows.clone().requires_grad_(), rows.flip(0).requires_grad_()
+        losses = contrast(one, other, torch.arange(3, 15), 0.5)
+        losses.sum().backward()
+        results.append((losses, one.grad, other.grad))
+    for whole, blocks in zip(*results, strict=True):
+        torch.testing.assert_close(whole, blocks)
+
+
+def test_bgrl_predicts_the_other_view_of_the_target_encoder():
+    case = made("bgrl", predictor=5)
+    target = case.rows([case.objective.target(view, 5) for view in case.views])
+    parts = weights(case.objective.predictor)
+    predicted = []
+    for rows in case.rows():
+        inner = rows @ parts["0.weight"].T + parts["0.bias"]
+        inner = np.where(inner > 0, inner, inner * parts["1.weight"])
+        predicted.append(inner @ parts["2.weight"].T + parts["2.bias"])
+    pairs = [(predicted[0], target[1]), (predicted[1], target[0])]
+    expected = 2 - sum(np.mean([cosine(a, b) for a, b in zip(*pair, strict=True)]) for pair in pairs)
+    assert case.loss() == pytest.approx(expected, rel=1e-5)
+
+
+def test_bgrl_leaves_the_target_without_gradient_and_lets_it_follow_ever_more_slowly():
+    case = made("bgrl")
+    objective, online = case.objective, case.model.encoder
+    objective.loss(case.model, case.views, case.hidden, 5).backward()
+    assert all(parameter.grad is None for parameter in objective.target.parameters())
+    first = objective.target.layers[0].weight.clone()
+    assert not torch.equal(first, online.layers[0].weight)
+    objective.after_step(case.model, 0.5)  # half way: 1 - 0.01 / 2
+    expected = 0.995 * first + 0.005 * online.layers[0].weight
+    torch.testing.assert_close(objective.target.layers[0].weight, expected)
+    after = objective.target.layers[0].weight.clone()
+    objective.after_step(case.model, 1.0)
+    assert torch.equal(after, objective.target.layers[0].weight)
+
+
+def test_bgrl_warms_up_for_a_tenth_and_then_goes_down_along_a_cosine():
+    rate = made("bgrl").objective.rate
+    assert [rate(done) for done in (0, 0.05, 0.1, 0.55, 1)] == pytest.approx([0, 0.5, 1, 0.5, 0])
+
+
+def test_cca_ssg_correlates_columns_of_two_views_and_decorrelates_those_of_each():
+    case = made("cca-ssg", decorrelation=0.2)
+    one, other = ((rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1) for rows in case.rows())
+    expected = 0.0
+    for a in range(WIDTH):
+        expected -= one[:, a] @ other[:, a] / NUM_NODES
+        for b in range(WIDTH):
+            for rows in (one, other):
+                expected += 0.2 * (rows[:, a] @ rows[:, b] / NUM_NODES - (a == b)) ** 2
+    assert case.loss() == pytest.approx(expected, rel=1e-4)
+
+
+def test_cca_ssg_gives_a_column_without_variance_no_gradient():
+    case = made("cca-ssg")
+    hidden = [rows.detach() * torch.tensor([1.0, 0.0, 1.0, 1.0]) for rows in case.hidden]
+    for rows in hidden:
+        rows.requires_grad_()
+    loss = case.objective.loss(case.model, case.views, hidden, 5)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(rows.grad).all() for rows in hidden)
+
+
+def test_the_supervised_classifier_learns_the_nodes_whose_labels_it_was_given():
+    case = made("supervised", dropout=0.25)
+    (rows,) = case.rows()
+    kept = noise.uniform(5, None, rows.shape, torch.device("cpu")).numpy() >= 0.25
+    parts = weights(case.objective.classifier)
+    logits = (rows * kept / 0.75) @ parts["weight"].T + parts["bias"]
+    logs = [
+        np.log(np.exp(row[target]) / np.exp(row).sum())
+        for row, target in zip(logits, TARGETS, strict=True)
+        if target >= 0
+    ]
+    assert case.loss(key=5) == pytest.approx(-np.mean(logs), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_first_weights_of_an_objective_depend_on_the_seed_alone(name):
+    one = made(name).objective.state_dict()
+    torch.rand(1)
+    again = made(name).objective.state_dict()
+    assert all(torch.equal(one[key], again[key]) for key in one)
+
+
+def test_shapes_of_the_heads_are_those_of_the_papers():
+    bgrl, dgi = made("bgrl").objective, made("dgi").objective
+    assert [layer.weight.shape for layer in (bgrl.predictor[0], bgrl.predictor[2])] == [(512, WIDTH), (WIDTH, 512)]
+    assert bgrl.target.layers[0].weight.shape == (FEATURES, WIDTH)
+    assert dgi.weight.shape == (WIDTH, WIDTH)

@@ -1,0 +1,155 @@
+"""Objectives in the loop that all share: checkpoints, resume, embeddings, figures."""
+
+import numpy as np
+import pytest
+import torch
+
+from gscl_scale import pipeline, training
+from gscl_scale.baselines import METHODS, OBJECTIVES, ObjectiveTrainer, configured
+from gscl_scale.config import Config
+from gscl_scale.embed import read_embeddings
+from gscl_scale.errors import ConfigError
+from gscl_scale.evaluate import make_splits
+from gscl_scale.files import read_json, write_json
+from gscl_scale.graph import SPLIT_CODES, Graph
+from gscl_scale.runs import open_run, read_curve, status
+from gscl_scale.runtime import Console
+from gscl_scale.train import World, encode_all
+from tests.graphs import make_graph, random_edges
+
+VALUES = {
+    "graph": {"source": "memory"},
+    "model": {"width": 8, "projection": 8, "activation": "rrelu"},
+    "train": {"epochs": 7, "checkpoint_every": 2, "learning_rate": 0.01},
+    "evaluate": {"random_splits": 3, "train_fractions": [0.3], "initialisations": 2, "probe_epochs": 5},
+    "runtime": {"device": "cpu"},
+}
+
+
+def prepared(folder, objective, **sections):
+    values = {**VALUES, **sections}
+    config = Config.parse({**values, "train": {**values["train"], "objective": objective}})
+    run = open_run(config, folder)
+    make_graph(run.graph, random_edges(60, 150, seed=3), 60, labels=np.arange(60) % 3)
+    return config, run, Console(run.log, quiet=True)
+
+
+def losses(run):
+    return [(event["step"], event["loss"]) for event in read_curve(run.log)]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_training_that_was_cut_off_has_the_losses_and_weights_of_the_undisturbed_one(
+    objective, tmp_path, monkeypatch
+):
+    dropping = {"model": {**VALUES["model"], "feature_dropout": 0.3, "norm": "batch"}}
+    config, whole, console = prepared(tmp_path / "whole", objective, **dropping)
+    training.train(config, whole, console)
+
+    config, cut, console = prepared(tmp_path / "cut", objective, **dropping)
+    step = ObjectiveTrainer.step
+
+    def until_the_sixth(self, *arguments):
+        if self.position.step == 5:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    monkeypatch.setattr(ObjectiveTrainer, "step", until_the_sixth)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(config, cut, console)
+    monkeypatch.setattr(ObjectiveTrainer, "step", step)
+    training.train(config, cut, console)
+
+    assert len(losses(whole)) == 7
+    assert losses(cut) == losses(whole)
+    states = [training.checkpoints_of(config, run).chosen()[0] for run in (whole, cut)]
+    for part in ("model", "objective"):
+        one, other = (state[part] for state in states)
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_objective_goes_from_graph_to_report_without_ring_samples_and_changes_the_encoder(objective, tmp_path):
+    config, run, console = prepared(tmp_path / "run", objective)
+    metrics = pipeline.run(config, run.folder, console)
+    assert not run.samples.exists()
+    assert metrics["probe"]["trained"]["test_mean"] > 0
+    assert metrics["missing"]["rings"] == "no ring samples were given"
+    assert run.report.exists()
+    assert "precompute" not in [state.stage for state in status(run.folder)]
+    first = training.build_model(config.model, 5, 0).state_dict()["encoder.layers.0.weight"]
+    assert not torch.equal(training.checkpoints_of(config, run).chosen()[0]["model"]["encoder.layers.0.weight"], first)
+
+
+def test_a_supervised_run_is_measured_on_the_split_whose_labels_it_learns_and_on_no_other(tmp_path):
+    config, run, console = prepared(tmp_path / "run", "supervised")
+    config = config.model_copy(update={"train": config.train.model_copy(update={"seed": 4})})
+    graph = Graph.open(run.graph)
+    pipeline.train(config, run, console)
+    pipeline.embed(config, run, console)
+    metrics = pipeline.evaluate(config, run, console)
+    assert [split["name"] for split in metrics["probe"]["splits"]] == ["random_0.3_1"]
+    (learnt,) = make_splits(graph, config.evaluate, learnt=4)
+    targets = training._objective(config, graph).targets_N.numpy()
+    assert ((targets >= 0) == (learnt.codes == SPLIT_CODES["train"])).all()
+
+
+def test_labels_are_needed_where_labels_are_learnt(tmp_path):
+    config = Config.parse({**VALUES, "train": {"objective": "supervised"}})
+    run = open_run(config, tmp_path / "run")
+    make_graph(run.graph, random_edges(60, 150, seed=3), 60)
+    with pytest.raises(ConfigError, match=r"train\.objective: supervised learns from labels and the graph has none"):
+        training.train(config, run, Console(quiet=True))
+
+
+def test_what_an_objective_of_the_whole_graph_cannot_do_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read samples .*; set model\.propagation to full"):
+        Config.load(None, ["train.objective=dgi", "model.propagation=sampled"])
+    with pytest.raises(ConfigError, match=r"model\.norm: with gscl a node's embedding must not depend"):
+        Config.load(None, ["model.norm=batch"])
+    config, run, console = prepared(tmp_path / "run", "dgi", baseline={"temperature": 0.5})
+    with pytest.raises(ConfigError, match=r"baseline\.temperature: dgi reads no such setting, it reads none"):
+        training.train(config, run, console)
+    with pytest.raises(ConfigError, match="in one process, this training has 3"):
+        training._refuse_shared_work(config, World(0, 3))
+    ray = Config.load(None, ["train.objective=dgi", "runtime.engine=ray", "runtime.train_workers=1-2"])
+    with pytest.raises(ConfigError, match=r"this training has 2; start one, or set runtime\.train_workers"):
+        training._refuse_shared_work(ray, World())
+
+
+def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
+    user = Config.load(None, ["train.epochs=80", "train.validate_every=5", "model.feature_dropout=0.5"])
+    bgrl = configured(user, "bgrl")
+    assert (bgrl.train.epochs, bgrl.train.validate_every, bgrl.train.checkpoint_every) == (10_000, 625, 1_250)
+    assert (bgrl.train.learning_rate, bgrl.train.weight_decay) == (5e-4, 1e-5)
+    assert (bgrl.model.feature_dropout, bgrl.model.norm) == (0, "batch")
+    assert configured(user, "gscl-pairwise").train == user.train
+
+
+def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other():
+    user = Config.parse({"compare": {"settings": {"grace": ["train.epochs=40", "baseline.temperature=0.7"]}}})
+    grace, dgi = configured(user, "grace"), configured(user, "dgi")
+    assert (grace.train.epochs, grace.baseline.temperature, grace.train.learning_rate) == (40, 0.7, 5e-4)
+    assert dgi.baseline.temperature is None
+    assert configured(user, "first-hop").loss.positives == "out"
+    assert list(METHODS)[:5] == list(OBJECTIVES)
+
+
+def test_a_run_of_an_earlier_version_without_a_key_goes_on(tmp_path):
+    config, run, console = prepared(tmp_path / "run", "dgi")
+    training.train(config, run, console)
+    record = read_json(run.folder / "run.json")
+    del record["config"]["train"]["patience"], record["config"]["baseline"]
+    write_json(run.folder / "run.json", record)
+    open_run(config, run.folder)
+
+
+def test_a_standardised_encoder_embeds_block_by_block_what_a_pass_over_the_graph_gives(tmp_path):
+    sections = {"model": {**VALUES["model"], "layers": 2, "norm": "batch", "last_activation": False}}
+    config, run, console = prepared(tmp_path / "run", "bgrl", **sections)
+    training.train(config, run, console)
+    pipeline.embed(config, run, console)
+    model = training.build_model(config.model, 5, 0)
+    model.load_state_dict(training.checkpoints_of(config, run).chosen()[0]["model"])
+    whole = encode_all(model, training.prepare_inputs(Graph.open(run.graph), config.model, torch.device("cpu")))
+    np.testing.assert_allclose(read_embeddings(run.embeddings)[1], whole, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import torch
+
+from gscl_scale import seeding
+from gscl_scale.baselines.views import View, ViewStream, drop_edges
+from gscl_scale.config import Config
+from gscl_scale.model import prepare_inputs
+from tests.graphs import make_graph, random_edges
+from tests.model.graphs import graph_of, random_features, random_sparse_features
+
+NUM_NODES = 200
+EDGES = random_edges(NUM_NODES, 2000, seed=1, hubs=5)
+CPU = torch.device("cpu")
+
+
+def random_graph(undirected=True, sparse=False, width=12):
+    make = random_sparse_features if sparse else random_features
+    return graph_of(EDGES, make(NUM_NODES, width), undirected)
+
+
+def entries(graph):
+    rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    return set(zip(rows.tolist(), graph.indices.tolist(), strict=True))
+
+
+def stream_of(graph, *views, seed=0, encoder="gcn"):
+    values = {
+        "graph": {"source": "memory"},
+        "train": {"seed": seed, "objective": "grace"},
+        "model": {"width": 8, "encoder": encoder},
+    }
+    config = Config.parse(values)
+    return ViewStream(graph, prepare_inputs(graph, config.model, CPU), config, views)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_about_the_share_of_edges_is_dropped_and_no_other_edge_appears(undirected):
+    graph = random_graph(undirected)
+    edges = graph.indices.size // (1 + undirected)
+    dropped = drop_edges(graph, 0.3, seeding.key("edges", 0))
+    left = dropped.indices.size // (1 + undirected)
+    assert abs(left - 0.7 * edges) < 4 * np.sqrt(0.21 * edges)
+    assert entries(dropped) < entries(graph)
+    assert all(
+        (np.diff(dropped.indices[a:b]) > 0).all() for a, b in zip(dropped.indptr, dropped.indptr[1:], strict=False)
+    )
+
+
+def test_both_directions_of_an_undirected_edge_go_together():
+    left = entries(drop_edges(random_graph(), 0.5, seeding.key("edges", 0)))
+    assert left == {(u, v) for v, u in left}
+
+
+def test_directions_of_a_directed_edge_go_one_by_one():
+    graph = graph_of([(u, v) for u in range(20) for v in range(20) if u != v], random_features(20, 3), False)
+    left = entries(drop_edges(graph, 0.5, seeding.key("edges", 0)))
+    both = sum((v, u) in left for u, v in left)
+    assert 0.3 < both / len(left) < 0.7
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("encoder", ["gcn", "sage"])
+def test_a_view_is_normalised_as_a_graph_of_its_own(tmp_path, undirected, encoder):
+    graph = random_graph(undirected)
+    (view,) = stream_of(graph, View(edges=0.4), encoder=encoder).views(7)
+    left = drop_edges(graph, 0.4, seeding.key("edges", 0, 7, 0))
+    features = np.array(graph.features)
+    alone = make_graph(tmp_path / "g", sorted(entries(left)), NUM_NODES, features=features, undirected=undirected)
+    (expected,) = stream_of(alone, View(), encoder=encoder).views(0)
+    for side in ("matrix", "transposed"):
+        ours, theirs = (getattr(inputs.layers[0].edges, side).to_dense() for inputs in (view, expected))
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_views_depend_on_seed_step_and_number_alone():
+    graph = random_graph()
+    view = View(edges=0.4, features=0.4)
+    stream = stream_of(graph, view, view)
+    later = list(stream.batches(0, 6))[5]
+    again = stream_of(graph, view, view).views(5)
+
+    def same(one, other):
+        edges = (inputs.layers[0].edges.matrix.to_dense() for inputs in (one, other))
+        return torch.equal(*edges) and torch.equal(one.features, other.features)
+
+    assert all(same(one, other) for one, other in zip(later, again, strict=True))
+    assert not same(*later)
+    assert not same(later[0], stream.views(4)[0])
+    assert not same(later[0], stream_of(graph, view, view, seed=1).views(5)[0])
+
+
+def test_whole_columns_are_masked_and_the_others_stay_as_they_are():
+    graph = random_graph(width=300)
+    (view,) = stream_of(graph, View(features=0.25)).views(2)
+    features = torch.from_numpy(np.array(graph.features))
+    masked = (view.features == 0).all(dim=0)
+    assert 0.1 < masked.float().mean() < 0.4
+    assert torch.equal(view.features[:, ~masked], features[:, ~masked])
+    assert view.propagated is None
+
+
+def test_sparse_features_are_changed_as_dense_ones_are():
+    sparse = random_graph(sparse=True)
+    dense = graph_of(EDGES, sparse_rows(sparse))
+    for view in (View(features=0.5), View(shuffled=True)):
+        (one,), (other,) = stream_of(sparse, view).views(1), stream_of(dense, view).views(1)
+        assert torch.equal(one.features.dense(), other.features)
+        assert torch.equal(one.features.whole.transposed.to_dense(), other.features.T)
+
+
+def sparse_rows(graph):
+    return prepare_inputs(graph, Config.parse({"graph": {"source": "memory"}}).model, CPU).features.dense().numpy()
+
+
+def test_nothing_is_made_for_a_view_that_changes_nothing():
+    stream = stream_of(random_graph(), View())
+    assert stream.views(0)[0] is stream.views(1)[0]

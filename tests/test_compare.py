@@ -1,0 +1,132 @@
+import json
+
+import numpy as np
+import pytest
+
+from gscl_scale import cli
+from gscl_scale.baselines import METHODS
+from gscl_scale.compare import compare
+from gscl_scale.config import Config
+from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.runtime import Console
+
+QUIET = Console(quiet=True)
+VALUES = {
+    "graph": {"source": "synthetic", "preset": "tiny", "num_nodes": 80, "num_features": 6},
+    "rings": {"hops": 2, "per_ring": 4, "width": 16, "beyond": 8, "rounds": 1},
+    "model": {"width": 8, "projection": 8},
+    "train": {"epochs": 2, "batch_size": 64, "negatives": 16, "validate_every": 1},
+    "evaluate": {
+        "train_fractions": [0.2],
+        "random_splits": 2,
+        "initialisations": 2,
+        "probe_epochs": 5,
+        "probe_weight_decay": [0.0],
+    },
+    "runtime": {"workers": 1, "device": "cpu"},
+    "compare": {
+        "settings": {
+            **{name: ["train.epochs=4"] for name in ("supervised", "dgi", "grace", "cca-ssg")},
+            "bgrl": ["train.epochs=4", "baseline.predictor=8"],
+        }
+    },
+}
+
+
+def asked(**changes):
+    return Config.parse({**VALUES, **changes})
+
+
+def rows_of(result):
+    return {row["method"]: row for row in result["methods"]}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare") / "run"
+    config = asked(train={**VALUES["train"], "repeats": 2})
+    return config, folder, compare(config, folder, [], QUIET)
+
+
+def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(whole):
+    _, folder, result = whole
+    assert [row["method"] for row in result["methods"]] == ["raw", "untrained", *METHODS]
+    assert result["seeds"] == [0, 1]
+    for row in result["methods"]:
+        assert 0 <= row["test_mean"] <= 1
+        assert row["test_std"] >= 0
+        if row["method"] in METHODS:
+            assert row["training_s"] > 0
+            assert row["peak_bytes"] > 1 << 20
+            assert row["steps"] == 4
+    assert json.loads((folder / "compare.json").read_text()) == result
+    page = (folder / "compare.md").read_text()
+    assert all(row["title"] in page for row in result["methods"])
+    assert (folder / "compare.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_figures_are_means_over_the_runs_of_all_seeds(whole):
+    _, folder, result = whole
+    for name in ("dgi", "gscl-pairwise"):
+        found = [json.loads((folder / "compare" / name / f"seed-{n}" / "metrics.json").read_text()) for n in (0, 1)]
+        mean = np.mean([one["probe"]["trained"]["test_mean"] for one in found])
+        assert rows_of(result)[name]["test_mean"] == pytest.approx(mean)
+
+
+def test_each_method_has_its_own_settings_over_the_same_encoder_and_protocol(whole):
+    _, folder, result = whole
+    rows = rows_of(result)
+    assert rows["gscl-pairwise"]["settings"] == {"loss.ranking": "pairwise"}
+    assert rows["first-hop"]["settings"] == {"rings.hops": 1, "loss.positives": "out"}
+    assert rows["grace"]["settings"]["train.learning_rate"] == 5e-4
+    configs = [json.loads(path.read_text())["config"] for path in (folder / "compare").glob("*/seed-0/run.json")]
+    assert len(configs) == len(METHODS)
+    assert all(one["model"]["width"] == 8 and one["evaluate"] == configs[0]["evaluate"] for one in configs)
+
+
+def test_methods_with_equal_rings_share_their_samples_and_no_graph_is_made_twice(whole):
+    _, folder, _ = whole
+    runs = folder / "compare"
+    assert (runs / "gscl-pairwise/seed-1/samples").resolve() == (runs / "gscl-listwise/seed-1/samples").resolve()
+    assert (runs / "first-hop/seed-1/samples").resolve() != (runs / "gscl-listwise/seed-1/samples").resolve()
+    assert len(list((runs / "samples").glob("*/samples/manifest.json"))) == 4  # two kinds of rings, two seeds
+    assert not (runs / "dgi/seed-0/samples").exists()
+    assert len(list(folder.rglob("graph/manifest.json"))) == 1
+
+
+def test_what_is_finished_is_not_done_again(whole):
+    config, folder, result = whole
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.pt")}
+    again = compare(config, folder, ["gscl-listwise", "dgi"], QUIET)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.pt")} == before
+    assert [row["method"] for row in again["methods"]] == ["raw", "untrained", "dgi", "gscl-listwise"]
+    assert rows_of(again)["dgi"] == rows_of(result)["dgi"]
+    assert rows_of(again)["gscl-listwise"] == rows_of(result)["gscl-listwise"]
+
+
+def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp_path, capsys):
+    settings = {"settings": {"cca-ssg": ["train.epochs=4", "train.learning_rate=1e30"], "dgi": ["train.epochs=2"]}}
+    (tmp_path / "mine.yaml").write_text(json.dumps({**VALUES, "compare": settings}))
+    with pytest.raises(RunError, match="cca-ssg failed, for the reasons above; the figures of the others are kept"):
+        cli.compare(tmp_path / "mine.yaml", None, tmp_path / "run", "dgi, cca-ssg")
+    assert "CCA-SSG failed: seed 0: step" in capsys.readouterr().out
+    rows = rows_of(json.loads((tmp_path / "run/compare.json").read_text()))
+    assert "lower train.learning_rate" in rows["cca-ssg"]["error"]
+    assert rows["dgi"]["test_mean"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "methods", "says"),
+    [
+        ({}, ["dgj"], "--methods: there is no method 'dgj'; the methods are raw, untrained, supervised, dgi,"),
+        ({}, ["raw"], "--methods: raw and untrained are measured beside a trained method"),
+        ({"compare": {"settings": {"raw": []}}}, [], r"compare\.settings: there is no method 'raw'"),
+        ({"compare": {"settings": {"dgi": ["train.epoch=1"]}}}, [], r"train\.epoch: unknown key"),
+        ({"compare": {"settings": {"dgi": ["baseline.momentum=1"]}}}, [], r"baseline\.momentum: dgi reads no such"),
+        ({"baseline": {"momentum": 0.9}}, [], r"put what one of them is to have into compare\.settings"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_anything_is_made(tmp_path, changes, methods, says):
+    with pytest.raises(ConfigError, match=says):
+        compare(asked(**changes), tmp_path / "run", methods, QUIET)
+    assert not (tmp_path / "run").exists()
