@@ -9,7 +9,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,15 +69,26 @@ def publish_folder(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Go on when no other process, on any machine, is in this block with the same path; a killed one is not."""
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Go on when no other process, on any machine, is in this block with the same path; a killed one is not.
+
+    Without `wait` go on at once, and yield whether this process may.
+    """
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")
     with file:
         with naming(path):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            ours = _lock(file, wait)
+        yield ours
+
+
+def _lock(file: IO[str], wait: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def link_or_copy(source: Path, target: Path) -> None:

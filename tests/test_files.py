@@ -144,6 +144,10 @@ def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_pa
         waiting = threading.Thread(target=enter)
         waiting.start()
         assert not entered.wait(0.2)
+        with files.locked(lock, wait=False) as ours:
+            assert not ours
         holder.kill()
         assert entered.wait(10)
         waiting.join()
+    with files.locked(lock, wait=False) as ours:
+        assert ours

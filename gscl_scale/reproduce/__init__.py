@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gscl_scale.errors import ConfigError, GsclError, RunError
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import locked, publish, write_json
 from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure
 from gscl_scale.reproduce.page import Records, draw, page
 from gscl_scale.reproduce.tables import TABLES, Line, Table
@@ -19,18 +19,24 @@ def reproduce(
     if name not in TABLES:
         raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
     table = TABLES[name]
-    cells = cells_of(table, configs, only or list(table.graphs), settings, repeats)
+    asked = cells_of(table, configs, only or list(table.graphs), settings, repeats)
+    there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
+    cells = cells_of(table, configs, there, settings, repeats)
     reasons: dict[str, str] = {}
-    for line, cell in ((line, cell) for line, of in cells.items() for cell in of):
-        if cell.graph in reasons or kept(cell, out):
-            continue
-        console.say(f"{name}: {line.name}, {cell.graph}")
-        try:
-            measure(cell, out, console)
-        except GsclError as error:
-            console.say(f"{cell.graph} is passed over: {error}")
-            reasons[cell.graph] = str(error)
-        _write(name, table, cells, reasons, out)
+    for wait in (False, True):  # first what nobody else is at
+        for line, cell in ((line, cell) for line, of in asked.items() for cell in of):
+            if cell.graph in reasons or kept(cell, out):
+                continue
+            with locked(out / "runs" / f"{cell.name}.lock", wait) as ours:
+                if not ours or kept(cell, out):
+                    continue
+                console.say(f"{name}: {line.name}, {cell.graph}")
+                try:
+                    measure(cell, out, console)
+                except GsclError as error:
+                    console.say(f"{cell.graph} is passed over: {error}")
+                    reasons[cell.graph] = str(error)
+            _write(name, table, cells, reasons, out)
     text = _write(name, table, cells, reasons, out)
     if reasons:
         raise RunError(
@@ -46,9 +52,10 @@ def _write(name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict
         (line.name, cell.graph): found for line in table.lines for cell in cells[line] if (found := kept(cell, out))
     }
     text = page(name, table, records, reasons)
-    with publish(out / f"{name}.md") as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
-    write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
-    if table.shape == "picture" and records:
-        draw(table, records, out / f"{name}.png")
+    with locked(out / "runs" / "page.lock"):
+        with publish(out / f"{name}.md") as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
+        write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
+        if table.shape == "picture" and records:
+            draw(table, records, out / f"{name}.png")
     return text

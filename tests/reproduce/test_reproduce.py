@@ -1,6 +1,8 @@
 """Tables measured cell by cell on tiny graphs, and what is written of them."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
@@ -9,6 +11,7 @@ from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.files import read_json
 from gscl_scale.reproduce import TABLES, Line, Table, reproduce
+from gscl_scale.reproduce.cells import measure
 from gscl_scale.reproduce.page import Value, page, values_of
 from gscl_scale.runtime import Console
 
@@ -58,10 +61,10 @@ def test_every_table_is_of_settings_that_there_are_and_published_figures_have_th
     lines = [line.name for line in table.lines]
     assert len(set(lines)) == len(lines)
     assert {*table.better, *([table.against] if table.against else [])} <= set(lines)
-    for line, graph, measure in table.published:
+    for line, graph, figure in table.published:
         assert line in lines
         assert graph in table.graphs
-        assert measure in table.measures
+        assert figure in table.measures
 
 
 def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again(places):
@@ -76,11 +79,13 @@ def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again
         assert cell["figures"]["probe"]["trained"]["test_mean"] > 0
         assert "distribution" not in cell["figures"]["rings"]
         assert {"version", "commit", "finished", "machine", "seconds"} <= set(cell)
-    assert not any((places[1] / "runs").iterdir())
+    assert not any(path.is_dir() for path in (places[1] / "runs").iterdir())
     before = written(places)
     assert run(places, only=["one"]) == text
     assert written(places) == before
-    run(places)
+    both = run(places, only=["two"])
+    assert both == run(places)
+    assert "| one | two |" in both.replace("  ", " ")
     assert len(written(places)) == 4
     assert before.items() <= written(places).items()
     with Image.open(places[1] / "tiny.png") as picture:
@@ -98,6 +103,22 @@ def test_other_settings_and_other_seeds_are_other_cells_but_not_other_machines(p
     assert len(written(places)) == 2
     run(places, only=["one"], seeds=1, settings=["loss.temperature=0.3"])
     assert len(written(places)) == 4
+
+
+def test_two_commands_at_once_share_the_cells(places, monkeypatch):
+    measured, both = [], threading.Barrier(2)
+
+    def slow(cell, out, console):
+        measured.append(cell.name)
+        if len(measured) <= 2:
+            both.wait(30)  # neither goes on before the other has a cell of its own
+        return measure(cell, out, console)
+
+    monkeypatch.setattr("gscl_scale.reproduce.measure", slow)
+    with ThreadPoolExecutor(2) as pool:
+        pages = list(pool.map(lambda _: run(places, seeds=1), range(2)))
+    assert pages[0] == pages[1]
+    assert len(measured) == len(set(measured)) == 4
 
 
 def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places):
