@@ -47,7 +47,7 @@ def reproduce(
 
 
 def _write(name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict[str, str], out: Path) -> str:
-    """The page, its figures and its picture from the cells that are kept."""
+    """The page, its figures and its picture from the cells that are kept; and results.md, the pages of all tables."""
     records: Records = {
         (line.name, cell.graph): found for line in table.lines for cell in cells[line] if (found := kept(cell, out))
     }
@@ -58,4 +58,8 @@ def _write(name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict
         write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
         if table.shape == "picture" and records:
             draw(table, records, out / f"{name}.png")
+        pages = [out / f"{each}.md" for each in TABLES]
+        texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
+        with publish(out / "results.md") as temporary:
+            temporary.write_text("\n".join(["# Results\n", *texts]), encoding="utf-8")
     return text

@@ -70,6 +70,7 @@ def test_every_table_is_of_settings_that_there_are_and_published_figures_have_th
 def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again(places):
     text = run(places, only=["one"])
     assert text == (places[1] / "tiny.md").read_text().rstrip("\n")
+    assert text in (places[1] / "results.md").read_text()
     cells = [json.loads(path.read_text()) for path in (places[1] / "cells").iterdir()]
     assert len(cells) == 2  # two lines share one
     for cell in cells:
