@@ -207,46 +207,6 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
 
 
 @app.command()
-def reproduce(
-    table: Annotated[str, typer.Argument(help="main, heterophily, arxiv, tasks, infonce, hops, sampling, gates, ...")],
-    only: Annotated[list[str] | None, typer.Option(help="One graph of the table; repeat the option.")] = None,
-    settings: Settings = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
-    configs: Annotated[Path, typer.Option(help="Folder with a config file for each graph.")] = Path("configs/paper"),
-    out: Annotated[Path, typer.Option(help="Folder for the results; cells that are there are kept.")] = Path("results"),
-) -> None:
-    """A table or figure of the paper, measured beside what is published.
-
-    Finished cells are kept, so the same command goes on, over days and on several machines."""
-    from gscl_scale.reproduce import reproduce as measured
-
-    print(measured(table, configs, out, only or [], settings or [], seeds, Console()))
-
-
-@app.command()
-def tune(
-    config_file: ConfigFile = None,
-    settings: Settings = None,
-    run_folder: RunOption = None,
-    trials: Annotated[int, typer.Option(min=1, help="Trials in all, those of an earlier attempt included.")] = 20,
-    space: Annotated[
-        Path | None, typer.Option(help="YAML file of keys and their values; by default the ranges of the paper.")
-    ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command goes on.")] = None,
-) -> None:
-    """Search for settings that are best on validation nodes.
-
-    Trials run on Ray Tune; those that fall behind are stopped early. The same command goes on after a stop."""
-    from gscl_scale import tune as search
-
-    config, folder, console = _start(config_file, settings, run_folder)
-    ended = search.tune(config, space, folder, trials, minutes, console)
-    _print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
-    print(f"leaderboard  {folder / 'leaderboard.md'}")
-    print(f"best config  {folder / 'best.yaml'}; gscl-scale run --config {folder / 'best.yaml'}")
-
-
-@app.command()
 def status(
     config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
 ) -> None:
@@ -310,6 +270,46 @@ def compare(
         print(f"figures, settings and plot: {folder / 'compare'}.json, .md and .png")
     if failed := [row["method"] for row in result["methods"] if "error" in row]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
+
+
+@app.command()
+def tune(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    trials: Annotated[int, typer.Option(min=1, help="Trials in all, those of an earlier attempt included.")] = 20,
+    space: Annotated[
+        Path | None, typer.Option(help="YAML file of keys and their values; by default the ranges of the paper.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command goes on.")] = None,
+) -> None:
+    """Search for settings that are best on validation nodes.
+
+    Trials run on Ray Tune; those that fall behind are stopped early. The same command goes on after a stop."""
+    from gscl_scale import tune as search
+
+    config, folder, console = _start(config_file, settings, run_folder)
+    ended = search.tune(config, space, folder, trials, minutes, console)
+    _print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
+    print(f"leaderboard  {folder / 'leaderboard.md'}")
+    print(f"best config  {folder / 'best.yaml'}; gscl-scale run --config {folder / 'best.yaml'}")
+
+
+@app.command()
+def reproduce(
+    table: Annotated[str, typer.Argument(help="main, heterophily, arxiv, tasks, infonce, hops, sampling, gates, ...")],
+    only: Annotated[list[str] | None, typer.Option(help="One graph of the table; repeat the option.")] = None,
+    settings: Settings = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
+    configs: Annotated[Path, typer.Option(help="Folder with a config file for each graph.")] = Path("configs/paper"),
+    out: Annotated[Path, typer.Option(help="Folder for the results; cells that are there are kept.")] = Path("results"),
+) -> None:
+    """A table or figure of the paper, measured beside what is published.
+
+    Finished cells are kept, so the same command goes on, over days and on several machines."""
+    from gscl_scale.reproduce import reproduce as measured
+
+    print(measured(table, configs, out, only or [], settings or [], seeds, Console()))
 
 
 app.add_typer(bench, name="bench")

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -242,18 +243,24 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
         "embed",
         "evaluate",
         "report",
-        "tune",
         "status",
-        "compare",
         "config",
+        "compare",
+        "tune",
+        "reproduce",
         "bench",
     ]
-    for verb in verbs:
-        assert f"  {verb} " in listed
-    for verb in verbs[:-2]:
+    assert re.findall(r"^  ([a-z]+)  ", listed.partition("Commands:")[2], re.MULTILINE) == verbs
+    for verb in set(verbs) - {"config", "reproduce", "bench"}:
         flags = cli(verb, "--help", cwd=tmp_path).stdout
         assert all(flag in flags for flag in ("--config", "--set", "--run"))
-    assert all(flag in cli("tune", "--help", cwd=tmp_path).stdout for flag in ("--trials", "--space", "--minutes"))
+    own = {
+        "tune": ("--trials", "--space", "--minutes"),
+        "reproduce": ("--only", "--set", "--seeds", "--configs", "--out"),
+    }
+    for verb, expected in own.items():
+        flags = cli(verb, "--help", cwd=tmp_path).stdout
+        assert all(flag in flags for flag in expected)
 
 
 def test_config_prints_the_resolved_values_and_the_schema(tmp_path):
