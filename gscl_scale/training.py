@@ -165,7 +165,7 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRound
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
-    young = {"last_activation": True, "norm": "none"}  # younger than some runs, which had these
+    young = {"last_activation": True, "norm": "none", "hidden_dropout": 0.0}  # younger than some runs, which had these
     model = config.model.model_dump(mode="json", exclude={"product", "recompute"})
     shared = {
         "model": {key: value for key, value in model.items() if key not in young or value != young[key]},

@@ -100,6 +100,7 @@ class ModelConfig(Section):
         "none", description="row: each node's features sum to one; standard: each column has mean 0 and deviation 1."
     )
     feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values dropped in each step.")
+    hidden_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the values between layers dropped per step.")
     projection: int = Field(256, ge=1, description="Width of the two-layer projection head.")
     propagation: Literal["full", "sampled"] = Field(
         "full", description="full: every message a batch depends on; sampled: at most fanout neighbours of each node."

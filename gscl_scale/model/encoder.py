@@ -14,11 +14,12 @@ from gscl_scale.model.inputs import Inputs, Layer
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
 _MOST_HEADS = 8
+_HIDDEN = 100  # keys of a step: the features', one for each activation, and from here one for what lies between layers
 _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest batch
 
 
 class Encoder(nn.Module):
-    """Layers of one kind, an activation after each, the last one if wanted; dropout of the features in training."""
+    """Layers of one kind, an activation after each, the last one if wanted; in training dropout before each layer."""
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
@@ -31,14 +32,19 @@ class Encoder(nn.Module):
             self.activations[-1] = nn.Identity()
         batch = widths[1:] if config.norm == "batch" else []
         self.norms = nn.ModuleList(nn.BatchNorm1d(width, momentum=_BATCH_MOMENTUM) for width in batch)
-        self._dropout, self._recompute = config.feature_dropout, config.recompute
+        self._dropout, self._hidden_dropout = config.feature_dropout, config.hidden_dropout
+        self._recompute = config.recompute
 
     def forward(self, inputs: Inputs, key: int = 0) -> Tensor:
         """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
         assert inputs.features is not None
         share = self._dropout if self.training else 0.0
         propagated = inputs.propagated if share == 0 else None
-        hidden: Tensor | SparsePair = _thinned(inputs.features, share, key, inputs.nodes)
+        hidden: Tensor | SparsePair
+        if isinstance(inputs.features, SparseInput):
+            hidden = inputs.features.pair(share, key)
+        else:
+            hidden = _thinned(inputs.features, share, key, inputs.nodes)
         for number, read in enumerate(inputs.layers):
             if propagated is not None and read.nodes is not None:
                 propagated = propagated[read.nodes]
@@ -53,7 +59,11 @@ class Encoder(nn.Module):
     def _layer(
         self, number: int, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, key: int
     ) -> Tensor:
-        return self.activate(number, self.layers[number](hidden, read, propagated), key + number + 1, read.nodes)
+        hidden = self.activate(number, self.layers[number](hidden, read, propagated), key + number + 1, read.nodes)
+        last = number == len(self.layers) - 1
+        share = 0.0 if last or not self.training else self._hidden_dropout
+        kept: Tensor = _thinned(hidden, share, key + _HIDDEN + number, read.nodes)
+        return kept
 
     def activate(self, number: int, hidden: Tensor, key: int = 0, nodes: Tensor | None = None) -> Tensor:
         """The norm and the activation after a layer."""
@@ -187,14 +197,12 @@ def _activation(name: str) -> nn.Module:
     return {"relu": nn.ReLU, "prelu": PReLU, "rrelu": KeyedRReLU}[name]()
 
 
-def _thinned(features: Tensor | SparseInput, share: float, key: int, nodes: Tensor | None) -> Tensor | SparsePair:
-    """Features with a share of their values dropped and the others scaled up."""
-    if isinstance(features, SparseInput):
-        return features.pair(share, key)
+def _thinned(rows: Tensor, share: float, key: int, nodes: Tensor | None) -> Tensor:
+    """Rows of nodes with a share of their values dropped and the others scaled up."""
     if share == 0:
-        return features
-    drawn = noise.uniform(key, nodes, (features.shape[0], features.shape[1]), features.device)
-    return features * (drawn >= share) / (1 - share)
+        return rows
+    drawn = noise.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
+    return rows * (drawn >= share) / (1 - share)
 
 
 def _own(rows: Tensor, read: Layer) -> Tensor:

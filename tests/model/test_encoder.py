@@ -7,7 +7,7 @@ from torch_geometric.nn import GATConv, SAGEConv
 
 from gscl_scale.config import ModelConfig
 from gscl_scale.graph import Messages
-from gscl_scale.model import Layer, build_model, prepare_inputs
+from gscl_scale.model import Layer, build_model, noise, prepare_inputs
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import edge_index
 from gscl_scale.model.projection import normalise
@@ -148,7 +148,9 @@ def test_random_slopes_lie_between_the_bounds_of_torch_and_leave_positive_number
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("make", [random_features, random_sparse_features])
 def test_layers_that_are_computed_again_on_the_way_back_change_no_bit(encoder, make):
-    config = ModelConfig(encoder=encoder, layers=3, width=8, activation="rrelu", feature_dropout=0.3)
+    config = ModelConfig(
+        encoder=encoder, layers=3, width=8, activation="rrelu", feature_dropout=0.3, hidden_dropout=0.2
+    )
     graph, found = graph_of(EDGES, make(NUM_NODES, 5)), []
     for recompute in (False, True):
         again = config.model_copy(update={"recompute": recompute})
@@ -170,14 +172,26 @@ def test_our_prelu_is_that_of_torch_and_so_are_its_gradients():
     torch.testing.assert_close(found[0], found[1])
 
 
-def test_every_layer_draws_slopes_of_its_own_and_none_shares_its_numbers_with_dropout():
-    config = ModelConfig(layers=3, width=6, activation="rrelu", feature_dropout=0.2)
-    model = build_model(config, 4, seed=0)
-    keys = [5]
-    for activation in model.encoder.activations:
-        activation.register_forward_pre_hook(lambda _, given: keys.append(given[1]))
-    model.encode(prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU), key=5)
-    assert len(set(keys)) == 4
+def test_all_numbers_of_a_step_are_drawn_by_keys_of_their_own(monkeypatch):
+    config = ModelConfig(layers=3, width=6, activation="rrelu", feature_dropout=0.2, hidden_dropout=0.2)
+    keys, draw = [], noise.uniform
+    monkeypatch.setattr(noise, "uniform", lambda key, *rest: keys.append(key) or draw(key, *rest))
+    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    build_model(config, 4, seed=0).encode(inputs, key=5)
+    assert len(keys) == len(set(keys)) == 6  # features, three activations, between the layers
+
+
+def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up():
+    config = ModelConfig(layers=2, width=400, activation="relu", hidden_dropout=0.25)
+    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    model, given = build_model(config, 4, seed=0), []
+    model.encoder.layers[1].register_forward_pre_hook(lambda _, arguments: given.append(arguments[0]))
+    model.encode(inputs, key=3)
+    model.eval().encode(inputs, key=3)
+    dropped, whole = given
+    kept = dropped != 0
+    assert float(kept.sum() / (whole != 0).sum()) == pytest.approx(0.75, abs=0.03)
+    torch.testing.assert_close(dropped[kept], whole[kept] / 0.75)
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "sage"])
