@@ -146,16 +146,16 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
     seeds = sorted({len(record["seeds"]) for record in kept})
     words = {"published": "the published splits", "random": "random splits"}
     splits = [words[kind] for kind in sorted({record["split"] for record in kept if record["split"]})]
-    of = f"; {' and '.join(splits)}" if splits else ""
     hours = sum(record["seconds"] for record in {id(record): record for record in kept}.values()) / 3600
     dates = sorted(record["finished"][:10] for record in kept)
     versions = sorted({f"{record['version']} ({record['commit'] or 'no checkout'})" for record in kept})
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     machines = sorted({record["machine"] for record in kept})
-    out.append(
-        f"Seeds per cell: {', '.join(map(str, seeds))}{of}. ± is the standard deviation over seeds, splits and "
-        "initialisations of the probe; of NMI and Sim@5 the standard error over seeds."
-    )
+    if splits:
+        out.append(
+            f"Seeds per cell: {', '.join(map(str, seeds))}; {' and '.join(splits)}. ± is the standard deviation over "
+            "seeds, splits and initialisations of the probe; of NMI and Sim@5 the standard error over seeds."
+        )
     out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {', '.join(versions)}.")
     return out
 
