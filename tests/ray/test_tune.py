@@ -120,6 +120,7 @@ def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two,
     assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp_path):
     run, config = tmp_path / "run", on(two, epochs=60, max_failures=1)
 
@@ -137,6 +138,7 @@ def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp
     assert events(run, "001", "resumed")
 
 
+@pytest.mark.slow
 def test_a_search_that_is_asked_to_stop_leaves_what_runs_for_another_time(two, tmp_path):
     run = tmp_path / "run"
 
@@ -156,6 +158,7 @@ def test_a_search_that_is_asked_to_stop_leaves_what_runs_for_another_time(two, t
     wait_until(lambda: not any(machine.running("ImplicitFunc") for machine in two.alive))
 
 
+@pytest.mark.slow
 def test_a_search_ends_when_its_time_is_up(two, tmp_path):
     with pytest.raises(RunError, match=r"no trial has finished; run the same command again to go on"):
         tune.tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
