@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -66,6 +67,18 @@ def publish_folder(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
+    """The path of a folder for the time being, for others to make; those that a kill has left go as well."""
+    for left in folder.glob(f".{name}-*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+    scratch = folder / f".{name}-{uuid.uuid4().hex}.tmp"
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -4,10 +4,8 @@ import contextlib
 import functools
 import logging
 import math
-import shutil
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from ray.exceptions import RayError
 
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, GsclError, StoppedError, TaskError
+from gscl_scale.files import scratch_folder
 from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.runtime.cluster.joining import brief, environment, joined
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
@@ -49,7 +48,11 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
     if known >= search.trials:
         return
     until = math.inf if search.minutes is None else time.monotonic() + 60 * search.minutes
-    with joined(search.config.runtime.address), _scratch(book.folder) as scratch, asked_to_stop() as asked:
+    with (
+        joined(search.config.runtime.address),
+        scratch_folder(book.folder, "search") as scratch,
+        asked_to_stop() as asked,
+    ):
         machines, need = alive_machines(), _need(search.config)
         _refuse_impossible(need, machines)
         check_shared(book.folder, machines)
@@ -155,18 +158,6 @@ def _refuse_impossible(need: dict[str, float], machines: Sequence[Machine]) -> N
             f"runtime.worker_cpus: a trial asks for {told(need)}, but no machine of the Ray cluster has so much; "
             "ask for less (runtime.worker_cpus, worker_gpus), or add a larger machine"
         )
-
-
-@contextlib.contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for what Ray Tune writes; those of killed drivers go as well."""
-    for left in folder.glob(".search-*.tmp"):
-        shutil.rmtree(left, ignore_errors=True)
-    scratch = folder / f".search-{uuid.uuid4().hex}.tmp"
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -1,13 +1,11 @@
 """One training by many processes of a Ray cluster: attempts that go on where the last one was broken off."""
 
-import contextlib
 import functools
 import itertools
-import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +18,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import ConfigError, StoppedError, TaskError
+from gscl_scale.files import scratch_folder
 from gscl_scale.runtime.cluster.board import Board, Notes, work
 from gscl_scale.runtime.cluster.joining import brief, environment, joined
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
@@ -56,7 +55,7 @@ def train_on_cluster(
     After a loss it is called again, in new processes, and goes on from what it finds in `folder`. `watch` is called
     here about once a second.
     """
-    with joined(settings.address), asked_to_stop() as stop, _scratch(folder) as scratch:
+    with joined(settings.address), asked_to_stop() as stop, scratch_folder(folder, "training") as scratch:
         known: set[str] = set()
         breaks: list[Break] = []
         _refuse_impossible(settings, alive_machines())
@@ -295,18 +294,6 @@ def _environment(settings: TrainingSettings, size: int) -> dict[str, str]:
         "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_START_S if size == settings.workers[0] else _SOON_S),
         "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # `_better_elsewhere` looks
     }
-
-
-@contextlib.contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for what Ray Train writes; those of killed drivers go as well."""
-    for left in folder.glob(".training-*.tmp"):
-        shutil.rmtree(left, ignore_errors=True)
-    scratch = folder / f".training-{uuid.uuid4().hex}.tmp"
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _refuse_impossible(settings: TrainingSettings, machines: list[Machine]) -> None:
