@@ -11,7 +11,7 @@ from gscl_scale.baselines import METHODS, configured, settings_of
 from gscl_scale.config import BaselineConfig, Config
 from gscl_scale.errors import ConfigError, RunError, StoppedError
 from gscl_scale.evaluate import combine_repeats, why_no_splits
-from gscl_scale.files import fingerprint_of, publish, read_json_lines, write_json
+from gscl_scale.files import publish, read_json_lines, write_json
 from gscl_scale.report import comparison_page, plot_comparison
 from gscl_scale.runs import Run, claim, open_run, read_curve, with_seed
 from gscl_scale.runtime import Console
@@ -105,8 +105,7 @@ def _samples(config: Config, run: Run, whole: Run, console: Console) -> float:
     """Ring samples for a run, one folder for all methods that ask for the same ones; the seconds that they took."""
     if not config.train.reads_samples:
         return 0.0
-    asked = shards.rounds_asked(config.rings, config.train.epochs)
-    name = fingerprint_of([config.rings.model_dump(mode="json"), asked])[:12]
+    name = shards.name_of_samples(config.rings, config.train.epochs)
     shared = run if config.rings.ahead else Run(whole.folder / "compare" / "samples" / name, whole.graph)
     told = console.with_log(shared.log)
     if not (shared.samples / "manifest.json").exists():

@@ -36,11 +36,9 @@ class ObjectiveTrainer(Trainer):
         self.model.train()
         self.objective.train()
         self.optimizer.zero_grad(set_to_none=True)
-        device, keys = (
-            inputs.device,
-            [seeding.integer("step", config.train.seed, step, n) for n in range(len(views) + 1)],
-        )
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.train.half(device.type)):
+        keys = [seeding.integer("step", config.train.seed, step, number) for number in range(len(views) + 1)]
+        device = inputs.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
             hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
         loss.backward()  # type: ignore[no-untyped-call]

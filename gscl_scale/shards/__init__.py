@@ -1,7 +1,16 @@
 """Ring samples on disk: Arrow parts, a manifest written last, the body of one task, and the reader."""
 
 from gscl_scale.shards.ahead import RoundsAhead
-from gscl_scale.shards.precompute import is_complete, precompute, rounds_asked
+from gscl_scale.shards.precompute import is_complete, name_of_samples, precompute, rounds_asked
 from gscl_scale.shards.reader import RoundReader, Samples, SomeRounds
 
-__all__ = ["RoundReader", "RoundsAhead", "Samples", "SomeRounds", "is_complete", "precompute", "rounds_asked"]
+__all__ = [
+    "RoundReader",
+    "RoundsAhead",
+    "Samples",
+    "SomeRounds",
+    "is_complete",
+    "name_of_samples",
+    "precompute",
+    "rounds_asked",
+]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.files import read_json
+from gscl_scale.files import fingerprint_of, read_json
 from gscl_scale.graph import Graph
 from gscl_scale.machine import free_disk, in_words
 from gscl_scale.runtime import Console, Runner
@@ -59,6 +59,11 @@ def is_complete(folder: Path, graph: Graph, config: RingsConfig, epochs: int) ->
 def rounds_asked(config: RingsConfig, epochs: int) -> int:
     """How many rounds the configuration asks for."""
     return epochs if config.rounds == "epoch" else int(config.rounds)
+
+
+def name_of_samples(config: RingsConfig, epochs: int) -> str:
+    """A name for a folder of samples that several trainings share: the same for those that ask for the same ones."""
+    return fingerprint_of([config.model_dump(mode="json"), rounds_asked(config, epochs)])[:12]
 
 
 def _affordable(config: RingsConfig, asked: int, round_bytes: int, folder: Path) -> int:

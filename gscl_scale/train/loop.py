@@ -115,8 +115,9 @@ class Training:
                 result = trainer.step(self._inputs, pieces, self._config, self._world, stop.is_set())
                 told = Told(result, time.monotonic() - began, batches.waited(), self._inputs.device)
                 self._console.event("train", "step", **told.as_event(trainer.position))
-                self._meter(told.as_figures())
-                scalars.step(trainer.position.step, told.as_figures())
+                figures = told.as_figures()
+                self._meter(figures)
+                scalars.step(trainer.position.step, figures)
                 self._after_step(result, scalars)
                 advance(1, note=told.as_note())
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError
-from gscl_scale.files import fingerprint_of, read_json, write_json
+from gscl_scale.files import read_json, write_json
 from gscl_scale.runs import Run
-from gscl_scale.shards import rounds_asked
+from gscl_scale.shards import name_of_samples
 from gscl_scale.tune.space import Value
 
 
@@ -78,8 +78,7 @@ def trial_run(folder: Path, number: int) -> Run:
 
 def rings_run(config: Config, run: Run) -> Run:
     """The run that has the ring samples of a trial, and of all with the same section `rings`."""
-    made_from = fingerprint_of([config.rings.model_dump(mode="json"), rounds_asked(config.rings, config.train.epochs)])
-    return Run(run.graph.parent / "rings" / made_from[:12], run.graph)
+    return Run(run.graph.parent / "rings" / name_of_samples(config.rings, config.train.epochs), run.graph)
 
 
 def claim_search(folder: Path, search: dict[str, Any]) -> None:
