@@ -75,7 +75,7 @@ def train_here(
 
 
 def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: shards.SomeRounds, world: World) -> BatchStream:
-    messages = Messages.of(graph, config.model.encoder)
+    messages = Messages.of(graph, *config.model.messages())
     maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
@@ -165,7 +165,9 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRound
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
-    young = {"last_activation": True, "norm": "none", "hidden_dropout": 0.0}  # younger than some runs, which had these
+    young = {  # younger than some runs, which had these
+        "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "normalisation": "symmetric", "self_loops": True
+    }  # fmt: skip
     model = config.model.model_dump(mode="json", exclude={"product", "recompute"})
     shared = {
         "model": {key: value for key, value in model.items() if key not in young or value != young[key]},

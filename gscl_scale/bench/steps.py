@@ -71,7 +71,7 @@ def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any],
         model.encoder.activations = nn.ModuleList(nn.PReLU() for _ in model.encoder.activations)
     fields = None
     if without != "only what the batch depends on":
-        messages = Messages.of(graph, config.model.encoder)
+        messages = Messages.of(graph, *config.model.messages())
         fields = FieldMaker(messages, config.model.layers, None, inputs.propagated is not None)
     samples = Samples.open(folder / "samples")
     stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss, fields)

@@ -89,6 +89,10 @@ class ModelConfig(Section):
     """The encoder and the projection head."""
 
     encoder: Literal["gcn", "sage", "gat"] = Field("gcn", description="Kind of layer.")
+    normalisation: Literal["symmetric", "mean"] = Field(
+        "symmetric", description="gcn: neighbours weighed by the degrees at both ends, or their plain mean."
+    )
+    self_loops: bool = Field(True, description="gcn: false: a node does not gather from itself, only from neighbours.")
     layers: int = Field(1, ge=1, le=8, description="Number of layers.")
     width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="After every layer.")
@@ -101,7 +105,9 @@ class ModelConfig(Section):
     )
     feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values dropped in each step.")
     hidden_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the values between layers dropped per step.")
-    projection: int = Field(256, ge=1, description="Width of the two-layer projection head.")
+    projection: int = Field(
+        256, ge=0, description="Width of the two-layer projection head; 0: none, embeddings themselves are compared."
+    )
     propagation: Literal["full", "sampled"] = Field(
         "full", description="full: every message a batch depends on; sampled: at most fanout neighbours of each node."
     )
@@ -119,6 +125,18 @@ class ModelConfig(Section):
         if len(self.fanout) not in (1, self.layers):
             raise ValueError(f"fanout needs one number or one for each of the {self.layers} layers")
         return self
+
+    @model_validator(mode="after")
+    def _messages_of_gcn_alone(self) -> "ModelConfig":
+        if self.encoder != "gcn" and (self.normalisation != "symmetric" or not self.self_loops):
+            raise ValueError(
+                f"normalisation and self_loops are settings of gcn, {self.encoder} has its own way; leave them out"
+            )
+        return self
+
+    def messages(self) -> tuple[str, str, bool]:
+        """What decides which messages the layers read: encoder, normalisation, loops."""
+        return self.encoder, self.normalisation, self.self_loops
 
     def fanouts(self) -> list[int] | None:
         """Neighbours per node in each layer; None where all are read."""

@@ -120,7 +120,7 @@ class _Work:
     def __init__(self, encoder: Encoder, graph: Graph, scaling: Scaling, place: Workplace, console: Console) -> None:
         self._encoder, self._graph, self._scaling, self._place = encoder, graph, scaling, place
         self._console = console
-        self._messages = Messages.of(graph, encoder.kind)
+        self._messages = Messages.of(graph, *encoder.messages)
         self._steps = plan_steps(encoder, graph, self._messages, scaling)
         self._sizes = sizes_of(graph, scaling, self._steps, place.memory_gb, torch.get_num_threads(), place.rows)
         made_from = fingerprint_of([place.made_from, graph.fingerprint])

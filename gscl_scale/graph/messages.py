@@ -26,20 +26,31 @@ class Messages:
     loops: bool
 
     @classmethod
-    def of(cls, graph: Graph, encoder: str) -> "Messages":
-        """The messages of an encoder.
+    def of(cls, graph: Graph, encoder: str, normalisation: str = "symmetric", loops: bool = True) -> "Messages":
+        """The messages of an encoder; normalisation and loops are those of gcn.
 
-        gcn    D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN
+        gcn    D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN; without loops A in place of A + I,
+               with the mean D_row^-1
         sage   D_row^-1 A, without loops; the row of a node without neighbours is empty
         gat    A + I: its layers weigh for themselves
         """
         ones = np.ones(graph.num_nodes, np.float32)
-        if encoder == "gcn":
-            row = _by_degree(graph.indptr, lambda degree: 1 / np.sqrt(degree + 1))
-            column = row if graph.undirected else (1 / np.sqrt(_in_degree(graph) + 1)).astype(np.float32)
-            return cls(graph.indptr, graph.indices, row, column, True)
-        row = ones if encoder == "gat" else _by_degree(graph.indptr, lambda degree: 1 / np.maximum(degree, 1))
-        return cls(graph.indptr, graph.indices, row, ones, encoder == "gat")
+        if encoder == "gat":
+            return cls(graph.indptr, graph.indices, ones, ones, True)
+        loops = loops and encoder == "gcn"
+        if encoder == "sage" or normalisation == "mean":
+            row = _by_degree(graph.indptr, lambda degree: 1 / np.maximum(degree + loops, 1))
+            return cls(graph.indptr, graph.indices, row, ones, loops)
+        row = _by_degree(graph.indptr, lambda degree: 1 / np.sqrt(np.maximum(degree + loops, 1)))
+        column = row
+        if not graph.undirected:
+            column = (1 / np.sqrt(np.maximum(_in_degree(graph) + loops, 1))).astype(np.float32)
+        return cls(graph.indptr, graph.indices, row, column, loops)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether two neighbours in an undirected graph count alike for each other."""
+        return self.row_scale is self.column_scale
 
     @property
     def num_nodes(self) -> int:

@@ -23,7 +23,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
-        self.kind = config.encoder
+        self.kind, self.messages = config.encoder, config.messages()
         self.widths = widths = [num_features, *[config.width] * config.layers]
         kind = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
         self.layers = nn.ModuleList(kind(a, b) for a, b in itertools.pairwise(widths))

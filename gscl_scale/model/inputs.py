@@ -74,7 +74,7 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
 
 def prepare_layers(graph: Graph, config: ModelConfig, device: torch.device) -> list[Layer]:
     """All messages of a graph on the device, for each layer."""
-    messages = Messages.of(graph, config.encoder)
+    messages = Messages.of(graph, *config.messages())
     if config.encoder == "gat":
         return [Layer(edge_index(messages).to(device))] * config.layers
     return [Layer(Propagation.of(messages, graph.undirected, config.product).to(device))] * config.layers

@@ -16,7 +16,7 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
         self.encoder = build_encoder(config, num_features)
-        self.projection = Projection(config.width, config.projection)
+        self.projection = Projection(config.width, config.projection) if config.projection else nn.Identity()
 
     def encode(self, inputs: Inputs, key: int = 0) -> Tensor:
         """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
@@ -24,7 +24,7 @@ class Model(nn.Module):
         return hidden
 
     def project(self, hidden: Tensor) -> Tensor:
-        """g(h) brought to length one."""
+        """g(h) brought to length one, or h itself where there is no projection."""
         rows: Tensor = self.projection(hidden)
         return normalise(rows if rows.dtype == torch.float64 else rows.float())
 

@@ -46,7 +46,7 @@ class Propagation(SparsePair):
         if messages.loops:
             matrix = sp.csr_array(matrix + sp.diags_array(messages.row_scale * messages.column_scale, format="csr"))
         forward = _csr_of(matrix)
-        if undirected and messages.loops:
+        if undirected and messages.symmetric:
             return cls(forward, forward, product)
         return cls(forward, _csr_of(sp.csr_array(matrix.T.tocsr())), product)
 

@@ -219,6 +219,13 @@ def test_projected_rows_have_length_one():
     torch.testing.assert_close(lengths, torch.ones(7))
 
 
+def test_without_a_projection_the_embeddings_themselves_are_compared():
+    model = build_model(ModelConfig(width=6, projection=0), 4, seed=0)
+    rows = torch.rand(7, 6)
+    torch.testing.assert_close(model.project(rows), normalise(rows))
+    assert [name for name in model.state_dict() if not name.startswith("encoder.")] == []
+
+
 def test_a_zero_row_has_cosine_zero_and_gradient_zero():
     rows = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
     result = normalise(rows)

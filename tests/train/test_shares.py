@@ -58,7 +58,7 @@ class Worker:
         self.config, graph = config, Graph.open(folder / "graph")
         self.model = build_model(config.model, graph.num_features, 0).train()
         self.inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-        known, messages = self.inputs.propagated is not None, Messages.of(graph, config.model.encoder)
+        known, messages = self.inputs.propagated is not None, Messages.of(graph, *config.model.messages())
         fields = FieldMaker(messages, config.model.layers, config.model.fanouts(), known)
         read = MappedFeatures.of(graph, config.model).rows if self.inputs.features is None else None
         self.stream = BatchStream(
