@@ -22,7 +22,10 @@ class Grace(Objective):
     """Defaults are those of the paper for Cora."""
 
     title = "GRACE"
-    paper: ClassVar = {"train": {"epochs": 200, "learning_rate": 5e-4, "weight_decay": 1e-5}}
+    paper: ClassVar = {
+        "train": {"epochs": 200, "learning_rate": 5e-4, "weight_decay": 1e-5},
+        "model": {"projection": 128},
+    }
     defaults: ClassVar = {"edges": [0.2, 0.4], "features": [0.3, 0.4], "temperature": 0.4, "negatives": None}
 
     def __init__(self, given: Given) -> None:

@@ -37,6 +37,8 @@ class Cell:
         """Names the graph and, by a fingerprint, all that changes a figure."""
         values = self.config.dump()
         values.pop("runtime")
+        if self.config.rings.hops == 1:
+            values["loss"].pop("ranking")  # one ring and what is beyond: both rankings are the same loss
         return f"{self.graph}-{fingerprint_of([values, self.trained])[:12]}"
 
 
