@@ -23,6 +23,7 @@ def reproduce(
     there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
     cells = cells_of(table, configs, there, settings, repeats)
     reasons: dict[str, str] = {}
+    notes = configs / "notes" / f"{name}.md"
     for wait in (False, True):  # first what nobody else is at
         for line, cell in ((line, cell) for line, of in asked.items() for cell in of):
             if cell.graph in reasons or kept(cell, out):
@@ -36,8 +37,8 @@ def reproduce(
                 except GsclError as error:
                     console.say(f"{cell.graph} is passed over: {error}")
                     reasons[cell.graph] = str(error)
-            _write(name, table, cells, reasons, out)
-    text = _write(name, table, cells, reasons, out)
+            _write(name, table, cells, reasons, out, notes)
+    text = _write(name, table, cells, reasons, out, notes)
     if reasons:
         raise RunError(
             f"reproduce {name}: {len(reasons)} of {len(only or table.graphs)} graphs could not be measured, the first "
@@ -46,12 +47,18 @@ def reproduce(
     return text
 
 
-def _write(name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict[str, str], out: Path) -> str:
-    """The page, its figures and its picture from the cells that are kept; and results.md, the pages of all tables."""
+def _write(
+    name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict[str, str], out: Path, notes: Path
+) -> str:
+    """The page, its figures and its picture from the cells that are kept; and results.md, the pages of all tables.
+
+    What somebody has found and written into `notes` stands below the table.
+    """
     records: Records = {
         (line.name, cell.graph): found for line in table.lines for cell in cells[line] if (found := kept(cell, out))
     }
-    text = page(name, table, records, reasons)
+    noted = f"\n\n{notes.read_text(encoding='utf-8').strip()}" if notes.exists() else ""
+    text = page(name, table, records, reasons) + noted
     with locked(out / "runs" / "page.lock"):
         with publish(out / f"{name}.md") as temporary:
             temporary.write_text(text + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale import __version__, pipeline
+from gscl_scale.baselines import configured
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError
 from gscl_scale.files import fingerprint_of, read_json, write_json
@@ -36,7 +37,8 @@ class Cell:
     def name(self) -> str:
         """Names the graph and, by a fingerprint, all that changes a figure."""
         values = self.config.dump()
-        values.pop("runtime")
+        for section in ("runtime", "compare"):
+            values.pop(section)
         if self.config.rings.hops == 1:
             values["loss"].pop("ranking")  # one ring and what is beyond: both rankings are the same loss
         return f"{self.graph}-{fingerprint_of([values, self.trained])[:12]}"
@@ -53,7 +55,10 @@ def cells_of(
     cells = {}
     for line in table.lines:
         wanted = [f"train.repeats={repeats if trained else 1}", *settings, *line.settings]
-        cells[line] = [Cell(graph, Config.load(configs / f"{graph}.yaml", wanted), trained) for graph in graphs]
+        of = {graph: Config.load(configs / f"{graph}.yaml", wanted) for graph in graphs}
+        if line.method:
+            of = {graph: configured(config, line.method) for graph, config in of.items()}
+        cells[line] = [Cell(graph, config, trained) for graph, config in of.items()]
     return cells
 
 

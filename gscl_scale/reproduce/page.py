@@ -11,6 +11,7 @@ from gscl_scale.reproduce.tables import Line, Measure, Table
 
 Records = Mapping[tuple[str, str], dict[str, Any]]  # by (line, graph)
 
+_BETTER = "GSCL, better on validation"
 _WORDS: dict[Measure, str] = {
     "accuracy": "test accuracy, %",
     "nmi": "NMI",
@@ -89,7 +90,7 @@ def _better(table: Table, values: list[Value]) -> list[Value]:
             most = max((value.published for value in rivals if value.published is not None), default=None)
             out.append(
                 Value(
-                    "GSCL, better on validation",
+                    _BETTER,
                     graph,
                     best.measure,
                     best.values,
@@ -114,12 +115,30 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str]) 
         ]
         parts.append(f"{_WORDS[measure][:1].upper()}{_WORDS[measure][1:]}:")
         parts.append(markdown(["", *graphs], rows, left=(0,)))
+        if table.ahead:
+            parts.append(_ahead(table, told))
         if table.against:
             parts.append(_agreement(table, [value for value in values if value.measure == measure]))
     if table.shape == "picture" and values:
         parts.append(f"![{table.title}]({name}.png)")
     parts.append("\n".join(f"- {sentence}" for sentence in _remarks(records, reasons)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
+    """How far the better line is ahead of the best of all others, graph by graph."""
+    sentences = []
+    for graph in table.graphs:
+        rivals = [
+            told[line.name, graph]
+            for line in table.lines
+            if line.name not in table.better and (line.name, graph) in told
+        ]
+        if (_BETTER, graph) in told and rivals:
+            best = max(rivals, key=lambda value: value.values[0])
+            gap = told[_BETTER, graph].values[0] - best.values[0]
+            sentences.append(f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others")
+    return "\n".join(sentences)
 
 
 def _agreement(table: Table, values: list[Value]) -> str:

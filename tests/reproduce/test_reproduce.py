@@ -35,6 +35,15 @@ TINY = Table(
 )
 
 
+METHODS = Table(
+    "Methods",
+    ("one",),
+    (Line("raw features", FAST.settings, "raw"), Line("DGI", (), method="dgi"), SLOW, FAST),
+    better=("slow", "fast"),
+    ahead=True,
+)
+
+
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """(folder of configs, folder of results) with a table named tiny."""
@@ -65,6 +74,46 @@ def test_every_table_is_of_settings_that_there_are_and_published_figures_have_th
         assert line in lines
         assert graph in table.graphs
         assert figure in table.measures
+
+
+def test_methods_are_trained_with_their_settings_and_ours_is_set_against_the_best_of_them(places, monkeypatch):
+    monkeypatch.setitem(TABLES, "methods", METHODS)
+    (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
+    text = run(places, name="methods")
+    rows = {row["line"]: row for row in read_json(places[1] / "methods.json")["rows"]}
+    assert rows["DGI"]["config"]["train"]["objective"] == "dgi"
+    assert rows["DGI"]["config"]["train"]["epochs"] == 3
+    assert rows["fast"]["config"]["train"]["objective"] == "gscl"
+    tests = {"raw features": rows["fast"]["figures"]["probe"]["raw"]["test_mean"]}
+    tests["DGI"] = rows["DGI"]["figures"]["probe"]["trained"]["test_mean"]
+    best = max(tests, key=tests.get)
+    ours = max(("slow", "fast"), key=lambda line: rows[line]["figures"]["probe"]["trained"]["val_mean"])
+    gap = 100 * (rows[ours]["figures"]["probe"]["trained"]["test_mean"] - tests[best])
+    assert f"- one: {gap:+.2f} against {best}, the best of 2 others" in text
+
+
+def test_what_compare_would_do_changes_no_cell(places):
+    run(places, only=["one"])
+    before = written(places)
+    (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
+    run(places, only=["one"])
+    assert written(places) == before
+
+
+def test_with_one_hop_both_rankings_share_a_cell(places, monkeypatch):
+    lines = (Line("pairwise", ("loss.ranking=pairwise",)), Line("listwise", ("loss.ranking=listwise",)))
+    monkeypatch.setitem(TABLES, "tiny", Table("Rankings", ("one",), lines))
+    run(places, settings=["rings.hops=1"], seeds=1)
+    assert len(written(places)) == 1
+    run(places, seeds=1)
+    assert len(written(places)) == 3
+
+
+def test_notes_stand_below_their_table(places):
+    (places[0] / "notes").mkdir()
+    (places[0] / "notes/tiny.md").write_text("What was tried: nothing.\n")
+    assert run(places, only=["one"]).endswith("\n\nWhat was tried: nothing.")
+    assert "What was tried: nothing." in (places[1] / "results.md").read_text()
 
 
 def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again(places):
