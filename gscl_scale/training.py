@@ -166,7 +166,8 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
     young = {  # younger than some runs, which had these
-        "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "normalisation": "symmetric", "self_loops": True
+        "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
+        "normalisation": "symmetric", "self_loops": True,
     }  # fmt: skip
     model = config.model.model_dump(mode="json", exclude={"product", "recompute"})
     shared = {

@@ -43,6 +43,20 @@ def test_settings_of_two_sections_that_do_not_go_together_are_refused_by_name():
     assert "rings.sharing to shared" in told
 
 
+@pytest.mark.parametrize(
+    ("settings", "cure"),
+    [
+        (("model.encoder=sage", "model.self_loops=false"), "leave them out"),
+        (("model.encoder=gat", "model.normalisation=mean"), "leave them out"),
+        (("model.encoder=gat", "model.message_dropout=0.2"), "set message_dropout to 0"),
+    ],
+)
+def test_what_an_encoder_cannot_do_with_its_messages_is_refused(settings, cure):
+    told = refused(*settings)
+    assert told.startswith("model: ")
+    assert cure in told
+
+
 def test_a_setting_without_section_or_value_is_refused():
     for setting in ("epochs=3", "train.epochs", "=3"):
         assert "expected section.key=value" in refused(setting)

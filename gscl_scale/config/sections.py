@@ -105,6 +105,9 @@ class ModelConfig(Section):
     )
     feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values dropped in each step.")
     hidden_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the values between layers dropped per step.")
+    message_dropout: float = Field(
+        0.0, ge=0, lt=1, description="gcn, sage: share of the messages between nodes dropped in each step."
+    )
     projection: int = Field(
         256, ge=0, description="Width of the two-layer projection head; 0: none, embeddings themselves are compared."
     )
@@ -132,6 +135,12 @@ class ModelConfig(Section):
             raise ValueError(
                 f"normalisation and self_loops are settings of gcn, {self.encoder} has its own way; leave them out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _messages_of_gat_stay(self) -> "ModelConfig":
+        if self.encoder == "gat" and self.message_dropout:
+            raise ValueError("gat weighs its messages for itself and drops none; set message_dropout to 0")
         return self
 
     def messages(self) -> tuple[str, str, bool]:

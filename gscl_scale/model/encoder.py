@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
 _MOST_HEADS = 8
 _HIDDEN = 100  # keys of a step: the features', one for each activation, and from here one for what lies between layers
+_MESSAGES = 200  # and from here one for the messages of each layer
 _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest batch
 
 
@@ -33,6 +35,7 @@ class Encoder(nn.Module):
         batch = widths[1:] if config.norm == "batch" else []
         self.norms = nn.ModuleList(nn.BatchNorm1d(width, momentum=_BATCH_MOMENTUM) for width in batch)
         self._dropout, self._hidden_dropout = config.feature_dropout, config.hidden_dropout
+        self._message_dropout = config.message_dropout
         self._recompute = config.recompute
 
     def forward(self, inputs: Inputs, key: int = 0) -> Tensor:
@@ -45,7 +48,7 @@ class Encoder(nn.Module):
             hidden = inputs.features.pair(share, key)
         else:
             hidden = _thinned(inputs.features, share, key, inputs.nodes)
-        for number, read in enumerate(inputs.layers):
+        for number, read in enumerate(self._reads(inputs.layers, inputs.nodes, key)):
             if propagated is not None and read.nodes is not None:
                 propagated = propagated[read.nodes]
             if self._recompute and self.training:
@@ -55,6 +58,13 @@ class Encoder(nn.Module):
             propagated = None  # was of the features
         assert isinstance(hidden, Tensor)
         return hidden if inputs.rows is None else hidden[inputs.rows]
+
+    def _reads(self, layers: Sequence[Layer], below: Tensor | None, key: int) -> Iterator[Layer]:
+        """What each layer reads; in training, with a share of the messages dropped."""
+        for number, read in enumerate(layers):
+            thin = self.training and self._message_dropout > 0
+            yield read.thinned(self._message_dropout, key + _MESSAGES + number, below) if thin else read
+            below = read.nodes
 
     def _layer(
         self, number: int, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, key: int

@@ -31,6 +31,11 @@ class Layer:
     own: Tensor | None = None
     nodes: Tensor | None = None
 
+    def thinned(self, share: float, key: int, below: Tensor | None) -> "Layer":
+        """A share of the messages dropped, those of `below` (None: all nodes), and the others scaled up."""
+        assert isinstance(self.edges, SparsePair)
+        return replace(self, edges=self.edges.thinned(share, key, self.nodes, below))
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -67,7 +72,8 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
         dense = features.dense() if isinstance(features, SparseInput) else features
         return Inputs(dense.to(device), layers, product=None, device=device)
     features = features.to(device)
-    narrow = isinstance(features, Tensor) and config.feature_dropout == 0 and graph.num_features <= config.width
+    always = config.feature_dropout == config.message_dropout == 0
+    narrow = isinstance(features, Tensor) and always and graph.num_features <= config.width
     propagated = sparse_product(matrix, features) if narrow and isinstance(features, Tensor) else None
     return Inputs(features, layers, propagated, product=product, device=device)
 

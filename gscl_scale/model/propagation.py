@@ -32,6 +32,22 @@ class SparsePair:
         transposed = matrix if self.transposed is self.matrix else self.transposed.to(device)
         return type(self)(matrix, transposed, self.product)
 
+    def thinned(self, share: float, key: int, rows: Tensor | None, columns: Tensor | None) -> "SparsePair":
+        """A share of the entries dropped, by numbers of the two nodes, the others scaled up; a node's own entry stays.
+
+        `rows` and `columns` say which nodes these are; None: all nodes in order.
+        """
+        matrix = self.matrix
+        row = torch.arange(matrix.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
+        column = matrix.col_indices()
+        receiver, sender = row if rows is None else rows[row], column if columns is None else columns[column]
+        kept = noise.uniform_entries(key, receiver, sender) >= share
+        values = matrix.values() * torch.where(receiver == sender, 1.0, kept / (1 - share))
+        thin = _with_values(matrix, values)
+        back = thin.to_sparse_csc()  # its columns are the rows of the transpose
+        shape = (matrix.shape[1], matrix.shape[0])
+        return SparsePair(thin, _csr(back.ccol_indices(), back.row_indices(), back.values(), shape), self.product)
+
 
 class Propagation(SparsePair):
     """The matrix that carries messages: row v gathers from the neighbours of v."""

@@ -97,6 +97,15 @@ def test_it_is_the_pass_over_the_whole_graph(tmp_path, graphs, kind, width, undi
         assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
 
 
+@pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
+@pytest.mark.parametrize("normalisation", ["symmetric", "mean"])
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_every_kind_of_messages_is_read_alike(tmp_path, graphs, undirected, normalisation, self_loops):
+    graph = graphs("dense", 40, undirected)
+    config, model = model_of(graph, normalisation=normalisation, self_loops=self_loops, message_dropout=0.5)
+    assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
+
+
 @pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
 @pytest.mark.parametrize("rows", [1, 7, 64, 10_000])
 def test_any_size_of_blocks_will_do(tmp_path, graphs, encoder, rows):

@@ -173,12 +173,16 @@ def test_our_prelu_is_that_of_torch_and_so_are_its_gradients():
 
 
 def test_all_numbers_of_a_step_are_drawn_by_keys_of_their_own(monkeypatch):
-    config = ModelConfig(layers=3, width=6, activation="rrelu", feature_dropout=0.2, hidden_dropout=0.2)
-    keys, draw = [], noise.uniform
-    monkeypatch.setattr(noise, "uniform", lambda key, *rest: keys.append(key) or draw(key, *rest))
+    config = ModelConfig(
+        layers=3, width=6, activation="rrelu", feature_dropout=0.2, hidden_dropout=0.2, message_dropout=0.2
+    )
+    keys = []
+    for name in ("uniform", "uniform_entries"):
+        draw = getattr(noise, name)
+        monkeypatch.setattr(noise, name, lambda key, *rest, draw=draw: keys.append(key) or draw(key, *rest))
     inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
     build_model(config, 4, seed=0).encode(inputs, key=5)
-    assert len(keys) == len(set(keys)) == 6  # features, three activations, between the layers
+    assert len(keys) == len(set(keys)) == 9  # features, three activations, between the layers, messages of each
 
 
 def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up():
@@ -192,6 +196,34 @@ def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up()
     kept = dropped != 0
     assert float(kept.sum() / (whole != 0).sum()) == pytest.approx(0.75, abs=0.03)
     torch.testing.assert_close(dropped[kept], whole[kept] / 0.75)
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage"])
+@pytest.mark.parametrize("undirected", [True, False])
+def test_a_share_of_the_messages_is_dropped_and_the_rest_scaled_up(encoder, undirected):
+    edges = np.random.default_rng(0).integers(0, 400, (6000, 2)).tolist()
+    graph = graph_of(edges, random_features(400, 4), undirected)
+    whole = Propagation.of(Messages.of(graph, encoder), undirected)
+    thin = whole.thinned(0.25, 7, None, None)
+    dense, dropped = whole.matrix.to_dense(), thin.matrix.to_dense()
+    own = torch.eye(400, dtype=torch.bool)
+    torch.testing.assert_close(dropped[own], dense[own])
+    between, kept = (dense != 0) & ~own, (dropped != 0) & ~own
+    assert float(kept.sum() / between.sum()) == pytest.approx(0.75, abs=0.02)
+    torch.testing.assert_close(dropped[kept], dense[kept] / 0.75)
+    assert torch.equal(thin.transposed.to_dense(), dropped.T)
+    assert torch.equal(thin.matrix.to_dense(), whole.thinned(0.25, 7, None, None).matrix.to_dense())
+    assert not torch.equal(dropped, whole.thinned(0.25, 8, None, None).matrix.to_dense())
+
+
+def test_messages_are_dropped_in_training_alone():
+    config = ModelConfig(layers=2, width=6, activation="relu", message_dropout=0.5)
+    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    model = build_model(config, 4, seed=0)
+    plain = build_model(config.model_copy(update={"message_dropout": 0.0}), 4, seed=0)
+    assert inputs.propagated is None
+    assert not torch.equal(model.encode(inputs, key=3), plain.encode(inputs, key=3))
+    assert torch.equal(model.eval().encode(inputs, key=3), plain.eval().encode(inputs, key=3))
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "sage"])

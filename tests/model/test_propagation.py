@@ -34,6 +34,21 @@ def test_propagation_equals_the_formula_and_its_transpose_is_one(undirected, enc
     np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
 
 
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("loops", [True, False])
+def test_neighbours_count_by_their_mean_or_by_both_degrees_with_or_without_the_node_itself(undirected, loops):
+    graph = small_graph(undirected)
+    whole = oracles.dense_propagation(graph, "gat") - np.eye(NUM_NODES) * (not loops)  # A + I or A
+    row, column = (np.maximum(whole.sum(axis=axis), 1) for axis in (1, 0))
+    for normalisation, expected in (
+        ("mean", whole / row[:, None]),
+        ("symmetric", whole / np.sqrt(row[:, None] * column[None, :])),
+    ):
+        pair = Propagation.of(Messages.of(graph, "gcn", normalisation, loops), undirected)
+        np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
+        np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
+
+
 def test_an_undirected_graph_keeps_one_matrix_for_both_ways():
     pair = propagation(small_graph(True))
     assert pair.transposed is pair.matrix
