@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gscl_scale.errors import ConfigError, GsclError, RunError
+from gscl_scale.errors import ConfigError, GsclError, RunError, StoppedError
 from gscl_scale.files import locked, publish, write_json
 from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure
 from gscl_scale.reproduce.page import Records, draw, page
@@ -34,6 +34,8 @@ def reproduce(
                 console.say(f"{name}: {line.name}, {cell.graph}")
                 try:
                     measure(cell, out, console)
+                except StoppedError:
+                    raise
                 except GsclError as error:
                     console.say(f"{cell.graph} is passed over: {error}")
                     reasons[cell.graph] = str(error)

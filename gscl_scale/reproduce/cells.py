@@ -36,12 +36,19 @@ class Cell:
     @property
     def name(self) -> str:
         """Names the graph and, by a fingerprint, all that changes a figure."""
-        values = self.config.dump()
-        for section in ("runtime", "compare"):
-            values.pop(section)
+        values = self.settings()
         if self.config.rings.hops == 1:
             values["loss"].pop("ranking")  # one ring and what is beyond: both rankings are the same loss
         return f"{self.graph}-{fingerprint_of([values, self.trained])[:12]}"
+
+    def settings(self) -> dict[str, Any]:
+        """All that changes a figure, the same on every machine: of a path only the last name."""
+        values = self.config.dump()
+        for section in ("runtime", "compare"):
+            values.pop(section)
+        if "path" in values["graph"]:
+            values["graph"]["path"] = Path(values["graph"]["path"]).name
+        return values
 
 
 def cells_of(
@@ -79,7 +86,7 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
     record = {
         "graph": cell.graph,
         "figures": {name: _without(part, _LARGE) for name, part in figures.items()},
-        "config": cell.config.dump(),
+        "config": cell.settings(),
         "seeds": [cell.config.train.seed + number for number in range(cell.config.train.repeats)],
         "split": figures.get("probe", {}).get("protocol", {}).get("kind"),
         "version": __version__,

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from PIL import Image
 
+import gscl_scale.reproduce
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.errors import ConfigError, RunError, StoppedError
 from gscl_scale.files import read_json
 from gscl_scale.reproduce import TABLES, Line, Table, reproduce
-from gscl_scale.reproduce.cells import measure
+from gscl_scale.reproduce.cells import Cell, measure
 from gscl_scale.reproduce.page import Value, page, values_of
 from gscl_scale.runtime import Console
 
@@ -98,6 +99,30 @@ def test_what_compare_would_do_changes_no_cell(places):
     (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
     run(places, only=["one"])
     assert written(places) == before
+
+
+def test_a_cell_is_the_same_wherever_its_graph_lies(tmp_path):
+    names = set()
+    for folder in ("here", "there"):
+        settings = ["graph.source=npz", f"graph.path={tmp_path / folder / 'cora.npz'}"]
+        cell = Cell("cora", Config.load(None, settings))
+        names.add(cell.name)
+        assert str(tmp_path) not in json.dumps(cell.settings())
+    other = Cell("cora", Config.load(None, ["graph.source=npz", f"graph.path={tmp_path / 'other.npz'}"]))
+    assert len({*names, other.name}) == 2
+
+
+def test_a_cell_that_is_asked_to_stop_ends_the_table(places, monkeypatch):
+    asked = []
+
+    def stopped(cell, out, console):
+        asked.append(cell.name)
+        raise StoppedError("asked to stop")
+
+    monkeypatch.setattr(gscl_scale.reproduce, "measure", stopped)
+    with pytest.raises(StoppedError):
+        run(places)
+    assert len(asked) == 1
 
 
 def test_with_one_hop_both_rankings_share_a_cell(places, monkeypatch):
