@@ -1,12 +1,13 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
+# make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 
-.PHONY: demo test test-ray test-ray-slow test-torch-sparse check data-test install install-dev clean
+.PHONY: demo test test-ray test-ray-slow test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -25,6 +26,13 @@ test-torch-sparse: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e ".[torch-sparse]"
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m torch_sparse
+
+# The page of results from the cells that are kept; nothing is measured.
+results: $(VENV)/.installed
+	@for table in "main --seeds 5" "heterophily --seeds 2" "methods --seeds 2"; do \
+		GSCL_DATA=$${GSCL_DATA:-.} $(BIN)/gscl-scale reproduce $$table --page --out docs/results > /dev/null || exit 1; \
+	done
+	@cp docs/results/results.md docs/results.md
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -303,13 +303,14 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
     configs: Annotated[Path, typer.Option(help="Folder with a config file for each graph.")] = Path("configs/paper"),
     out: Annotated[Path, typer.Option(help="Folder for the results; cells that are there are kept.")] = Path("results"),
+    page: Annotated[bool, typer.Option("--page", help="Measure nothing; write the table from what is kept.")] = False,
 ) -> None:
     """A table or figure of the paper, measured beside what is published.
 
     Finished cells are kept, so the same command goes on, over days and on several machines."""
     from gscl_scale.reproduce import reproduce as measured
 
-    print(measured(table, configs, out, only or [], settings or [], seeds, Console()))
+    print(measured(table, configs, out, only or [], settings or [], seeds, Console(), page))
 
 
 app.add_typer(bench, name="bench")

@@ -13,13 +13,23 @@ __all__ = ["TABLES", "Line", "Table", "reproduce"]
 
 
 def reproduce(
-    name: str, configs: Path, out: Path, only: list[str], settings: list[str], repeats: int, console: Console
+    name: str,
+    configs: Path,
+    out: Path,
+    only: list[str],
+    settings: list[str],
+    repeats: int,
+    console: Console,
+    page_only: bool = False,
 ) -> str:
-    """Measure what is not kept of a table, write it into `out`, and return the Markdown; RunError if a cell failed."""
+    """Measure what is not kept of a table, write it into `out`, and return the Markdown; RunError if a cell failed.
+
+    With `page_only` nothing is measured: the table is written from what is kept.
+    """
     if name not in TABLES:
         raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
     table = TABLES[name]
-    asked = cells_of(table, configs, only or list(table.graphs), settings, repeats)
+    asked = {} if page_only else cells_of(table, configs, only or list(table.graphs), settings, repeats)
     there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
     cells = cells_of(table, configs, there, settings, repeats)
     reasons: dict[str, str] = {}

@@ -1,8 +1,10 @@
 """Tables measured cell by cell on tiny graphs, and what is written of them."""
 
 import json
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -99,6 +101,24 @@ def test_what_compare_would_do_changes_no_cell(places):
     (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
     run(places, only=["one"])
     assert written(places) == before
+
+
+def test_the_page_alone_is_written_from_what_is_kept(places):
+    run(places, only=["one"])
+    before = written(places)
+    text = reproduce("tiny", *places, [], [], 2, Console(quiet=True), page_only=True)
+    assert written(places) == before
+    assert "one" in text
+    assert "| two" not in text
+
+
+def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
+    monkeypatch.setenv("GSCL_DATA", str(tmp_path))  # cells are the same wherever graphs lie
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "docs/results/cells", tmp_path / "results/cells")
+    for table, seeds in (("main", 5), ("heterophily", 2), ("methods", 2)):
+        reproduce(table, root / "configs/paper", tmp_path / "results", [], [], seeds, Console(quiet=True), True)
+    assert (tmp_path / "results/results.md").read_text() == (root / "docs/results.md").read_text()
 
 
 def test_a_cell_is_the_same_wherever_its_graph_lies(tmp_path):
