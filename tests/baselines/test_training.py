@@ -126,6 +126,13 @@ def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
     assert configured(user, "gscl-pairwise").train == user.train
 
 
+def test_grace_keeps_its_projection_where_gscl_has_none():
+    user = Config.parse({"model": {"projection": 0, "message_dropout": 0.5}})
+    grace = configured(user, "grace")
+    assert (grace.model.projection, grace.model.message_dropout) == (128, 0.0)
+    assert configured(user, "gscl-listwise").model == user.model
+
+
 def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other():
     user = Config.parse({"compare": {"settings": {"grace": ["train.epochs=40", "baseline.temperature=0.7"]}}})
     grace, dgi = configured(user, "grace"), configured(user, "dgi")
