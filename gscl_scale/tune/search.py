@@ -28,7 +28,6 @@ from gscl_scale.tune.space import Space, with_settings
 from gscl_scale.tune.trial import alone, run_trial
 
 _LOOK_S = 0.5
-_LEAVE_S = 10.0  # for Ray to end the trials, which wait for the end of a step
 _QUIET = {"RAY_AIR_NEW_OUTPUT": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_PRINT_ALL_TRIAL_ERRORS": "0"}
 
 
@@ -87,14 +86,17 @@ class _Fit(threading.Thread):
             self._error = error
 
     def accompany(self, over: Callable[[], bool], done: threading.Event) -> None:
-        """Run it until it ends or is over; `done` is set from when nothing more is to be noted."""
+        """Run it until it ends or is over; `done` is set from when nothing more is to be noted.
+
+        However long Ray Tune takes to end its trials: to leave the cluster under it would crash the process.
+        """
         self.start()
         try:
             while self.is_alive() and not over():
                 self.join(_LOOK_S)
         finally:
             done.set()
-        self.join(_LEAVE_S)
+        self.join()
         if self._error is None or over():
             return
         if isinstance(self._error, RayError):
