@@ -1,26 +1,24 @@
 """The command line: parses, calls the pipeline, and turns errors into one sentence and an exit code."""
 
-import json
 import sys
 import time
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.console import Console as RichConsole
-from rich.table import Table
 
 from gscl_scale import __version__
 from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
-from gscl_scale.errors import GsclError, RunError, UserError
+from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
+from gscl_scale.registry.commands import registry
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runs import status as run_status
 from gscl_scale.runtime import Console
+from gscl_scale.terminal import json_text, print_json, print_table
 
 app = typer.Typer(
     name="gscl-scale",
@@ -33,11 +31,13 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong."""
+    """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong; 3 and 4 of retrain."""
     try:
         app(standalone_mode=True)
     except UserError as error:
         _fail(str(error), 2)
+    except LeaseError as error:
+        _fail(str(error), 4)
     except GsclError as error:
         _fail(str(error), 1)
     except OSError as error:
@@ -120,9 +120,9 @@ def stats(
     target = plot or folder / "consistency.svg"
     plot_consistency(result, target)
     if as_json:
-        _print_json(result)
+        print_json(result)
         return
-    _print_table(["", ""], statistics_table(result), title=str(result.get("name", "")))
+    print_table(["", ""], statistics_table(result), title=str(result.get("name", "")))
     print(f"plot of LC(n): {target}")
 
 
@@ -192,7 +192,7 @@ def evaluate(
 
     config, folder, console = _start(config_file, settings, run_folder)
     metrics = pipeline.evaluate_all(config, folder, console)
-    _print_json(metrics) if as_json else _print_figures(metrics)
+    print_json(metrics) if as_json else _print_figures(metrics)
 
 
 @app.command()
@@ -214,13 +214,13 @@ def status(
     _, folder, _ = _start(config_file, settings, run_folder)
     states = run_status(folder)
     if as_json:
-        _print_json([vars(state) for state in states])
+        print_json([vars(state) for state in states])
         return
     rows = []
     for state in states:
         since = datetime.fromtimestamp(state.since).strftime("%Y-%m-%d %H:%M:%S") if state.since else ""
         rows.append((state.stage, state.state, since, state.detail, str(state.place.relative_to(folder))))
-    _print_table(["stage", "state", "since", "", "where"], rows, title=f"run {folder}")
+    print_table(["stage", "state", "since", "", "where"], rows, title=f"run {folder}")
 
 
 @app.command("config")
@@ -232,7 +232,7 @@ def show_config(
 ) -> None:
     """Print the resolved configuration."""
     if schema and as_json:
-        _print_json(Config.model_json_schema())
+        print_json(Config.model_json_schema())
     elif schema:
         for key, kind, default, sentence in schema_rows():
             print(f"{key}\n    {kind}; default {default if default else repr(default)}\n    {sentence}")
@@ -263,9 +263,9 @@ def compare(
             return
         result = compare(config, folder, [name.strip() for name in methods.split(",") if name.strip()], console)
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
-        _print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
+        print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {folder / 'compare'}.json, .md and .png")
     if failed := [row["method"] for row in result["methods"] if "error" in row]:
@@ -290,7 +290,7 @@ def tune(
 
     config, folder, console = _start(config_file, settings, run_folder)
     ended = search.tune(config, space, folder, trials, minutes, console)
-    _print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
+    print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
     print(f"leaderboard  {folder / 'leaderboard.md'}")
     print(f"best config  {folder / 'best.yaml'}; gscl-scale run --config {folder / 'best.yaml'}")
 
@@ -313,7 +313,28 @@ def reproduce(
     print(measured(table, configs, out, only or [], settings or [], seeds, Console(), page))
 
 
+@app.command()
+def retrain(
+    where: Annotated[str, typer.Option("--registry", help="Folder of the versions, or a URL: s3://bucket/name.")],
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """One safe step of scheduled retraining.
+
+    Compares the graph with that of the current version, computes again what changed, trains, and makes the result
+    current if it passes the gate. Exit code 0: promoted, or nothing to do; 3: refused by the gate; 4: another run
+    has the lease. After a stop the same command goes on."""
+    from gscl_scale.retrain import nightly
+
+    told = nightly(Config.load(config_file, settings), where, Console())
+    print_json(told.dump()) if as_json else print(told.sentence())
+    if told.result == "refused":
+        raise typer.Exit(3)
+
+
 app.add_typer(bench, name="bench")
+app.add_typer(registry, name="registry")
 
 
 @app.callback(invoke_without_command=True)
@@ -325,30 +346,12 @@ def _global(
         raise typer.Exit
 
 
-def json_text(value: Any) -> str:
-    """A value as readable JSON."""
-    return json.dumps(value, indent=2, default=str)
-
-
-def _print_json(value: Any) -> None:
-    print(json_text(value))
-
-
-def _print_table(headers: list[str], rows: Sequence[tuple[str, ...]], title: str = "") -> None:
-    table = Table(title=title or None, title_justify="left", header_style="bold")
-    for number, header in enumerate(headers):
-        table.add_column(header, justify="left", no_wrap=number == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    RichConsole(width=None if sys.stdout.isatty() else 100).print(table)
-
-
 def _print_figures(metrics: dict[str, Any]) -> None:
     from gscl_scale.evaluate import figures_table
 
     headers, rows, remarks = figures_table(metrics)
     if rows:
-        _print_table(headers, rows)
+        print_table(headers, rows)
     for remark in remarks:
         print(remark)
 

@@ -5,6 +5,7 @@ GsclError                 base of all; the message is one sentence for the reade
 │   ├── ConfigError       a key or value of the configuration
 │   ├── GraphError        the graph that was brought
 │   └── FolderError       a folder is missing, damaged, or was made from something else
+├── LeaseError            another run has the right to change a registry; exit code 4
 └── RunError              the work itself failed; exit code 1
     ├── StoppedError      it was asked to stop before its end
     ├── PeerError         another process of a training has ended or is silent
@@ -33,6 +34,10 @@ class GraphError(UserError):
 
 class FolderError(UserError):
     """A folder is missing, damaged, or was made from another graph or configuration."""
+
+
+class LeaseError(GsclError):
+    """Another run has the right to change a registry."""
 
 
 class RunError(GsclError, RuntimeError):

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from gscl_scale import embed as embeddings
 from gscl_scale import shards
+from gscl_scale.batches import held_out
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.evaluate import combine_repeats, evaluate_run, ring_lists, statistics
-from gscl_scale.files import fingerprint_of, read_json, write_json
+from gscl_scale.files import fingerprint_of, read_json, sha256_of, write_json
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.model import build_model, chosen_device
@@ -129,16 +130,25 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
 # --- embed, evaluate, report -----------------------------------------------------------------------------------------
 
 
-def embed(config: Config, run: Run, console: Console, other: Path | None = None, out: Path | None = None) -> Path:
+def embed(
+    config: Config,
+    run: Run,
+    console: Console,
+    other: Path | None = None,
+    out: Path | None = None,
+    towards: Run | None = None,
+) -> Path:
     """Embed all nodes with the frozen encoder: of the run's graph, or of `other`, a graph folder with like features.
 
-    Returns the folder of the embeddings: `out`, or the run's.
+    With `towards`, an earlier run, the embeddings are turned into the space of those, and so are later ones of this
+    run. Returns the folder of the embeddings: `out`, or the run's.
     """
     checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
     state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
-    fingerprint = fingerprint_of([checkpoints.fingerprint, position.epoch, *([graph.fingerprint] if other else [])])
+    made_from = [checkpoints.fingerprint, position.epoch, *([graph.fingerprint] if other else [])]
+    fingerprint = _with_rotation(made_from, run)
     if embeddings.is_complete(folder, fingerprint, config.runtime.npy):
         embeddings.clear_away(folder)
         return folder
@@ -149,9 +159,26 @@ def embed(config: Config, run: Run, console: Console, other: Path | None = None,
     scaling = Scaling.of(trained_on.features, config.model.feature_scaling)
     place = embeddings.Workplace.of(config.runtime, embeddings.scratch_folder(folder), fingerprint, "embed")
     with embeddings.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:
-        embeddings.write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy)
+        if towards and not run.rotation.exists():
+            _turn(run, towards, graph, vectors)
+            fingerprint = _with_rotation(made_from, run)
+        rotation = embeddings.read_rotation(run.rotation)
+        embeddings.write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy, rotation)
     console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
     return folder
+
+
+def _with_rotation(made_from: list[Any], run: Run) -> str:
+    """What embeddings are made from: their rotation too, where the run has one."""
+    return fingerprint_of([*made_from, *([sha256_of(run.rotation)] if run.rotation.exists() else [])])
+
+
+def _turn(run: Run, towards: Run, graph: Graph, vectors: npt.NDArray[np.float32]) -> None:
+    """Find the rotation of a run's embeddings into the space of an earlier run, if both have the same width."""
+    common = embeddings.common_nodes(Graph.open(towards.graph), graph)
+    target = embeddings.take_rows(towards.embeddings, common.earlier)
+    if target.shape[1] == vectors.shape[1] and common.later.size:
+        embeddings.write_rotation(run.rotation, embeddings.best_rotation(vectors[common.later], target))
 
 
 @contextlib.contextmanager
@@ -177,7 +204,8 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     _, trained = embeddings.read_embeddings(run.embeddings)
     rings = None
     if config.train.reads_samples:
-        rings = ring_lists(shards.Samples.open(run.samples).round(0), graph, config.evaluate)
+        out = np.flatnonzero(held_out(graph, config.train.held_out, config.train.seed))
+        rings = ring_lists(shards.Samples.open(run.samples).round(0), graph, config.evaluate, out)
     console.event("evaluate", "started")
     with _untrained(config, run, graph, console) as untrained, console.progress("evaluate", 1):
         vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}

@@ -52,6 +52,16 @@ class Run:
         return self.folder / "embeddings"
 
     @property
+    def start(self) -> Path:
+        """Weights that the training begins with; where there are none, drawn by its seed."""
+        return self.folder / "start.pt"
+
+    @property
+    def rotation(self) -> Path:
+        """The rotation of the embeddings into the space of earlier ones, if they have one."""
+        return self.folder / "rotation.npy"
+
+    @property
     def metrics(self) -> Path:
         """Figures."""
         return self.folder / "metrics.json"

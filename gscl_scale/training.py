@@ -12,11 +12,11 @@ import numpy.typing as npt
 import torch
 
 from gscl_scale import baselines, embed, shards
-from gscl_scale.batches import BatchStream, FieldMaker, Share, steps_per_epoch
+from gscl_scale.batches import BatchStream, FieldMaker, Share, held_out, steps_per_epoch
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits
-from gscl_scale.files import fingerprint_of
+from gscl_scale.files import fingerprint_of, sha256_of
 from gscl_scale.graph import SPLIT_CODES, Graph, Messages
 from gscl_scale.machine import keep_freed_memory
 from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
@@ -53,6 +53,8 @@ def train_here(
         if device.type == "cpu":
             keep_freed_memory()
         model = build_model(config.model, graph.num_features, config.train.seed).to(device)
+        if run.start.exists():
+            model.load_state_dict(torch.load(run.start, map_location=device, weights_only=True))
         told.event("train", "started", device=str(device), epochs=config.train.epochs, processes=world.size)
         inputs = prepare_inputs(graph, config.model, device)
         validate = (
@@ -79,7 +81,19 @@ def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: shards.SomeRo
     maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
-    return BatchStream(rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read)
+    return BatchStream(
+        rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read, _anchors(config, graph)
+    )
+
+
+def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:
+    """The nodes that are trained on; None for all."""
+    if not config.train.held_out:
+        return None
+    anchors = np.flatnonzero(~held_out(graph, config.train.held_out, config.train.seed))
+    if not anchors.size:
+        raise ConfigError(f"train.held_out: {config.train.held_out:g} leaves no node to train on; lower it")
+    return anchors
 
 
 def _objective(config: Config, graph: Graph) -> baselines.Objective:
@@ -110,8 +124,10 @@ def as_values(config: Config, run: Run) -> dict[str, Any]:
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
-    num_nodes = Graph.open(run.graph).num_nodes
-    steps = steps_per_epoch(num_nodes, config.train.batch_size) if config.train.reads_samples else 1
+    graph = Graph.open(run.graph)
+    anchors = _anchors(config, graph)
+    number = graph.num_nodes if anchors is None else anchors.size
+    steps = steps_per_epoch(number, config.train.batch_size) if config.train.reads_samples else 1
     total = config.train.epochs * steps
     with shown(run.log, total, console) as watch:
         train_together(
@@ -167,15 +183,19 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
     young = {  # younger than some runs, which had these
         "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
-        "normalisation": "symmetric", "self_loops": True,
+        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0,
     }  # fmt: skip
-    model = config.model.model_dump(mode="json", exclude={"product", "recompute"})
-    shared = {
-        "model": {key: value for key, value in model.items() if key not in young or value != young[key]},
+    sections = {
+        "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
         "train": config.train.model_dump(mode="json", exclude=free),
     }
+    shared = {
+        name: {key: value for key, value in section.items() if key not in young or value != young[key]}
+        for name, section in sections.items()
+    }
     own = _samples_and_loss(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
-    return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own}))
+    start = {"start": sha256_of(run.start)} if run.start.exists() else {}
+    return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own, **start}))
 
 
 def _samples_and_loss(config: Config, run: Run) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from gscl_scale.batches.collate import Batch, Pairs, collate
 from gscl_scale.batches.field import Block, Draw, Field, FieldMaker
-from gscl_scale.batches.stream import BatchStream, Share, epoch_order, steps_per_epoch
+from gscl_scale.batches.stream import BatchStream, Share, epoch_order, held_out, steps_per_epoch
 
 __all__ = [
     "Batch",
@@ -15,5 +15,6 @@ __all__ = [
     "Share",
     "collate",
     "epoch_order",
+    "held_out",
     "steps_per_epoch",
 ]

@@ -14,10 +14,19 @@ from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
 from gscl_scale.batches.field import Draw, FieldMaker
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
-from gscl_scale.graph import SparseFeatures
+from gscl_scale.graph import Graph, SparseFeatures
 from gscl_scale.shards import RoundReader, SomeRounds
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
+
+
+def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Which nodes [N] are never anchors of a training; decided by a node's own id, so that it stays as others come."""
+    if not share:
+        return np.zeros(graph.num_nodes, np.bool_)
+    draws = seeding.exponentials(seeding.key("held out", seed), graph.identities())
+    out: npt.NDArray[np.bool_] = draws < -np.log1p(-share)
+    return out
 
 
 def epoch_order(num_anchors: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -60,8 +69,10 @@ class BatchStream:
         fields: FieldMaker | None = None,
         share: Share | None = None,
         read_features: ReadFeatures | None = None,
+        anchors: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        self.steps_per_epoch = steps_per_epoch(num_nodes, train.batch_size)
+        self._anchors = anchors
+        self.steps_per_epoch = steps_per_epoch(num_nodes if anchors is None else anchors.size, train.batch_size)
         self.pieces = train.accumulate
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
@@ -115,5 +126,7 @@ class BatchStream:
 
     def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
         if self._order is None or self._order[0] != epoch:
-            self._order = (epoch, epoch_order(self._num_nodes, self._train.seed, epoch))
+            number = self._num_nodes if self._anchors is None else self._anchors.size
+            order = epoch_order(number, self._train.seed, epoch)
+            self._order = (epoch, order if self._anchors is None else self._anchors[order])
         return self._order[1]

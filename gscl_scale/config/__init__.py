@@ -11,6 +11,7 @@ from gscl_scale.config.graphs import (
     SyntheticGraph,
     TablesGraph,
 )
+from gscl_scale.config.retraining import GateConfig, RetrainConfig
 from gscl_scale.config.schema import schema_rows
 from gscl_scale.config.sections import (
     EvaluateConfig,
@@ -28,6 +29,7 @@ __all__ = [
     "Config",
     "DigitsGraph",
     "EvaluateConfig",
+    "GateConfig",
     "GraphConfig",
     "LossConfig",
     "MemoryGraph",
@@ -35,6 +37,7 @@ __all__ = [
     "NpzGraph",
     "OgbGraph",
     "PygGraph",
+    "RetrainConfig",
     "RingsConfig",
     "RuntimeConfig",
     "SyntheticGraph",

@@ -180,6 +180,9 @@ class TrainConfig(Section):
         1, ge=1, description="Pieces of a batch that are computed one after the other: less memory, the same result."
     )
     negatives: int = Field(512, ge=0, description="Shared candidates drawn per step from the decided nodes beyond.")
+    held_out: float = Field(
+        0.0, ge=0, lt=1, description="Share of the nodes that are never anchors, to measure the ranking of rings on."
+    )
     members: Literal["lowest", "random", "stored"] = Field(
         "lowest", description="Which of a longer stored ring: its lowest per_ring, a random per_ring, or all."
     )

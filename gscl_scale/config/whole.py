@@ -9,6 +9,7 @@ from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.explaining import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
 from gscl_scale.config.reading import apply_setting, expand_paths, read_yaml
+from gscl_scale.config.retraining import GateConfig, RetrainConfig
 from gscl_scale.config.sections import (
     EvaluateConfig,
     LossConfig,
@@ -33,6 +34,8 @@ class Config(Section):
     )
     evaluate: EvaluateConfig = Field(default_factory=EvaluateConfig, description="The evaluation protocol.")
     compare: CompareConfig = Field(default_factory=CompareConfig, description="Methods side by side.")
+    retrain: RetrainConfig = Field(default_factory=RetrainConfig, description="Scheduled retraining.")
+    gate: GateConfig = Field(default_factory=GateConfig, description="What a new version must fulfil.")
     runtime: RuntimeConfig = Field(default_factory=RuntimeConfig, description="How the work runs.")
 
     @model_validator(mode="after")

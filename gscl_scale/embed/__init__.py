@@ -6,21 +6,37 @@ from gscl_scale.embed.files import (
     fingerprint_in,
     is_complete,
     read_embeddings,
+    read_rows,
     refuse_taken,
     scratch_folder,
     write_embeddings,
 )
 from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.rotation import (
+    alignment,
+    best_rotation,
+    common_nodes,
+    read_rotation,
+    take_rows,
+    write_rotation,
+)
 
 __all__ = [
     "FILE",
     "Workplace",
+    "alignment",
+    "best_rotation",
     "clear_away",
+    "common_nodes",
     "encode_nodes",
     "fingerprint_in",
     "is_complete",
     "read_embeddings",
+    "read_rotation",
+    "read_rows",
     "refuse_taken",
     "scratch_folder",
+    "take_rows",
     "write_embeddings",
+    "write_rotation",
 ]

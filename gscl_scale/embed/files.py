@@ -19,10 +19,17 @@ _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
 
 
-def write_embeddings(folder: Path, graph: Graph, vectors: npt.NDArray[np.float32], fingerprint: str, npy: bool) -> None:
+def write_embeddings(
+    folder: Path,
+    graph: Graph,
+    vectors: npt.NDArray[np.float32],
+    fingerprint: str,
+    npy: bool,
+    rotation: npt.NDArray[np.float32] | None = None,
+) -> None:
     """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes.
 
-    `vectors` may be mapped from a file: a row group is in memory at a time.
+    `vectors` may be mapped from a file: a row group is in memory at a time. `rotation` [d, d] is applied to every row.
     """
     for path in folder.glob(".*.tmp"):  # of a process that was killed
         path.unlink()
@@ -31,11 +38,12 @@ def write_embeddings(folder: Path, graph: Graph, vectors: npt.NDArray[np.float32
         size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
         for low in range(0, vectors.shape[0], size):
             rows = slice(low, low + size)
-            columns = [graph.ids[rows], as_rows(vectors[rows])]
+            turned = vectors[rows] if rotation is None else vectors[rows] @ rotation
+            columns = [graph.ids[rows], as_rows(turned)]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
     if npy:
         with publish(folder / "embeddings.npy") as temporary, temporary.open("wb") as file:
-            np.save(file, vectors)
+            np.save(file, vectors if rotation is None else vectors @ rotation)
     manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "npy": npy}
     write_json(folder / _MANIFEST, manifest)
 
@@ -72,6 +80,22 @@ def fingerprint_in(folder: Path) -> str:
     if not (folder / _MANIFEST).exists():
         raise FolderError(f"{folder} holds no finished embeddings; run gscl-scale embed first")
     return str(read_json(folder / _MANIFEST)["fingerprint"])
+
+
+def read_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """The vectors of some nodes, ascending, of an embeddings folder: a row group is in memory at a time."""
+    fingerprint_in(folder)  # refuses a folder that is not finished
+    with pq.ParquetFile(folder / FILE) as file:
+        width = file.schema_arrow.field("embedding").type.list_size
+        out, low = np.empty((nodes.size, width), np.float32), 0
+        for group in range(file.num_row_groups):
+            high = low + file.metadata.row_group(group).num_rows
+            first, end = np.searchsorted(nodes, (low, high))
+            if end > first:
+                column = file.read_row_group(group, columns=["embedding"]).column(0).combine_chunks()
+                out[first:end] = column.flatten().to_numpy().reshape(-1, width)[nodes[first:end] - low]
+            low = high
+    return out
 
 
 def read_embeddings(folder: Path) -> tuple[pa.Array, npt.NDArray[np.float32]]:

@@ -10,6 +10,8 @@ from gscl_scale.config import EvaluateConfig
 from gscl_scale.errors import RunError
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi, sample_labelled
 from gscl_scale.evaluate.linear_probe import ProbeResult, probe_splits
+from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
+from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.rows import Vectors, blocks, num_rows, rows_per_block, width
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
@@ -191,19 +193,25 @@ def _sampling(nodes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> di
 
 
 def _rings(methods: dict[str, Vectors], rings: RingLists, config: EvaluateConfig) -> dict[str, Any]:
-    """Mean cosine per hop, and last beyond; the distributions are for violins."""
+    """Mean cosine per hop, and last beyond, and how often nearer is more similar; distributions are for violins."""
     levels = {name: ring_similarity(rows, rings.anchors, rings.levels, config.seed) for name, rows in methods.items()}
     means = {_key("similarity", name): [level["mean"] for level in found] for name, found in levels.items()}
     protocol = {
         "levels": [*(f"hop {hop}" for hop in range(1, len(rings.levels))), "beyond"],
         "anchors": int(rings.anchors.size),
+        "anchors_held_out": rings.held_out,
         "members": "as stored in the ring samples",
         "pairs_per_hop": PAIRS_PER_HOP,
+        "ranking": f"a member of each hop against a farther node, {RANKING_PAIRS} pairs per hop; 0.5 is chance",
         "quantiles": list(QUANTILES),
         "histogram": f"{BINS} bins over cosines from -1 to 1",
         "seed": config.seed,
     }
-    return {**means, "distribution": levels, "protocol": protocol}
+    ranking = {
+        _key("ranking", name): ring_ranking(rows, rings.anchors, rings.levels, config.seed)
+        for name, rows in methods.items()
+    }
+    return {**means, **ranking, "distribution": levels, "protocol": protocol}
 
 
 def _key(figure: str, method: str) -> str:

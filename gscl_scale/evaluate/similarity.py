@@ -23,24 +23,31 @@ _SPREAD_PAIRS = 50_000
 
 @dataclass(frozen=True)
 class RingLists:
-    """Anchors [A] ascending, and for every hop, then beyond the last, the members of each anchor's ring."""
+    """Anchors [A] ascending, and for every hop, then beyond the last, the members of each anchor's ring.
+
+    held_out   whether none of these anchors was trained on
+    """
 
     anchors: npt.NDArray[np.int64]
     levels: list[Lists]
+    held_out: bool = False
 
 
 class _Samples(Protocol):
     def take(self, anchors: npt.NDArray[np.int64]) -> RingSample: ...
 
 
-def ring_lists(samples: _Samples, graph: Graph, config: EvaluateConfig) -> RingLists:
-    """The stored rings of a seeded sample of anchors, or of all where there are few."""
-    anchors = np.arange(graph.num_nodes, dtype=np.int64)
+def ring_lists(
+    samples: _Samples, graph: Graph, config: EvaluateConfig, held_out: npt.NDArray[np.int64] | None = None
+) -> RingLists:
+    """The stored rings of a seeded sample of anchors, or of all where there are few: of those held out if there are."""
+    out = held_out is not None and held_out.size > 0
+    anchors = held_out if held_out is not None and out else np.arange(graph.num_nodes, dtype=np.int64)
     most = min(config.sample, MOST_ANCHORS)
     if anchors.size > most:
         anchors = np.sort(seeding.generator("ring anchors", config.seed).choice(anchors, most, replace=False))
     taken = samples.take(anchors)
-    return RingLists(anchors, [*taken.rings, taken.beyond])
+    return RingLists(anchors, [*taken.rings, taken.beyond], out)
 
 
 def ring_similarity(

@@ -44,8 +44,10 @@ class Cell:
     def settings(self) -> dict[str, Any]:
         """All that changes a figure, the same on every machine: of a path only the last name."""
         values = self.config.dump()
-        for section in ("runtime", "compare"):
+        for section in ("runtime", "compare", "retrain", "gate"):
             values.pop(section)
+        if not values["train"]["held_out"]:
+            values["train"].pop("held_out")  # younger than some cells
         if "path" in values["graph"]:
             values["graph"]["path"] = Path(values["graph"]["path"]).name
         return values

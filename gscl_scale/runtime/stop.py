@@ -1,6 +1,7 @@
 """A polite request to stop: SIGTERM, as schedulers and preempted machines send it."""
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -23,3 +24,16 @@ def asked_to_stop(event: threading.Event | None = None) -> Iterator[threading.Ev
         yield event
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def stop_after(seconds: float) -> Iterator[None]:
+    """Ask this process to stop after so long, as a scheduler would; 0: never."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.daemon = True
+    if seconds:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

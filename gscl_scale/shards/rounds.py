@@ -140,9 +140,10 @@ class Rounds:
     def _find_changes(self, since: Since, number: int) -> None:
         """Find the anchors that may have other samples than in the earlier run."""
         priorities = map_priorities(priorities_path(self._folder, number))
-        again = since.prepare(self._folder, number, self._graph, priorities, self._config)
+        again, rows = since.prepare(self._folder, number, self._graph, priorities, self._config)
         self._console.event(
             "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=int(again.sum()),
+            rows_changed=rows,
             nodes_come=int((since.matching.old_of_new < 0).sum()),
             nodes_gone=int((since.matching.new_of_old < 0).sum()),
         )  # fmt: skip

@@ -66,8 +66,8 @@ class Since:
 
     def prepare(
         self, folder: Path, round_number: int, graph: Graph, priorities: Priorities, config: RingsConfig
-    ) -> npt.NDArray[np.bool_]:
-        """Find the anchors to sample again in a round, and tell its tasks."""
+    ) -> tuple[npt.NDArray[np.bool_], int]:
+        """Find the anchors to sample again in a round, and tell its tasks; and how many nodes have other neighbours."""
         old_priorities = self.samples.priorities(round_number)
         lowest = changed_rows(self.graph, graph, self.matching, by_node(priorities), by_node(old_priorities))
         reach = reach_of(graph, lowest, config.hops)
@@ -75,7 +75,7 @@ class Since:
         old = [self.samples.part(round_number, part, verify=False) for part in parts]  # their readers verify them
         again = anchors_to_sample(self.matching, reach, old, old_priorities, priorities, config)
         write_changes(folder, round_number, depths_needed(graph, again, config.hops), self.matching)
-        return again
+        return again, int(np.isfinite(lowest).sum())
 
 
 def write_changes(folder: Path, round_number: int, depths: npt.NDArray[np.uint8], matching: Matching) -> None:

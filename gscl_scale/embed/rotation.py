@@ -1,0 +1,82 @@
+"""Turning new embeddings into the space of earlier ones, so that what was learnt on those still fits.
+
+A ranking loss knows embeddings up to a rotation only; the best one is that of orthogonal Procrustes.
+"""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from gscl_scale import seeding
+from gscl_scale.embed.files import read_rows
+from gscl_scale.files import publish
+from gscl_scale.graph import Graph
+from gscl_scale.shards import match_nodes
+
+Rows = npt.NDArray[np.float32]
+
+_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Common:
+    """Nodes of an earlier and a later graph, ascending in the later one: rows [n] of either."""
+
+    earlier: npt.NDArray[np.int64]
+    later: npt.NDArray[np.int64]
+
+
+def common_nodes(earlier: Graph, later: Graph, seed: int = 0, most: int = _MOST) -> Common:
+    """Nodes that both graphs have, by the user's ids; of many a sample."""
+    places = match_nodes(earlier, later).old_of_new
+    known = np.flatnonzero(places >= 0)
+    if known.size > most:
+        known = np.sort(seeding.generator("common nodes", seed).choice(known, most, replace=False))
+    return Common(places[known], known)
+
+
+def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:
+    """Rows of an embeddings folder, in any order."""
+    order = np.argsort(nodes, kind="stable")
+    rows = read_rows(folder, nodes[order])
+    out = np.empty_like(rows)
+    out[order] = rows
+    return out
+
+
+def best_rotation(rows: Rows, target: Rows) -> Rows:
+    """The rotation R [d, d] for which rows @ R are most like the rows of target, all taken at length one."""
+    rotation, _ = scipy.linalg.orthogonal_procrustes(_unit(rows), _unit(target))
+    return rotation.astype(np.float32)
+
+
+def alignment(rows: Rows, target: Rows) -> float | None:
+    """Mean cosine with target after the best rotation, which is found on the even rows and measured on the odd ones."""
+    if rows.shape[1] != target.shape[1] or rows.shape[0] < 2 * rows.shape[1]:
+        return None  # fewer rows than that fit nearly any target
+    turned = _unit(rows[1::2] @ best_rotation(rows[::2], target[::2]))
+    return float((turned * _unit(target[1::2])).sum(axis=1).mean())
+
+
+def write_rotation(path: Path, rotation: Rows) -> None:
+    """Publish a rotation."""
+    content = io.BytesIO()
+    np.save(content, rotation)
+    with publish(path) as temporary:
+        temporary.write_bytes(content.getvalue())
+
+
+def read_rotation(path: Path) -> Rows | None:
+    """The rotation of a run, None where it has none."""
+    return np.load(path, allow_pickle=False) if path.exists() else None
+
+
+def _unit(rows: Any) -> Any:
+    wide = rows.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    return wide / np.where(norms > 0, norms, 1.0)

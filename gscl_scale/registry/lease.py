@@ -1,0 +1,154 @@
+"""The lease of a registry: one run at a time, alive while its heart beats, fenced by the ledger once it does not."""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from gscl_scale.errors import GsclError, LeaseError
+from gscl_scale.registry.ledger import Ledger, State
+from gscl_scale.runtime import Console
+from gscl_scale.storage import Store
+
+_HEARTBEATS = "heartbeats"
+_BEATS = 4  # within the time after which a silent holder is dead
+_LOOK_S = 0.5
+
+
+class Lease:
+    """The right to change a registry, until it is released or lost."""
+
+    def __init__(self, store: Store, state: State, seconds: float) -> None:
+        self._store, self._ledger, self._state, self._seconds = store, Ledger(store), state, seconds
+        self._over = threading.Event()
+        self._lost = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    @property
+    def token(self) -> int:
+        """Higher than that of every lease before."""
+        return self._state.token
+
+    @property
+    def state(self) -> State:
+        """The registry as this lease has left it."""
+        return self._state
+
+    def record(self, event: str, **changes: Any) -> State:
+        """Write the next record; LeaseError if another run has taken the lease over."""
+        following = self._ledger.append(self._state, event=event, **changes)
+        if following is None:
+            raise self._is_lost()
+        self._state = following
+        return following
+
+    def check(self) -> None:
+        """LeaseError if it is known to be lost."""
+        if self._lost.is_set():
+            raise self._is_lost()
+
+    def verify(self) -> None:
+        """LeaseError if another run has taken the lease over."""
+        if self._ledger.newest().token != self._state.token:
+            raise self._is_lost()
+
+    def _is_lost(self) -> LeaseError:
+        self._lost.set()
+        holder = self._ledger.newest().holder or "nobody any more"
+        return LeaseError(
+            f"{self._store.where}: this run was silent for longer than its lease of {self._seconds:g} s, and another "
+            f"one took over (the lease has now: {holder}); nothing of this run was published. Its work is not lost if "
+            "that run goes on with it; allow more with retrain.lease_s"
+        )
+
+    def start(self) -> None:
+        """Begin to show that we live."""
+        _show_life(self._store, self._state.token)
+        self._beating.start()
+
+    def stop(self) -> None:
+        """End the heartbeat, and give the lease back if it is still ours."""
+        self._over.set()
+        self._beating.join()
+        if not self._lost.is_set():
+            self._ledger.append(self._state, event="released", holder="")
+        self._store.remove(_name(self._state.token))
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._seconds / _BEATS):
+            with contextlib.suppress(GsclError):  # a store in trouble; the next beat may reach it
+                if self._ledger.newest().token != self._state.token:
+                    self._lost.set()
+                    return
+                _show_life(self._store, self._state.token)
+
+
+@contextlib.contextmanager
+def leased(store: Store, seconds: float, wait_s: float, console: Console) -> Iterator[Lease]:
+    """Have the lease of a registry; LeaseError if another run has it, and still does after `wait_s`."""
+    lease = Lease(store, _acquire(store, seconds, wait_s, console), seconds)
+    lease.start()
+    try:
+        yield lease
+    finally:
+        lease.stop()
+
+
+def _acquire(store: Store, seconds: float, wait_s: float, console: Console) -> State:
+    ledger, until, told = Ledger(store), time.monotonic() + wait_s, False
+    who = f"{socket.gethostname()}, process {os.getpid()}, {uuid.uuid4().hex[:8]}"
+    while True:
+        state = ledger.newest()
+        if not state.holder or _is_dead(store, state, seconds):
+            event = "leased" if not state.holder else "taken over"
+            taken = ledger.append(state, event=event, token=state.token + 1, holder=who, reason=state.holder)
+            if taken:
+                if state.holder:
+                    console.say(f"the lease of {state.holder} has run out: its work is taken over")
+                return taken
+            continue
+        if time.monotonic() >= until:
+            raise LeaseError(
+                f"{store.where}: another run has the lease ({state.holder}); nothing was done: "
+                "wait for its end, or let this one wait with retrain.wait_s"
+            )
+        if not told:
+            console.say(f"waiting for {state.holder}, which has the lease")
+            told = True
+        time.sleep(min(_LOOK_S, seconds / _BEATS))
+
+
+def _is_dead(store: Store, state: State, seconds: float) -> bool:
+    """Whether the holder's last sign of life is too old, and no other comes while we watch: clocks may differ."""
+    last = _sign_of_life(store, state.token)
+    since = last["time"] if last else _time_of(state)
+    if abs(time.time() - since) < seconds:
+        return False
+    time.sleep(2 * seconds / _BEATS)
+    return _sign_of_life(store, state.token) == last
+
+
+def _time_of(state: State) -> float:
+    return datetime.fromisoformat(state.time).timestamp()
+
+
+def _name(token: int) -> str:
+    return f"{_HEARTBEATS}/{token:08d}.json"
+
+
+def _show_life(store: Store, token: int) -> None:
+    store.write(_name(token), json.dumps({"time": time.time()}).encode())
+
+
+def _sign_of_life(store: Store, token: int) -> dict[str, float] | None:
+    text = store.read(_name(token))
+    with contextlib.suppress(ValueError):
+        values: dict[str, float] = json.loads(text or b"")
+        return values
+    return None

@@ -1,0 +1,82 @@
+"""The ledger of a registry: numbered records, each created by one writer, each with the whole state after it.
+
+Who wants to change something creates the record after the newest that it knows. If another was faster, the creation
+fails, and nothing has changed: so a run that lost its lease, however late it wakes, cannot publish.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from gscl_scale.errors import FolderError
+from gscl_scale.storage import Store
+
+FOLDER = "ledger"
+
+
+@dataclass(frozen=True)
+class State:
+    """A registry after a record of its ledger.
+
+    number     of the record; 0 before the first
+    token      of the last lease; each lease has a higher one
+    holder     who has the lease, "" if nobody has
+    current    name of the version that is current, "" if none is
+    promoted   versions that have been current and are kept, the current one last
+    refused    versions that the gate refused and that are kept
+    event, version, reason, time      what the record is about
+    """
+
+    number: int = 0
+    token: int = 0
+    holder: str = ""
+    current: str = ""
+    promoted: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    event: str = ""
+    version: str = ""
+    reason: str = ""
+    time: str = ""
+
+    def kept(self) -> list[str]:
+        """All versions that are kept, oldest first."""
+        return sorted({*self.promoted, *self.refused})
+
+
+class Ledger:
+    """The records in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def numbers(self) -> list[int]:
+        """Numbers of all records."""
+        names = (name.rpartition("/")[2] for name in self._store.sizes(FOLDER))
+        return sorted(int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdigit())
+
+    def newest(self) -> State:
+        """The state now."""
+        numbers = self.numbers()
+        return self.at(numbers[-1]) if numbers else State()
+
+    def at(self, number: int) -> State:
+        """The state after a record."""
+        name = f"{FOLDER}/{number:08d}.json"
+        text = self._store.read(name)
+        try:
+            values: dict[str, Any] = json.loads(text or b"")
+            lists = {key: tuple(values[key]) for key in ("promoted", "refused")}
+            return State(**{**values, **lists})
+        except (ValueError, TypeError, KeyError):
+            raise FolderError(
+                f"{self._store.where}/{name} is damaged: expected a record of the registry; restore it from a backup"
+            ) from None
+
+    def append(self, state: State, **changes: Any) -> State | None:
+        """The state after a change of `state`; None if that is not the newest state any more."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        blank = {"version": "", "reason": "", "time": now}
+        following = replace(state, number=state.number + 1, **{**blank, **changes})
+        content = (json.dumps(asdict(following), indent=2) + "\n").encode()
+        return following if self._store.create(f"{FOLDER}/{following.number:08d}.json", content) else None

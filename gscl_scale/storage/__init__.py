@@ -1,0 +1,16 @@
+"""Files on this machine, a shared disk or an object store: whole or absent, and created by one writer only."""
+
+from gscl_scale.storage.folders import fetch_folder, keep_folder
+from gscl_scale.storage.places import cache_of, is_remote, store_at
+from gscl_scale.storage.stores import LocalStore, RemoteStore, Store
+
+__all__ = [
+    "LocalStore",
+    "RemoteStore",
+    "Store",
+    "cache_of",
+    "fetch_folder",
+    "is_remote",
+    "keep_folder",
+    "store_at",
+]

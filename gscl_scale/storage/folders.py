@@ -1,0 +1,71 @@
+"""Whole folders in a store: the files first, and last an index with their checksums, so that half of one is nothing."""
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from gscl_scale.errors import FolderError
+from gscl_scale.files import sha256_of
+from gscl_scale.storage.stores import Store
+
+INDEX = "index.json"
+_AT_ONCE = 8
+
+
+def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], about: dict[str, Any]) -> dict[str, Any]:
+    """Put files of a folder under a name of the store, then their index, which holds what is said about them too."""
+    entries: dict[str, dict[str, Any]] = {}
+
+    def put(file: str) -> None:
+        path = folder / file
+        entries[file] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        store.upload(path, f"{name}/{file}")
+
+    _at_once(put, files)
+    index = {**about, "files": dict(sorted(entries.items()))}
+    store.write(f"{name}/{INDEX}", (json.dumps(index, indent=2) + "\n").encode())
+    return index
+
+
+def fetch_folder(store: Store, name: str, folder: Path) -> None:
+    """Bring a kept folder to this machine; files that are there with the right bytes stay, others are replaced."""
+    index = index_of(store, name)
+
+    def fetch(file: str) -> None:
+        path, entry = folder / file, index["files"][file]
+        if not _matches(path, entry):
+            store.download(f"{name}/{file}", path)
+            if not _matches(path, entry):
+                path.unlink()
+                raise FolderError(
+                    f"{store.where}/{name}/{file}: expected the {entry['bytes']} bytes that were kept, got others; "
+                    "the copy in the store is damaged: go back to another version with gscl-scale registry rollback"
+                )
+
+    _at_once(fetch, index["files"])
+
+
+def index_of(store: Store, name: str) -> dict[str, Any]:
+    """What a kept folder holds."""
+    text = store.read(f"{name}/{INDEX}")
+    if text is None:
+        raise FolderError(
+            f"{store.where}/{name} is not there, or its copying was cut off; see gscl-scale registry list"
+        )
+    try:
+        index: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise FolderError(f"{store.where}/{name}/{INDEX} is damaged: not valid JSON; use another version") from None
+    return index
+
+
+def _matches(path: Path, entry: dict[str, Any]) -> bool:
+    return path.exists() and path.stat().st_size == entry["bytes"] and sha256_of(path) == entry["sha256"]
+
+
+def _at_once(work: Callable[[str], None], files: Iterable[str]) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(work, files):
+            pass

@@ -1,0 +1,248 @@
+"""Two kinds of stores with one contract: a folder, and a bucket that `pyarrow.fs` opens."""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow.fs as arrow_fs
+
+from gscl_scale.errors import FolderError
+from gscl_scale.files import link_or_copy, naming, publish
+from gscl_scale.storage.patience import patiently
+
+_CHUNK = 1 << 22
+
+
+class Store(Protocol):
+    """Files by name, with `/` between folder and file; what is there is whole.
+
+    read        content, or None where there is no such file
+    write       the file has the old content or the new one, at every moment
+    create      False, and nothing is changed, where the file is there with other content: of several writers one
+                succeeds, if no two write the same
+    sizes       names of all files below a folder, with their bytes
+    upload      a file of this machine under a name; it must not be changed afterwards
+    download    a file of the store at a path of this machine
+    remove      a file, or a folder with all that is in it; nothing happens where there is none
+    """
+
+    @property
+    def where(self) -> str: ...  # noqa: D102
+
+    def read(self, name: str) -> bytes | None: ...  # noqa: D102
+
+    def write(self, name: str, content: bytes) -> None: ...  # noqa: D102
+
+    def create(self, name: str, content: bytes) -> bool: ...  # noqa: D102
+
+    def sizes(self, folder: str = "") -> dict[str, int]: ...  # noqa: D102
+
+    def upload(self, path: Path, name: str) -> None: ...  # noqa: D102
+
+    def download(self, name: str, path: Path) -> None: ...  # noqa: D102
+
+    def remove(self, name: str) -> None: ...  # noqa: D102
+
+
+class LocalStore:
+    """A folder of this machine, or of a disk that several machines mount."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    def read(self, name: str) -> bytes | None:
+        """See Store."""
+        try:
+            return (self.folder / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Store."""
+        with publish(self.folder / name) as temporary:
+            temporary.write_bytes(content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Store; a hard link is made or not, on network filesystems as well."""
+        path = self.folder / name
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with naming(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with temporary.open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                with contextlib.suppress(FileExistsError):
+                    os.link(temporary, path)
+            return self.read(name) == content
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """See Store; files whose writing has not ended are left out."""
+        sizes = {}
+        for path in (self.folder / folder).rglob("*"):
+            name = path.relative_to(self.folder)
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file() and not any(part.endswith(".tmp") for part in name.parts):
+                    sizes[name.as_posix()] = path.stat().st_size
+        return sizes
+
+    def upload(self, path: Path, name: str) -> None:
+        """See Store; a second name of the same file where the filesystem can."""
+        with publish(self.folder / name) as temporary:
+            link_or_copy(path, temporary)
+
+    def download(self, name: str, path: Path) -> None:
+        """See Store."""
+        with publish(path) as temporary:
+            link_or_copy(self.folder / name, temporary)
+
+    def remove(self, name: str) -> None:
+        """See Store."""
+        path = self.folder / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class RemoteStore:
+    """A folder of an object store, such as s3://bucket/folder; every request is repeated while the store is in trouble.
+
+    Addresses and secrets come from the environment and the machine, as for other tools of the same store.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._files, self._root = self._open()
+
+    @property
+    def where(self) -> str:
+        """The URL."""
+        return self._url
+
+    def read(self, name: str) -> bytes | None:
+        """See Store."""
+        try:
+            with self._asking(name):
+                return patiently(self._read, name)
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Store."""
+        with self._asking(name):
+            patiently(self._write, name, content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Store; by a conditional request, which `pyarrow.fs` does not offer."""
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
+        try:
+            self._conditional.put(name, content, mode="create")
+        except AlreadyExistsError:
+            # a request that is repeated because its answer was lost meets the file that it has made
+            return self.read(name) == content
+        except BaseError as error:
+            raise FolderError(f"{self._url}/{name}: {_short(error)}; {_CURE}") from None
+        return True
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """See Store."""
+        base = f"{self._root}/{folder}".rstrip("/")
+        selector = arrow_fs.FileSelector(base, recursive=True, allow_not_found=True)
+        with self._asking(folder):
+            found = patiently(self._files.get_file_info, selector)
+        return {info.path[len(self._root) + 1 :]: info.size for info in found if info.type == arrow_fs.FileType.File}
+
+    def upload(self, path: Path, name: str) -> None:
+        """See Store."""
+        with self._asking(name):
+            patiently(self._upload, path, name)
+
+    def download(self, name: str, path: Path) -> None:
+        """See Store."""
+        with publish(path) as temporary, self._asking(name):
+            patiently(self._download, name, temporary)
+
+    def remove(self, name: str) -> None:
+        """See Store."""
+        with self._asking(name):
+            patiently(self._remove, f"{self._root}/{name}")
+
+    def _open(self) -> tuple[Any, str]:
+        try:
+            files, root = arrow_fs.FileSystem.from_uri(self._url)
+        except (OSError, ValueError, ImportError) as error:
+            raise FolderError(f"{self._url}: {_short(error)}; {_CURE}") from None
+        return files, root.rstrip("/")
+
+    @cached_property
+    def _conditional(self) -> Any:
+        try:
+            from obstore.store import from_url
+        except ImportError:
+            raise FolderError(
+                f"{self._url}: a registry on an object store needs one package more; pip install 'gscl-scale[cloud]'"
+            ) from None
+        try:
+            return from_url(self._url, client_options={"allow_http": True})
+        except ValueError as error:
+            raise FolderError(
+                f"{self._url}: {_short(error)}; a registry needs a store with conditional writes: s3://, gs://, az://, "
+                "or a folder of a shared disk"
+            ) from None
+
+    @contextlib.contextmanager
+    def _asking(self, name: str) -> Iterator[None]:
+        """What the store refuses is told in one sentence."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise FolderError(f"{self._url}/{name}: {_short(error)}; {_CURE}") from None
+
+    def _read(self, name: str) -> bytes:
+        with self._files.open_input_stream(f"{self._root}/{name}") as stream:
+            return bytes(stream.read())
+
+    def _write(self, name: str, content: bytes) -> None:
+        with self._files.open_output_stream(f"{self._root}/{name}") as stream:
+            stream.write(content)
+
+    def _upload(self, path: Path, name: str) -> None:
+        with path.open("rb") as file, self._files.open_output_stream(f"{self._root}/{name}") as stream:
+            shutil.copyfileobj(file, stream, _CHUNK)
+
+    def _download(self, name: str, path: Path) -> None:
+        with self._files.open_input_stream(f"{self._root}/{name}") as stream, path.open("wb") as file:
+            shutil.copyfileobj(stream, file, _CHUNK)
+
+    def _remove(self, path: str) -> None:
+        info = self._files.get_file_info(path)
+        if info.type == arrow_fs.FileType.Directory:
+            self._files.delete_dir(path)
+        elif info.type == arrow_fs.FileType.File:
+            self._files.delete_file(path)
+
+
+_CURE = "see that the store answers, that the bucket is there, and that this machine may read and write it"
+
+
+def _short(error: BaseException) -> str:
+    """What a store says, without its pages of detail."""
+    line = " ".join(str(error).split())
+    return line if len(line) <= 240 else line[:239] + "…"
