@@ -64,7 +64,7 @@ class LocalStore:
         """See Store."""
         try:
             return (self.folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
     def write(self, name: str, content: bytes) -> None:

@@ -1,0 +1,65 @@
+"""A real S3 server on this machine, in a process of its own that is always stopped."""
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+BUCKET = "bucket"
+START_S = 60
+_KEYS = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "knows", "AWS_REGION": "us-east-1"}
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[str]:
+    """Start the server, with one bucket; its address. The variables that clients read are set meanwhile."""
+    port = _free_port()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(server, port)
+        with environment(AWS_ENDPOINT_URL=address, **_KEYS):
+            yield address
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextlib.contextmanager
+def environment(**wanted: str) -> Iterator[None]:
+    """Have these variables for a while."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        assert server.poll() is None, "the S3 server has ended"
+        assert time.monotonic() < until, "the S3 server does not answer"
+        with contextlib.suppress(OSError):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection.request("PUT", f"/{BUCKET}")
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
