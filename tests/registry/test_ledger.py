@@ -1,0 +1,148 @@
+"""Records that are created one after the other, and the lease that is kept in them."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gscl_scale.errors import FolderError, LeaseError
+from gscl_scale.registry import Ledger, State, leased
+from gscl_scale.runtime import Console
+
+QUIET = Console(quiet=True)
+
+
+def test_the_newest_state_is_that_of_the_last_record(store):
+    ledger = Ledger(store)
+    assert ledger.newest() == State()
+    first = ledger.append(State(), event="one", promoted=("v1",))
+    second = ledger.append(first, event="two", reason="because")
+    assert ledger.newest() == second
+    assert ledger.at(1) == first
+    assert (second.number, second.event, second.promoted, second.reason) == (2, "two", ("v1",), "because")
+    assert ledger.append(second, event="three").reason == ""
+
+
+def test_a_record_after_one_that_is_not_the_newest_is_refused(store):
+    ledger = Ledger(store)
+    first = ledger.append(State(), event="one")
+    newest = ledger.append(first, event="two")
+    assert ledger.append(first, event="late", current="v9") is None
+    assert ledger.newest() == newest
+
+
+def test_of_many_writers_at_once_one_writes_the_next_record(store):
+    with ThreadPoolExecutor(8) as pool:
+        written = list(pool.map(lambda who: Ledger(store).append(State(), event=f"of {who}"), range(8)))
+    (winner,) = (state for state in written if state)
+    assert Ledger(store).newest() == winner
+
+
+def test_a_damaged_record_is_named(store):
+    ledger = Ledger(store)
+    ledger.append(State(), event="one")
+    store.write("ledger/00000002.json", b'{"number": 2}')
+    with pytest.raises(FolderError, match=r"ledger/00000002\.json is damaged"):
+        ledger.newest()
+
+
+# --- the lease -------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_leaves_and_the_first_is_not_disturbed(store):
+    with leased(store, 60, 0, QUIET) as first:
+        with (
+            pytest.raises(LeaseError, match=r"another run has the lease .*nothing was done"),
+            leased(store, 60, 0, QUIET),
+        ):
+            pass
+        first.record("promoted", current="v1")
+    state = Ledger(store).newest()
+    assert (state.holder, state.current, state.token) == ("", "v1", 1)
+
+
+def test_a_second_run_may_wait(store):
+    first = leased(store, 60, 0, QUIET)
+    first.__enter__()
+    release = threading.Timer(0.3, lambda: first.__exit__(None, None, None))
+    release.start()
+    with leased(store, 60, 30, QUIET) as second:
+        assert second.token == 2
+    release.join()
+
+
+def test_a_holder_that_lives_keeps_the_lease_for_as_long_as_it_likes(store):
+    with leased(store, 1.0, 0, QUIET) as lease:
+        time.sleep(2.0)
+        with pytest.raises(LeaseError), leased(store, 1.0, 0, QUIET):
+            pass
+        lease.check()
+
+
+HELD = []  # a block that is collected would end its lease properly
+
+
+def killed(store, seconds):
+    """A lease whose holder was killed at once."""
+    HELD.append(leased(store, seconds, 0, QUIET))
+    lease = HELD[-1].__enter__()
+    lease._over.set()
+    lease._beating.join()
+    return lease
+
+
+def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_publish(store):
+    late = killed(store, 0.4)
+    with pytest.raises(LeaseError), leased(store, 60, 0, QUIET):
+        pass
+    time.sleep(0.5)
+    with leased(store, 0.4, 0, QUIET) as lease:
+        lease.record("promoted", current="v2")
+        with pytest.raises(LeaseError, match=r"silent for longer than its lease of 0\.4 s, and another one took over"):
+            late.record("promoted", current="v1")
+        with pytest.raises(LeaseError):
+            late.check()
+        with pytest.raises(LeaseError):
+            late.verify()
+    assert Ledger(store).newest().current == "v2"
+
+
+def test_a_holder_that_wakes_notices_by_itself(store):
+    late = killed(store, 0.4)
+    time.sleep(0.5)
+    with leased(store, 0.4, 0, QUIET):
+        late._over.clear()
+        late._beat()
+        with pytest.raises(LeaseError):
+            late.check()
+
+
+def test_a_clock_that_jumped_does_not_kill_a_holder_that_shows_life(store):
+    with leased(store, 1.0, 0, QUIET) as lease:
+        stop = threading.Event()
+
+        def beat():
+            number = 0
+            while not stop.wait(0.05):
+                number += 1
+                store.write(f"heartbeats/{lease.token:08d}.json", json.dumps({"time": number}).encode())
+
+        beating = threading.Thread(target=beat)
+        beating.start()
+        try:
+            time.sleep(0.2)
+            with pytest.raises(LeaseError), leased(store, 1.0, 0, QUIET):
+                pass
+        finally:
+            stop.set()
+            beating.join()
+
+
+def test_a_lease_ends_with_its_block_also_when_that_fails(store):
+    with pytest.raises(ZeroDivisionError), leased(store, 60, 0, QUIET):
+        raise ZeroDivisionError
+    with leased(store, 60, 0, QUIET) as lease:
+        assert lease.token == 2
+    assert store.sizes("heartbeats") == {}
