@@ -1,4 +1,5 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
+# make test-slow: tests of more than a minute, such as nights that are killed ten times.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
 # make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
@@ -7,7 +8,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 
-.PHONY: demo test test-ray test-ray-slow test-torch-sparse results check data-test install install-dev clean
+.PHONY: demo test test-slow test-ray test-ray-slow test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -21,6 +22,9 @@ test-ray: $(VENV)/.installed-dev
 
 test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "ray and slow" tests/ray
+
+test-slow: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow and not ray"
 
 test-torch-sparse: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel

@@ -88,14 +88,15 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
         return Graph.open(run.graph)
     console = console.with_log(run.log)
     console.event("ingest", "started", source=config.graph.source)
+    record = {**read_json(run.folder / "run.json"), "inputs": inputs}  # before the graph: it is never of unknown inputs
+    write_json(run.folder / "run.json", record)
     try:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say)
         graph = write_graph(draft, config.graph, run.graph)
     finally:
         if not run.graph.exists():
             forget(run)
-    record = read_json(run.folder / "run.json")
-    write_json(run.folder / "run.json", {**record, "inputs": inputs, "graph_fingerprint": graph.fingerprint})
+    write_json(run.folder / "run.json", {**record, "graph_fingerprint": graph.fingerprint})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
     console.say(
         f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "

@@ -6,6 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gscl_scale import cli, machine, pipeline
+from gscl_scale.config import Config
+from gscl_scale.errors import FolderError
+from gscl_scale.runs import open_run
+from gscl_scale.runtime import Console
 
 
 @pytest.fixture
@@ -80,3 +84,31 @@ def test_the_estimate_is_told_before_the_graph(tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("300 nodes and 1,200 edges take about 0.5 GiB of memory")
     assert lines[1].startswith("graph synthetic-tiny: 300 nodes")
+
+
+def test_a_graph_whose_making_was_cut_off_is_never_taken_for_one_of_inputs_that_changed_since(tmp_path, monkeypatch):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target\n" + "\n".join(f"{v},{v + 1}" for v in range(20)))
+    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
+    run = open_run(config, tmp_path / "run")
+    with monkeypatch.context() as killed:
+        killed.setattr(pipeline, "write_json", _killed_after(1, pipeline.write_json))
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.ingest(config, run, Console(quiet=True))
+    assert (run.graph / "manifest.json").exists()
+    edges.write_text(edges.read_text() + "\n3,9")
+    with pytest.raises(FolderError, match="has changed since"):
+        pipeline.ingest(config, run, Console(quiet=True))
+
+
+def _killed_after(calls, function):
+    """Ends the process, so to speak, at the next call after so many."""
+    left = [calls]
+
+    def instead(*arguments):
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return function(*arguments)
+
+    return instead

@@ -81,20 +81,16 @@ def test_a_holder_that_lives_keeps_the_lease_for_as_long_as_it_likes(store):
         lease.check()
 
 
-HELD = []  # a block that is collected would end its lease properly
-
-
-def killed(store, seconds):
+@pytest.fixture
+def late(store):
     """A lease whose holder was killed at once."""
-    HELD.append(leased(store, seconds, 0, QUIET))
-    lease = HELD[-1].__enter__()
-    lease._over.set()
-    lease._beating.join()
-    return lease
+    with leased(store, 0.4, 0, QUIET) as lease:
+        lease._over.set()
+        lease._beating.join()
+        yield lease
 
 
-def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_publish(store):
-    late = killed(store, 0.4)
+def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_publish(store, late):
     with pytest.raises(LeaseError), leased(store, 60, 0, QUIET):
         pass
     time.sleep(0.5)
@@ -109,8 +105,7 @@ def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_pub
     assert Ledger(store).newest().current == "v2"
 
 
-def test_a_holder_that_wakes_notices_by_itself(store):
-    late = killed(store, 0.4)
+def test_a_holder_that_wakes_notices_by_itself(store, late):
     time.sleep(0.5)
     with leased(store, 0.4, 0, QUIET):
         late._over.clear()
