@@ -1,5 +1,6 @@
 """The command line: parses, calls the pipeline, and turns errors into one sentence and an exit code."""
 
+import contextlib
 import sys
 import time
 from datetime import datetime
@@ -18,6 +19,7 @@ from gscl_scale.registry.commands import registry
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runs import status as run_status
 from gscl_scale.runtime import Console
+from gscl_scale.storage import small_files, working_copy
 from gscl_scale.terminal import json_text, print_json, print_table
 
 app = typer.Typer(
@@ -30,10 +32,15 @@ app = typer.Typer(
 )
 
 
+_places = contextlib.ExitStack()  # where runs are, until the verb has ended
+_named_by_user: dict[Path, str] = {}
+
+
 def main() -> None:
     """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong; 3 and 4 of retrain."""
     try:
-        app(standalone_mode=True)
+        with _places:
+            app(standalone_mode=True)
     except UserError as error:
         _fail(str(error), 2)
     except LeaseError as error:
@@ -47,14 +54,36 @@ def main() -> None:
 
 
 def _fail(sentence: str, code: int) -> None:
+    for folder, where in _named_by_user.items():
+        sentence = sentence.replace(str(folder), where)
     print(f"gscl-scale: {sentence}", file=sys.stderr)
     sys.exit(code)
 
 
-def _start(config_file: Path | None, settings: list[str] | None, run: Path | None) -> tuple[Config, Path, Console]:
+def _start(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, Path, Console]:
+    """What a verb begins with; of a run on an object store the copy on this machine, which is pushed until the end."""
+    config, where = _named(config_file, settings, run)
+    return config, _opened(where), Console()
+
+
+def _opened(where: str) -> Path:
+    folder = _places.enter_context(working_copy(where))
+    _named_by_user[folder] = where
+    return folder
+
+
+def _shown(path: Path) -> str:
+    """A path as the user would name it, who may know of no copy."""
+    for folder, where in _named_by_user.items():
+        if path.is_relative_to(folder):
+            return f"{where.rstrip('/')}/{path.relative_to(folder)}".removesuffix("/.")
+    return str(path)
+
+
+def _named(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, str]:
     config = Config.load(config_file, settings)
     name = config_file.stem if config_file else config.graph.name or config.graph.source
-    return config, run or Path("runs") / name, Console()
+    return config, run or f"runs/{name}"
 
 
 @app.command()
@@ -73,8 +102,8 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     _print_figures(metrics)
     whole = Run.at(folder)
     last = whole if config.train.repeats == 1 else whole.repeat(config.train.seed)
-    print(f"embeddings  {last.embeddings / 'embeddings.parquet'}")
-    print(f"report      {whole.report}")
+    print(f"embeddings  {_shown(last.embeddings / 'embeddings.parquet')}")
+    print(f"report      {_shown(whole.report)}")
     print(f"finished in {time.monotonic() - began:.0f} s")
 
 
@@ -91,12 +120,14 @@ def ingest(
     from gscl_scale import pipeline
 
     settings = [f"graph.source={source}", *(settings or [])] if source else settings
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, where = _named(config_file, settings, run_folder)
+    console = Console()
     if source == config.graph.source == "synthetic" and "preset" not in config.graph.model_fields_set:
-        config, folder, console = _start(config_file, [*(settings or []), "graph.preset=large"], run_folder)
+        config, where = _named(config_file, [*(settings or []), "graph.preset=large"], run_folder)
         console.say("graph.preset is large; for a small graph add --set graph.preset=small")
+    folder = _opened(where)
     graph = pipeline.ingest(config, open_run(config, folder), console)
-    print(f"graph {graph.name} is in {folder / 'graph'}")
+    print(f"graph {graph.name} is in {_shown(folder / 'graph')}")
 
 
 @app.command()
@@ -123,7 +154,7 @@ def stats(
         print_json(result)
         return
     print_table(["", ""], statistics_table(result), title=str(result.get("name", "")))
-    print(f"plot of LC(n): {target}")
+    print(f"plot of LC(n): {_shown(target)}")
 
 
 @app.command()
@@ -145,7 +176,7 @@ def precompute(
     for one, part, told in pipeline.each_repeat(config, folder, console):
         pipeline.precompute(one, part, told, verify=True, since=since)
         if one.train.reads_samples:
-            print(f"samples are in {part.samples}")
+            print(f"samples are in {_shown(part.samples)}")
 
 
 @app.command()
@@ -157,7 +188,7 @@ def train(config_file: ConfigFile = None, settings: Settings = None, run_folder:
     with training.leading(config) as leads:
         for one, part, told in pipeline.each_repeat(config, folder, console) if leads else ():
             training.train(one, part, told)
-            print(f"checkpoints are in {part.checkpoints}")
+            print(f"checkpoints are in {_shown(part.checkpoints)}")
 
 
 @app.command()
@@ -178,7 +209,8 @@ def embed(
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         place = out / part.folder.name if out and config.train.repeats > 1 else out
-        print(f"embeddings are in {pipeline.embed(one, part, told, graph, place) / 'embeddings.parquet'}")
+        made = pipeline.embed(one, part, told, graph, place)
+        print(f"embeddings are in {_shown(made / 'embeddings.parquet')}")
 
 
 @app.command()
@@ -203,7 +235,7 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
     config, folder, console = _start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         path = pipeline.report(one, part, told)
-        print(f"report is in {path}")
+        print(f"report is in {_shown(path)}")
 
 
 @app.command()
@@ -211,8 +243,9 @@ def status(
     config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
 ) -> None:
     """Which stages are complete or missing, and since when."""
-    _, folder, _ = _start(config_file, settings, run_folder)
-    states = run_status(folder)
+    _, where = _named(config_file, settings, run_folder)
+    with small_files(where) as folder:
+        states = run_status(folder)
     if as_json:
         print_json([vars(state) for state in states])
         return
@@ -220,7 +253,7 @@ def status(
     for state in states:
         since = datetime.fromtimestamp(state.since).strftime("%Y-%m-%d %H:%M:%S") if state.since else ""
         rows.append((state.stage, state.state, since, state.detail, str(state.place.relative_to(folder))))
-    print_table(["stage", "state", "since", "", "where"], rows, title=f"run {folder}")
+    print_table(["stage", "state", "since", "", "where"], rows, title=f"run {where}")
 
 
 @app.command("config")
@@ -267,7 +300,7 @@ def compare(
     else:
         print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
-        print(f"figures, settings and plot: {folder / 'compare'}.json, .md and .png")
+        print(f"figures, settings and plot: {_shown(folder / 'compare')}.json, .md and .png")
     if failed := [row["method"] for row in result["methods"] if "error" in row]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 
@@ -291,8 +324,9 @@ def tune(
     config, folder, console = _start(config_file, settings, run_folder)
     ended = search.tune(config, space, folder, trials, minutes, console)
     print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
-    print(f"leaderboard  {folder / 'leaderboard.md'}")
-    print(f"best config  {folder / 'best.yaml'}; gscl-scale run --config {folder / 'best.yaml'}")
+    best = _shown(folder / "best.yaml")
+    print(f"leaderboard  {_shown(folder / 'leaderboard.md')}")
+    print(f"best config  {best}; gscl-scale run --config {best}")
 
 
 @app.command()

@@ -1,0 +1,190 @@
+"""Run folders on an object store, worked on through a copy."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gscl_scale.errors import FolderError, RunError
+from gscl_scale.storage import Mirror, small_files, store_at, working_copy
+from gscl_scale.storage.places import cache_of
+from tests.test_cli import cli, write_tables
+
+pytestmark = pytest.mark.parametrize("place", ["s3"], indirect=True)
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "copy"
+    (folder / "graph").mkdir(parents=True)
+    (folder / "graph/indices.arrow").write_bytes(b"i" * 3_000_000)
+    (folder / "graph/manifest.json").write_text("{}")
+    (folder / "log.jsonl").write_text("one\n")
+    (folder / "graph/.half.tmp").write_text("half")
+    (folder / "scratch").mkdir()
+    (folder / "scratch/large").write_text("not kept")
+    return folder
+
+
+def content(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+
+
+def test_what_is_pushed_is_pulled_elsewhere(store, files, tmp_path):
+    Mirror(store, files).push()
+    there = tmp_path / "there"
+    Mirror(store, there).pull()
+    expected = content(files)
+    del expected["scratch/large"]
+    assert content(there) == expected
+    assert store.read("graph/manifest.json") == b"{}"  # for whoever reads the store with other tools
+
+
+def test_a_file_that_changes_is_new_elsewhere_and_under_its_plain_name(store, files, tmp_path):
+    mirror, there = Mirror(store, files), tmp_path / "there"
+    mirror.push()
+    Mirror(store, there).pull()
+    for text in ("one\ntwo\n", "one\ntwo\nthree\n"):
+        (files / "log.jsonl").write_text(text)
+        (files / "graph/manifest.json").unlink(missing_ok=True)
+        mirror.push()
+        Mirror(store, there).pull()
+        assert (there / "log.jsonl").read_text() == text
+        assert store.read("log.jsonl") == text.encode()
+        assert not (there / "graph/manifest.json").exists()
+    assert len([name for name in store.sizes(".pushes") if name.endswith(".json")]) == 1
+
+
+def test_what_did_not_change_is_not_pushed_again(store, files, monkeypatch):
+    mirror = Mirror(store, files)
+    mirror.push()
+    uploaded = []
+    monkeypatch.setattr(store, "upload", lambda path, name: uploaded.append(name))
+    mirror.push()
+    Mirror(store, files).push()
+    assert not uploaded
+
+
+def test_a_push_that_was_cut_off_leaves_the_one_before(store, files, tmp_path, monkeypatch):
+    mirror = Mirror(store, files)
+    mirror.push()
+    before = content(files)
+    (files / "log.jsonl").write_text("one\ntwo\n")
+    (files / "graph/indices.arrow").write_bytes(b"j" * 3_000_000)
+    with monkeypatch.context() as killed:
+        killed.setattr(store, "create", lambda name, text: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            mirror.push()
+    Mirror(store, tmp_path / "there").pull()
+    del before["scratch/large"]
+    assert content(tmp_path / "there") == before
+
+
+def test_work_that_was_not_pushed_stays_where_it_was_done_unless_others_went_on(store, files, tmp_path):
+    Mirror(store, files).push()
+    (files / "log.jsonl").write_text("one\nnot pushed\n")
+    Mirror(store, files).pull()
+    assert (files / "log.jsonl").read_text() == "one\nnot pushed\n"
+    there = tmp_path / "there"
+    Mirror(store, there).pull()
+    (there / "log.jsonl").write_text("one\nby others\n")
+    Mirror(store, there).push()
+    Mirror(store, files).pull()
+    assert (files / "log.jsonl").read_text() == "one\nby others\n"
+
+
+def test_of_two_that_work_in_one_place_the_slower_ends(store, files, tmp_path):
+    Mirror(store, files).push()
+    there = tmp_path / "there"
+    Mirror(store, there).pull()
+    for folder in (files, there):
+        (folder / "log.jsonl").write_text(f"by {folder.name}")
+    Mirror(store, files).push()
+    with pytest.raises(RunError, match="another process works in this run folder"):
+        Mirror(store, there).push()
+    Mirror(store, tmp_path / "third").pull()
+    assert (tmp_path / "third/log.jsonl").read_text() == "by copy"
+
+
+def test_damaged_bytes_in_the_store_are_named(store, files, tmp_path):
+    Mirror(store, files).push()
+    store.remove("graph/indices.arrow")
+    store.write("graph/indices.arrow", b"x" * 3_000_000)
+    with pytest.raises(FolderError, match=r"graph/indices\.arrow: expected the 3000000 bytes that were pushed, got"):
+        Mirror(store, tmp_path / "there").pull()
+    assert not (tmp_path / "there/graph/indices.arrow").exists()
+
+
+def test_to_look_at_a_run_only_small_files_are_brought(place, store, files):
+    Mirror(store, files).push()
+    with small_files(place) as folder:
+        assert sorted(content(folder)) == ["graph/manifest.json", "log.jsonl"]
+    assert not folder.exists()
+
+
+def test_a_folder_is_worked_on_where_it_is(place, tmp_path):
+    with working_copy(str(tmp_path)) as folder:
+        assert folder == tmp_path
+
+
+def test_a_run_on_s3_goes_on_on_another_machine(place, tmp_path):
+    write_tables(tmp_path)
+    one = cli("precompute", "--config", "quick.yaml", "--run", place, cwd=tmp_path)
+    assert one.returncode == 0, one.stderr
+    assert f"samples are in {place}/samples" in one.stdout
+    shutil.rmtree(cache_of(place))
+    other = cli("run", "--config", "quick.yaml", "--run", place, cwd=tmp_path)
+    assert other.returncode == 0, other.stderr
+    assert f"{place}/embeddings/embeddings.parquet" in other.stdout
+    local = cli("run", "--config", "quick.yaml", "--run", "here", cwd=tmp_path)
+    assert local.returncode == 0, local.stderr
+    kept = store_at(place).read("embeddings/embeddings.parquet")
+    assert kept == (tmp_path / "here/embeddings/embeddings.parquet").read_bytes()
+    log = [json.loads(line) for line in store_at(place).read("log.jsonl").decode().splitlines()]
+    assert [line["event"] for line in log].count("started") == 3  # ingest, train and evaluate: each once
+    shutil.rmtree(cache_of(place))
+    status = cli("status", "--config", "quick.yaml", "--run", place, "--json", cwd=tmp_path)
+    assert {state["state"] for state in json.loads(status.stdout)} == {"complete"}
+    assert not cache_of(place).exists()
+
+
+def test_errors_name_the_place_that_the_user_knows(place, tmp_path):
+    write_tables(tmp_path)
+    trained = cli("train", "--config", "quick.yaml", "--run", place, cwd=tmp_path)
+    assert trained.returncode == 2
+    assert f"gscl-scale: {place}/samples holds no finished samples; run gscl-scale precompute first" in trained.stderr
+
+
+def test_a_run_on_s3_that_is_killed_goes_on_where_it_was(place, tmp_path):
+    write_tables(tmp_path)
+    command = [sys.executable, "-m", "gscl_scale.cli", "run", "--config", "quick.yaml", "--run", place]
+    slow = ["--set", "train.epochs=100000", "--set", "train.checkpoint_every=1"]
+    process = subprocess.Popen([*command, *slow], cwd=tmp_path, env=dict(os.environ))
+    manifest, until = cache_of(place) / "checkpoints/manifest.json", time.monotonic() + 60
+    while not manifest.exists():
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    reached = json.loads(manifest.read_text())["checkpoints"][-1]["epoch"]
+    process = subprocess.Popen([*command, *slow], cwd=tmp_path, env=dict(os.environ))
+    log = Path(cache_of(place) / "log.jsonl")
+    while '"resumed"' not in log.read_text():
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 1
+    resumed = [json.loads(line) for line in log.read_text().splitlines() if '"resumed"' in line]
+    assert resumed[0]["epoch"] >= reached
+    assert b'"stopped"' in store_at(place).read("log.jsonl")  # the push at the end
