@@ -78,7 +78,7 @@ for ((try = 0; try < 120; try++)); do
   sleep 1
 done
 for node in "${nodes[@]:1}"; do
-  start_ray "$node" --address="$RAY_ADDRESS"
+  start_ray "$node" --address="$RAY_ADDRESS" --temp-dir="/tmp/ray-$SLURM_JOB_ID"
 done
 
 # Training asks for its processes at once: begin when all nodes have joined.
