@@ -1,5 +1,6 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
+# make test-image: installs as cluster/Dockerfile does, into an empty environment, and runs there as an ordinary user.
 # make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
 PYTHON ?= python3
@@ -7,7 +8,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 
-.PHONY: demo test test-ray test-ray-slow test-torch-sparse results check data-test install install-dev clean
+.PHONY: demo test test-ray test-ray-slow test-image test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -21,6 +22,9 @@ test-ray: $(VENV)/.installed-dev
 
 test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "ray and slow" tests/ray
+
+test-image: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not ray" tests/cluster
 
 test-torch-sparse: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
