@@ -199,7 +199,7 @@ def test_every_package_has_the_version_of_the_constraints(image):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_an_ordinary_user_starts_it_and_ray(image, home):
+def test_an_ordinary_user_runs_it(image, home):
     [command] = [step.rest for step in steps() if step.kind == "CMD"]
     shown = image.as_user(yaml.safe_load(command), home)
     assert shown.returncode == 0, shown.stderr
