@@ -3,9 +3,9 @@
 #
 #   sbatch cluster/slurm.sh gscl-scale run --config FILE --run /shared/runs/NAME --set runtime.engine=ray
 #
-# Five minutes before the time limit, and on scancel, the command is told to stop: it saves a checkpoint and ends. The
-# same sbatch goes on from there. On all nodes gscl-scale is on the PATH (load a module below, or activate an
-# environment), and the run folder is the same one.
+# Five minutes before the time limit, and on scancel --batch --signal=TERM, the command is told to stop: it saves a
+# checkpoint and ends. The same sbatch goes on from there. On all nodes gscl-scale is on the PATH (load a module below,
+# or activate an environment), and the run folder is the same one.
 #SBATCH --job-name=gscl-scale
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1

@@ -1,5 +1,6 @@
 """The Slurm script with real Ray on two nodes that srun pretends to have."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -45,6 +46,9 @@ STAND_INS = {
 }
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
 @pytest.fixture
 def folder():
     place = Path(tempfile.mkdtemp(prefix="s", dir="/tmp"))
@@ -53,6 +57,10 @@ def folder():
         (place / name).chmod(0o755)
     (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     yield place
+    for process in [*STARTED, *map(psutil.Process, of_ray(place))]:  # nothing, where the script did its work
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    STARTED.clear()
     shutil.rmtree(place)
     shutil.rmtree(f"/tmp/ray-{place.name}", ignore_errors=True)
 
@@ -65,10 +73,12 @@ def started(folder, *words):
         "SLURM_JOB_ID": folder.name,
         "SLURM_JOB_NODELIST": "node-[1-2]",
     }
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [ROOT / "cluster" / "slurm.sh", *words],
         cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
+    STARTED.append(process)
+    return process
 
 
 def of_ray(folder):
