@@ -147,6 +147,12 @@ def test_a_token_is_looked_for_where_ray_does(tmp_path):
     assert submit.read_token(home | file | {"RAY_AUTH_MODE": "disabled"}) == ""
 
 
+def test_a_registry_may_be_a_url(work):
+    assert "retrain-embeddings-" in job(
+        work, "retrain", "--config", "config.yaml", "--registry", "s3://bucket/embeddings"
+    )
+
+
 def test_the_token_is_not_in_the_line(work):
     shown = call(work, *ADDRESS, "--print", "--", *RUN, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="secret")
     assert "secret" not in shown.stdout + shown.stderr
