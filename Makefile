@@ -1,5 +1,5 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
-# make test-slow: tests of more than a minute, such as nights that are killed ten times.
+# make test-slow: tests of more than a minute: nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
 # make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
@@ -24,7 +24,7 @@ test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "ray and slow" tests/ray
 
 test-slow: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow and not ray"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray"
 
 test-torch-sparse: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel

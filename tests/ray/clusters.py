@@ -102,10 +102,9 @@ class Cluster:
         self, cpus: int = 1, resources: dict[str, float] | None = None, wrapper: tuple[str, ...] = (), **env: str
     ) -> Machine:
         """Start a further machine; `wrapper` is a command that starts it."""
-        ip = f"127.0.0.{len(self.machines) + 1}"
-        return self._start(
-            ["--address", self.address, "--resources", json.dumps(resources or {})], ip, cpus, wrapper, **env
-        )
+        number = len(self.machines) + 1
+        own = ["--temp-dir", str(self.folder / f"ray-{number}"), "--resources", json.dumps(resources or {})]
+        return self._start(["--address", self.address, *own], f"127.0.0.{number}", cpus, wrapper, **env)
 
     @property
     def alive(self) -> list[Machine]:

@@ -1,0 +1,184 @@
+"""Jobs from outside: the documented line, and the helper that submits once and passes the exit code on."""
+
+import json
+import os
+import re
+import secrets
+import shlex
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gscl_scale.files import read_json_lines
+from gscl_scale.runs import Run
+from tests.ray.clusters import ROOT, cluster, free_port, wait_until
+
+pytestmark = pytest.mark.ray
+
+SUBMIT = ROOT / "cluster" / "submit"
+SMALL = {
+    "graph": {"source": "digits"},
+    "rings": {"hops": 1, "per_ring": 4, "beyond": 8, "rounds": 1, "part_anchors": 30},
+    "model": {"layers": 1, "width": 16, "projection": 16},
+    "train": {"epochs": 1, "batch_size": 600},
+    "evaluate": {"random_splits": 1, "initialisations": 2, "probe_weight_decay": [0.001], "probe_epochs": 5},
+    "runtime": {"engine": "ray", "timeout_s": 60},
+}
+
+
+class Guarded:
+    """A cluster that wants a token, and what a user on another machine needs to know of it."""
+
+    def __init__(self, started, port):
+        self.cluster = started
+        self.url = f"http://127.0.0.1:{port}"
+        self.token = (started.folder / ".ray" / "auth_token").read_text()
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {
+            "PATH": started.env["PATH"],
+            "HOME": str(started.folder / "home"),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.token,
+        }
+
+    def ask(self, path):
+        request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def jobs(self, prefix=""):
+        named = {job["submission_id"]: job for job in self.ask("/api/jobs/") if job["submission_id"]}
+        return {name: job for name, job in named.items() if name.startswith(prefix)}
+
+    def submit(self, work, *words, **env):
+        return subprocess.run(
+            [SUBMIT, "--address", self.url, "--working-dir", work, *words],
+            env=self.env | env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    port = free_port()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with cluster(
+        1, 1, port, secrets.token_hex(32), PATH=path, RAY_AUTH_MODE="token", GLOO_SOCKET_IFNAME="lo"
+    ) as started:
+        yield Guarded(started, port)
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "config.yaml").write_text(yaml.safe_dump(SMALL))
+    return tmp_path / "work"
+
+
+def documented(verb):
+    """The line of `ray job submit` in the documentation, as words."""
+    text = (ROOT / "docs" / "cluster.md").read_text().replace("\\\n", " ")
+    [line] = [
+        line for line in re.findall(r"^ +(ray job submit .*)$", text, re.MULTILINE) if f"gscl-scale {verb}" in line
+    ]
+    return shlex.split(line)
+
+
+def test_the_documented_line_shows_progress_while_the_job_runs_and_exits_with_0(guarded, tmp_path):
+    words = [word.replace("/shared/runs/digits", str(tmp_path / "run")) for word in documented("run")]
+    words[words.index("--address") + 1] = guarded.url
+    smaller = ["train.repeats=1", "train.epochs=3", "rings.rounds=1", "evaluate.initialisations=2"]
+    words += [part for setting in smaller for part in ("--set", setting)]
+    lines, states = [], []
+    with subprocess.Popen(
+        words, env=guarded.env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout:
+            lines.append(line)
+            if "precompute" in line and not states:
+                states = [job["status"] for job in guarded.jobs().values()]
+    assert process.returncode == 0, "".join(lines)
+    assert "RUNNING" in states
+    assert f"report      {tmp_path / 'run' / 'report.html'}\n" in lines
+
+
+def test_bad_input_ends_the_job_with_its_sentence_and_its_exit_code(guarded, work, tmp_path):
+    (work / "config.yaml").write_text(yaml.safe_dump(SMALL | {"train": {"epochs": -1}}))
+    sent = guarded.submit(work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "run")
+    assert sent.returncode == 2
+    assert re.search(r"^gscl-scale: train\.epochs: .*-1", sent.stdout, re.MULTILINE)
+    assert "Traceback" not in sent.stdout
+    again = guarded.submit(work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "run")
+    assert again.returncode == 2
+    assert sorted(name[-2:] for name in guarded.jobs("gscl-scale-run-run-")) == ["-1", "-2"]
+
+
+def test_three_machines_share_the_tasks_and_two_processes_train(guarded, work, tmp_path):
+    guarded.cluster.resize(3)
+    sent = guarded.submit(
+        work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "three", "--set", "runtime.train_workers=2"
+    )
+    assert sent.returncode == 0, sent.stdout + sent.stderr
+    tasks = guarded.ask("/api/v0/tasks?detail=true&limit=10000")["data"]["result"]["result"]
+    ran = {
+        task["node_id"] for task in tasks if task["func_or_class_name"] == "run_part" and task["state"] == "FINISHED"
+    }
+    assert len(ran) == 3
+    log = read_json_lines(Run.at(tmp_path / "three").log)
+    assert [line["processes"] for line in log if line["stage"] == "train" and "processes" in line] == [2]
+
+
+def test_the_same_line_starts_a_job_once_whoever_gives_it(guarded, work, tmp_path):
+    words = ["--", "ingest", "--config", "config.yaml", "--run", tmp_path / "once"]
+    sent = []
+    both = [threading.Thread(target=lambda: sent.append(guarded.submit(work, *words))) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert [one.returncode for one in sent] == [0, 0], [one.stderr for one in sent]
+    assert all("graph digits is in" in one.stdout for one in sent)
+    began = time.monotonic()
+    third = guarded.submit(work, *words)
+    assert third.returncode == 0
+    assert "has succeeded; nothing is done" in third.stderr
+    assert time.monotonic() - began < 10
+    assert len(guarded.jobs("gscl-scale-ingest-once-")) == 1
+    assert guarded.submit(work, "--again", *words).returncode == 0
+    (work / "config.yaml").write_text(yaml.safe_dump(SMALL | {"model": {"layers": 2}}))
+    assert guarded.submit(work, *words).returncode == 0
+    assert sorted(name[-2:] for name in guarded.jobs("gscl-scale-ingest-once-")) == ["-1", "-1", "-2"]
+
+
+def test_a_job_that_somebody_stops_is_no_success(guarded, work, tmp_path):
+    sent = []
+    words = ["--", "run", "--config", "config.yaml", "--run", tmp_path / "long", "--set", "train.epochs=100000"]
+    words += ["--set", "runtime.engine=local"]
+    thread = threading.Thread(target=lambda: sent.append(guarded.submit(work, *words)))
+    thread.start()
+    name = wait_until(lambda: next(iter(guarded.jobs("gscl-scale-run-long-")), None), 60)
+    wait_until(lambda: guarded.jobs()[name]["status"] == "RUNNING", 60)
+    request = urllib.request.Request(
+        f"{guarded.url}/api/jobs/{name}/stop", method="POST", headers={"Authorization": f"Bearer {guarded.token}"}
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+    thread.join(60)
+    assert sent[0].returncode != 0
+    assert f"{name} was stopped" in sent[0].stderr
+
+
+def test_a_missing_or_wrong_token_is_named_before_anything_is_sent(guarded, work, tmp_path):
+    words = ["--", "run", "--config", "config.yaml", "--run", tmp_path / "run"]
+    for told, sentence in (
+        ({"RAY_AUTH_MODE": "disabled"}, "wants a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN"),
+        ({"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_MODE is token, and"),
+        ({"RAY_AUTH_TOKEN": "0" * 64}, "refuses the token"),
+    ):
+        refused = guarded.submit(work, *words, **told)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert sentence in refused.stderr
+        assert refused.stderr.count("\n") == 1
