@@ -240,20 +240,34 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
 
 @app.command()
 def status(
-    config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    as_json: AsJson = False,
+    watch: Annotated[
+        float | None, typer.Option(min=0.1, help="Look again every so many seconds until the end.")
+    ] = None,
 ) -> None:
     """Which stages are complete or missing, and since when."""
     _, where = _named(config_file, settings, run_folder)
+    while not _print_status(where, as_json) and watch:
+        time.sleep(watch)
+
+
+def _print_status(where: str, as_json: bool) -> bool:
+    """Print the state of every stage; whether all are complete."""
     with small_files(where) as folder:
         states = run_status(folder)
+    complete = all(state.state == "complete" for state in states)
     if as_json:
         print_json([vars(state) for state in states])
-        return
+        return complete
     rows = []
     for state in states:
         since = datetime.fromtimestamp(state.since).strftime("%Y-%m-%d %H:%M:%S") if state.since else ""
         rows.append((state.stage, state.state, since, state.detail, str(state.place.relative_to(folder))))
     print_table(["stage", "state", "since", "", "where"], rows, title=f"run {where}")
+    return complete
 
 
 @app.command("config")

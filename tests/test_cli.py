@@ -123,6 +123,21 @@ def test_status_tells_what_is_complete_and_what_is_missing(tmp_path):
     assert "complete" in cli("status", "--config", "quick.yaml", cwd=tmp_path).stdout
 
 
+def test_status_looks_again_until_all_is_complete(finished):
+    folder = finished[0]
+    report = folder / "runs/quick/report.html"
+    kept = report.read_bytes()
+    report.unlink()
+    command = [sys.executable, "-m", "gscl_scale.cli", "status", "--config", "quick.yaml", "--watch", "0.1"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as watching:
+        while "missing" not in watching.stdout.readline():
+            assert watching.poll() is None
+        report.write_bytes(kept)
+        told, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 0
+    assert "missing" not in told.rpartition("run runs/quick")[2]
+
+
 def test_repeats_report_means_over_seeds_of_whole_runs(tmp_path):
     write_tables(tmp_path)
     result = cli("run", "--config", "quick.yaml", "--set", "train.repeats=2", cwd=tmp_path)

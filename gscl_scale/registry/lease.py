@@ -114,8 +114,10 @@ def _acquire(store: Store, seconds: float, wait_s: float, console: Console) -> S
                 return taken
             continue
         if time.monotonic() >= until:
+            last = _sign_of_life(store, state.token)
+            ago = f", seen {max(0.0, time.time() - last['time']):.0f} s ago" if last else ""
             raise LeaseError(
-                f"{store.where}: another run has the lease ({state.holder}); nothing was done: "
+                f"{store.where}: another run has the lease ({state.holder}{ago}); nothing was done: "
                 "wait for its end, or let this one wait with retrain.wait_s"
             )
         if not told:

@@ -7,23 +7,33 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+_listening: list[threading.Event] = []
+
 
 @contextlib.contextmanager
 def asked_to_stop(event: threading.Event | None = None) -> Iterator[threading.Event]:
-    """An event that SIGTERM sets; only the main thread can listen, elsewhere others have to set it."""
+    """An event that SIGTERM sets; only the main thread can listen, elsewhere others have to set it.
+
+    A request that came before, while somebody further out was listening, counts too.
+    """
     event = event or threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
+    if any(outer.is_set() for outer in _listening):
+        event.set()
+    _listening.append(event)
 
     def ask(*_: Any) -> None:
-        event.set()
+        for one in _listening:
+            one.set()
 
     before = signal.signal(signal.SIGTERM, ask)
     try:
         yield event
     finally:
         signal.signal(signal.SIGTERM, before)
+        _listening.pop()
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gscl_scale.batches import BatchStream, collate, epoch_order, steps_per_epoch
+from gscl_scale.batches import BatchStream, collate, epoch_order, held_out, steps_per_epoch
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import Graph
 from gscl_scale.rings import wanted
@@ -207,3 +207,18 @@ def test_without_common_priorities_only_stored_far_nodes_are_used(folders):
     batch = collated(reader, np.arange(20))
     assert batch.candidates.size == 0
     assert batch.decided.shape == (20, 0)
+
+
+def test_nodes_that_are_held_out_are_never_anchors_and_are_the_same_whatever_else_the_graph_has(folders, tmp_path):
+    graph = Graph.open(folders / "graph")
+    out = held_out(graph, 0.2, seed=0)
+    assert out.mean() == pytest.approx(0.2, abs=0.06)
+    assert not held_out(graph, 0.0, seed=0).any()
+    assert (out != held_out(graph, 0.2, seed=1)).any()
+    anchors = np.flatnonzero(~out)
+    stream = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS, anchors=anchors)
+    assert stream.steps_per_epoch == steps_per_epoch(anchors.size, TRAIN.batch_size)
+    visited = np.concatenate([(b := stream.batch(step)).nodes[b.anchors] for step in range(stream.steps_per_epoch)])
+    assert sorted(visited) == anchors.tolist()
+    make_graph(tmp_path / "more", random_edges(NODES + 50, 450, seed=9), NODES + 50)
+    assert held_out(Graph.open(tmp_path / "more"), 0.2, seed=0)[:NODES].tolist() == out.tolist()

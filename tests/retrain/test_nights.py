@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gscl_scale.embed import read_embeddings
-from gscl_scale.errors import RunError
+from gscl_scale.errors import RunError, StoppedError
 from gscl_scale.files import read_json_lines
 from gscl_scale.registry import Registry
 from gscl_scale.registry.changing import promote, rollback
@@ -203,3 +203,17 @@ def test_a_command_that_fails_changes_nothing(town, tmp_path, capfd):
     told = capfd.readouterr().err
     assert "retrain.notify: nobody was told by" in told
     assert "nobody listens" in told
+
+
+def test_a_night_whose_time_is_over_gives_the_lease_back_and_is_gone_on_with(town, tmp_path):
+    long = town.config(train={"epochs": 100_000}, retrain={"minutes": 0.05})
+    with pytest.raises(StoppedError, match="has saved step"):
+        retrain(long, tmp_path / "registry", QUIET)
+    registry = Registry(tmp_path / "registry")
+    assert registry.ledger.newest().holder == ""
+    with pytest.raises(StoppedError):
+        retrain(long, tmp_path / "registry", QUIET)
+    (work,) = (tmp_path / "registry/work").iterdir()
+    log = read_json_lines(work / "log.jsonl")
+    assert [line["event"] for line in log if line["stage"] == "ingest"] == ["started", "done"]
+    assert [line for line in log if line["event"] == "resumed" and line["stage"] == "train"]
