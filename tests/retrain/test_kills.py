@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -155,8 +156,10 @@ def test_a_night_goes_on_where_the_one_before_was_killed(after, tmp_path):
         time.sleep(0.002)
     process.kill()
     process.join()
+    killed = datetime.now(UTC).isoformat()
     outcome = retrain(config, where, QUIET)
     log = (Registry(where).folder(outcome.version) / "log.jsonl").read_text().splitlines()
+    assert json.loads(log[0])["time"] < killed
     events = [(line["stage"], line["event"]) for line in map(json.loads, log)]
     assert events.count(("ingest", "started")) == 1
     if after in ("checkpoints", "embeddings"):
