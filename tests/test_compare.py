@@ -108,7 +108,7 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
     settings = {"settings": {"cca-ssg": ["train.epochs=4", "train.learning_rate=1e30"], "dgi": ["train.epochs=2"]}}
     (tmp_path / "mine.yaml").write_text(json.dumps({**VALUES, "compare": settings}))
     with pytest.raises(RunError, match="cca-ssg failed, for the reasons above; the figures of the others are kept"):
-        cli.compare(tmp_path / "mine.yaml", None, tmp_path / "run", "dgi, cca-ssg")
+        cli.compare(tmp_path / "mine.yaml", None, str(tmp_path / "run"), "dgi, cca-ssg")
     assert "CCA-SSG failed: seed 0: step" in capsys.readouterr().out
     rows = rows_of(json.loads((tmp_path / "run/compare.json").read_text()))
     assert "lower train.learning_rate" in rows["cca-ssg"]["error"]

@@ -25,10 +25,14 @@ class Version:
     index: dict[str, Any]
 
     @property
+    def files(self) -> dict[str, str]:
+        """Checksums of the files that are the result: logs, pages and what tells of times do not count."""
+        return {name: entry["sha256"] for name, entry in self.index["files"].items() if _is_content(name)}
+
+    @property
     def content(self) -> str:
-        """The same for versions with the same files; logs, pages and times do not count."""
-        files = {name: entry["sha256"] for name, entry in self.index["files"].items() if _is_content(name)}
-        return fingerprint_of(files)
+        """The same for versions with the same result."""
+        return fingerprint_of(self.files)
 
 
 class Registry:

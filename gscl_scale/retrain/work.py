@@ -4,13 +4,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gscl_scale import training
 from gscl_scale.config import Config
-from gscl_scale.files import fingerprint_of, publish, read_json, read_json_lines
+from gscl_scale.files import fingerprint_of, read_json, read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.runs import Run
+from gscl_scale.train import write_state
 
 NOTE = "night.json"
 _NOT_KEPT = (NOTE, "untrained", "tensorboard")
@@ -64,8 +63,7 @@ def write_start(run: Run, base: Run) -> None:
     if run.start.exists():
         return
     state, _ = training.checkpoints_of(config_of(base), base).chosen()
-    with publish(run.start) as temporary:
-        torch.save(state["model"], temporary)
+    write_state(run.start, state["model"])
 
 
 def files_of(folder: Path) -> list[str]:

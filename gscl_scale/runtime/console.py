@@ -27,11 +27,12 @@ class Console:
         return Console(log, self._out.quiet)
 
     def event(self, stage: str, event: str, **fields: Any) -> None:
-        """Append one object to log.jsonl."""
+        """Append one object to log.jsonl; `run` is the folder's name, for those who collect the logs of many."""
         if self._log is None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": now, "stage": stage, "event": event, **fields}, default=float)
+        run = self._log.absolute().parent.name
+        line = json.dumps({"time": now, "run": run, "stage": stage, "event": event, **fields}, default=float)
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")

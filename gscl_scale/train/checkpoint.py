@@ -76,8 +76,7 @@ class Checkpoints:
         return _load(path), _position(entry)
 
     def _write(self, name: str, state: dict[str, Any]) -> str:
-        with publish(self._folder / name) as temporary:
-            torch.save(state, temporary)
+        write_state(self._folder / name, state)
         return sha256_of(self._folder / name)
 
     def _manifest(self) -> dict[str, Any]:
@@ -93,6 +92,12 @@ class Checkpoints:
 
     def _entries(self) -> list[dict[str, Any]]:
         return list(self._manifest().get("checkpoints", []))
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Publish tensors by name; torch would write the name of a path into the file, and that of ours has a process id."""
+    with publish(path) as temporary, temporary.open("wb") as file:
+        torch.save(state, file)
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ def test_events_are_one_object_a_line_with_time_stage_and_event(tmp_path):
     Console(log, quiet=True).event("train", "done")
     first, last = (json.loads(line) for line in log.read_text().splitlines())
     assert (first["stage"], first["event"], first["step"], first["loss"]) == ("train", "step", 1, 0.5)
-    assert last.keys() == {"time", "stage", "event"}
+    assert last.keys() == {"time", "run", "stage", "event"}
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal_and_silent_for_short_work(capsys, monkeypatch):

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from gscl_scale.model import build_model, prepare_inputs
 from gscl_scale.runs import open_run, read_curve
 from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.shards import Samples
-from gscl_scale.train import Checkpoints, Position, Trainer, Training, training_step
+from gscl_scale.train import Checkpoints, Position, Trainer, Training, training_step, write_state
 from tests.graphs import make_graph, random_edges
 
 QUIET = Console(quiet=True)
@@ -293,3 +294,11 @@ def test_the_best_model_on_validation_is_chosen(tmp_path):
 def test_training_stops_when_validation_has_not_gained_for_long(tmp_path):
     chosen, last = validated(tmp_path, [0.3, 0.6, 0.5, 0.6, 0.2, 0.1], patience=2)
     assert (chosen.epoch, last.epoch) == (2, 4)
+
+
+def test_a_checkpoint_has_the_same_bytes_whichever_process_writes_it(tmp_path, monkeypatch):
+    state = {"weight": torch.arange(6.0)}
+    for process in (1, 2):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        write_state(tmp_path / f"of-{process}" / "one.pt", state)
+    assert (tmp_path / "of-1/one.pt").read_bytes() == (tmp_path / "of-2/one.pt").read_bytes()
