@@ -95,7 +95,7 @@ class Checkpoints:
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Publish tensors by name; torch would write the name of a path into the file, and that of ours has a process id."""
+    """Publish tensors by name; of a path torch would write the name into the file, and ours has a process id."""
     with publish(path) as temporary, temporary.open("wb") as file:
         torch.save(state, file)
 

@@ -72,6 +72,10 @@ def reading(where):
     reader = Reader(where)
     reader.start()
     yield reader
+    enough = reader.reads + 2  # one that began after the last night
+    while reader.reads < enough:
+        assert reader.is_alive()
+        time.sleep(0.01)
     reader.over.set()
     reader.join()
     assert reader.reads > 5
