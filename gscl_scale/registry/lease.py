@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from gscl_scale.errors import GsclError, LeaseError
+from gscl_scale.errors import GsclError, LeaseError, StoppedError
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.runtime import Console
 from gscl_scale.storage import Store
@@ -90,9 +90,14 @@ class Lease:
 
 
 @contextlib.contextmanager
-def leased(store: Store, seconds: float, wait_s: float, console: Console) -> Iterator[Lease]:
-    """Have the lease of a registry; LeaseError if another run has it, and still does after `wait_s`."""
-    lease = Lease(store, _acquire(store, seconds, wait_s, console), seconds)
+def leased(
+    store: Store, seconds: float, wait_s: float, console: Console, asked: threading.Event | None = None
+) -> Iterator[Lease]:
+    """Have the lease of a registry; LeaseError if another run has it, and still does after `wait_s`.
+
+    asked   a request to stop, which ends the waiting
+    """
+    lease = Lease(store, _acquire(store, seconds, wait_s, console, asked or threading.Event()), seconds)
     lease.start()
     try:
         yield lease
@@ -100,7 +105,7 @@ def leased(store: Store, seconds: float, wait_s: float, console: Console) -> Ite
         lease.stop()
 
 
-def _acquire(store: Store, seconds: float, wait_s: float, console: Console) -> State:
+def _acquire(store: Store, seconds: float, wait_s: float, console: Console, asked: threading.Event) -> State:
     ledger, until, told = Ledger(store), time.monotonic() + wait_s, False
     who = f"{socket.gethostname()}, process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     while True:
@@ -123,7 +128,8 @@ def _acquire(store: Store, seconds: float, wait_s: float, console: Console) -> S
         if not told:
             console.say(f"waiting for {state.holder}, which has the lease")
             told = True
-        time.sleep(min(_LOOK_S, seconds / _BEATS))
+        if asked.wait(min(_LOOK_S, seconds / _BEATS)):
+            raise StoppedError(f"{store.where}: asked to stop while waiting for the lease; nothing was done")
 
 
 def _is_dead(store: Store, state: State, seconds: float) -> bool:

@@ -61,7 +61,7 @@ def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
     with (
         stop_after(60 * settings.minutes),
         asked_to_stop() as asked,
-        leased(registry.store, settings.lease_s, settings.wait_s, console) as lease,
+        leased(registry.store, settings.lease_s, settings.wait_s, console, asked) as lease,
     ):
         night = _Night(with_seed(config, 0), registry, lease, asked, console)
         try:

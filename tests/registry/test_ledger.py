@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gscl_scale.errors import FolderError, LeaseError
+from gscl_scale.errors import FolderError, LeaseError, StoppedError
 from gscl_scale.registry import Ledger, State, leased
 from gscl_scale.runtime import Console
 
@@ -71,6 +71,16 @@ def test_a_second_run_may_wait(store):
     with leased(store, 60, 30, QUIET) as second:
         assert second.token == 2
     release.join()
+
+
+def test_who_waits_can_be_asked_to_stop(store):
+    asked = threading.Event()
+    with leased(store, 60, 0, QUIET):
+        asking = threading.Timer(0.3, asked.set)
+        asking.start()
+        with pytest.raises(StoppedError, match="while waiting for the lease"), leased(store, 60, 60, QUIET, asked):
+            pass
+        asking.join()
 
 
 def test_a_holder_that_lives_keeps_the_lease_for_as_long_as_it_likes(store):

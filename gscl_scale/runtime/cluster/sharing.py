@@ -71,7 +71,8 @@ def _refuse_blind(folder: Path, seen: Iterable[Seen]) -> None:
         blind = ", ".join(sorted(ip for other, ip in troubles if other == trouble))
         raise FolderError(
             f"{folder} is not shared by all machines of the Ray cluster: {blind} {trouble}; "
-            "choose a --run folder on a filesystem that all of them mount at the same path"
+            "choose a --run folder, or for one on an object store a GSCL_SCALE_CACHE, on a filesystem that all of them "
+            "mount at the same path"
         )
 
 
