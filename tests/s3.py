@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from unittest import mock
 
 BUCKET = "bucket"
 START_S = 60
@@ -26,23 +27,11 @@ def s3_server() -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(server, port)
-        with environment(AWS_ENDPOINT_URL=address, **_KEYS):
+        with mock.patch.dict(os.environ, AWS_ENDPOINT_URL=address, **_KEYS):
             yield address
     finally:
         server.kill()
         server.wait()
-
-
-@contextlib.contextmanager
-def environment(**wanted: str) -> Iterator[None]:
-    """Have these variables for a while."""
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:

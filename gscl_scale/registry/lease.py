@@ -82,7 +82,7 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._over.wait(self._seconds / _BEATS):
-            with contextlib.suppress(GsclError):  # a store in trouble; the next beat may reach it
+            with contextlib.suppress(GsclError, OSError):  # a store in trouble; the next beat may reach it
                 if self._ledger.newest().token != self._state.token:
                     self._lost.set()
                     return

@@ -23,7 +23,7 @@ def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], abo
         entries[file] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
         store.upload(path, f"{name}/{file}")
 
-    _at_once(put, files)
+    at_once(put, files)
     index = {**about, "files": dict(sorted(entries.items()))}
     store.write(f"{name}/{INDEX}", (json.dumps(index, indent=2) + "\n").encode())
     return index
@@ -34,17 +34,22 @@ def fetch_folder(store: Store, name: str, folder: Path) -> None:
     index = index_of(store, name)
 
     def fetch(file: str) -> None:
-        path, entry = folder / file, index["files"][file]
-        if not _matches(path, entry):
-            store.download(f"{name}/{file}", path)
-            if not _matches(path, entry):
-                path.unlink()
-                raise FolderError(
-                    f"{store.where}/{name}/{file}: expected the {entry['bytes']} bytes that were kept, got others; "
-                    "the copy in the store is damaged: go back to another version with gscl-scale registry rollback"
-                )
+        fetch_file(store, f"{name}/{file}", folder / file, index["files"][file], "gscl-scale registry rollback")
 
-    _at_once(fetch, index["files"])
+    at_once(fetch, index["files"])
+
+
+def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure: str) -> None:
+    """Bring a file with the size and checksum of an entry, unless it is here; FolderError if the store has others."""
+    if _matches(path, entry):
+        return
+    store.download(name, path)
+    if not _matches(path, entry):
+        path.unlink()
+        raise FolderError(
+            f"{store.where}/{name}: expected the {entry['bytes']} bytes that were put there, got others; "
+            f"the copy in the store is damaged: {cure}"
+        )
 
 
 def index_of(store: Store, name: str) -> dict[str, Any]:
@@ -65,7 +70,8 @@ def _matches(path: Path, entry: dict[str, Any]) -> bool:
     return path.exists() and path.stat().st_size == entry["bytes"] and sha256_of(path) == entry["sha256"]
 
 
-def _at_once(work: Callable[[str], None], files: Iterable[str]) -> None:
+def at_once(work: Callable[[str], None], files: Iterable[str]) -> None:
+    """Do something with several files at a time."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for _ in pool.map(work, files):
             pass

@@ -10,20 +10,20 @@ import json
 import os
 import tempfile
 import threading
+import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from gscl_scale.errors import FolderError, GsclError, RunError
+from gscl_scale.errors import GsclError, RunError
 from gscl_scale.files import read_json, sha256_of, write_json
+from gscl_scale.storage.folders import at_once, fetch_file
 from gscl_scale.storage.places import cache_of, is_remote, store_at
 from gscl_scale.storage.stores import Store
 
 _PUSHES = ".pushes"
 _NOTE = ".mirror.json"
 _EVERY_S = 30.0
-_AT_ONCE = 8
 _SMALL = 1 << 20
 
 Index = dict[str, dict[str, Any]]
@@ -40,6 +40,7 @@ def working_copy(where: str | Path) -> Iterator[Path]:
         yield folder
         return
     mirror = Mirror(store_at(where), folder)
+    mirror.check()
     mirror.pull()
     with _pushing(mirror):
         yield folder
@@ -88,6 +89,12 @@ class Mirror:
         self._store, self._folder = store, folder
         self._seen: dict[str, tuple[int, int]] = {}
 
+    def check(self) -> None:
+        """Raise now, not at the end of the work, if the store cannot be written."""
+        probe = f"{_PUSHES}/{uuid.uuid4().hex}.probe"
+        self._store.write(probe, b"")
+        self._store.remove(probe)
+
     def pull(self, largest: int | None = None) -> None:
         """Bring the folder here as it was pushed last, unless what is here builds on that; with `largest` small files.
 
@@ -97,9 +104,8 @@ class Mirror:
         if number == self._known():
             return
         index = self._index(number)
-        wanted = {path: entry for path, entry in index.items() if largest is None or entry["bytes"] <= largest}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(lambda path: self._fetch(path, index[path]), wanted))
+        wanted = [path for path, entry in index.items() if largest is None or entry["bytes"] <= largest]
+        at_once(lambda path: self._fetch(path, index[path]), wanted)
         for path in set(self._files()) - set(index):
             (self._folder / path).unlink()
         write_json(self._folder / _NOTE, {"push": number})
@@ -123,10 +129,7 @@ class Mirror:
             return
         content = json.dumps({"files": after}, indent=1).encode()
         if not self._store.create(f"{key_of}.json", content):
-            raise RunError(
-                f"{self._store.where}: another process works in this run folder and has pushed since; "
-                "end one of them, and run again"
-            )
+            raise self._overtaken()
         write_json(self._folder / _NOTE, {"push": number + 1})
         self._tidy(number + 1, after, changed)
 
@@ -153,16 +156,14 @@ class Mirror:
                 self._store.remove(name)
 
     def _fetch(self, path: str, entry: dict[str, Any]) -> None:
-        target = self._folder / path
-        if target.exists() and target.stat().st_size == entry["bytes"] and sha256_of(target) == entry["sha256"]:
-            return
-        self._store.download(entry["key"], target)
-        if sha256_of(target) != entry["sha256"]:
-            target.unlink()
-            raise FolderError(
-                f"{self._store.where}/{entry['key']}: expected the {entry['bytes']} bytes that were pushed, "
-                "got others; the copy in the store is damaged: choose another --run, or remove it there to begin again"
-            )
+        cure = "choose another --run, or remove it there to begin again"
+        fetch_file(self._store, entry["key"], self._folder / path, entry, cure)
+
+    def _overtaken(self) -> RunError:
+        return RunError(
+            f"{self._store.where}: another process works in this run folder and has pushed since; "
+            "end one of them, and run again"
+        )
 
     def _newest(self) -> int:
         names = (name.removeprefix(f"{_PUSHES}/").removesuffix(".json") for name in self._store.sizes(_PUSHES))
@@ -178,10 +179,7 @@ class Mirror:
             return {}
         text = self._store.read(f"{_PUSHES}/{number:08d}.json")
         if text is None:
-            raise RunError(
-                f"{self._store.where}: another process works in this run folder and has pushed since; "
-                "end one of them, and run again"
-            )
+            raise self._overtaken()
         files: Index = json.loads(text)["files"]
         return files
 

@@ -5,15 +5,14 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow.fs as arrow_fs
 
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import FolderError, GsclError, RunError
 from gscl_scale.files import link_or_copy, naming, publish
-from gscl_scale.storage.patience import patiently
+from gscl_scale.storage.patience import is_final, patiently
 
 _CHUNK = 1 << 22
 
@@ -127,6 +126,7 @@ class RemoteStore:
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
         self._files, self._root = self._open()
+        self._conditional = self._open_conditional()
 
     @property
     def where(self) -> str:
@@ -148,15 +148,16 @@ class RemoteStore:
 
     def create(self, name: str, content: bytes) -> bool:
         """See Store; by a conditional request, which `pyarrow.fs` does not offer."""
-        from obstore.exceptions import AlreadyExistsError, BaseError
+        from obstore import exceptions
 
         try:
             self._conditional.put(name, content, mode="create")
-        except AlreadyExistsError:
+        except exceptions.AlreadyExistsError:
             # a request that is repeated because its answer was lost meets the file that it has made
             return self.read(name) == content
-        except BaseError as error:
-            raise FolderError(f"{self._url}/{name}: {_short(error)}; {_CURE}") from None
+        except exceptions.BaseError as error:
+            refused = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotFoundError)
+            raise self._told(name, error, isinstance(error, refused)) from None
         return True
 
     def sizes(self, folder: str = "") -> dict[str, int]:
@@ -189,19 +190,19 @@ class RemoteStore:
             raise FolderError(f"{self._url}: {_short(error)}; {_CURE}") from None
         return files, root.rstrip("/")
 
-    @cached_property
-    def _conditional(self) -> Any:
+    def _open_conditional(self) -> Any:
         try:
             from obstore.store import from_url
         except ImportError:
             raise FolderError(
-                f"{self._url}: a registry on an object store needs one package more; pip install 'gscl-scale[cloud]'"
+                f"{self._url}: runs and registries on object stores need one package more; "
+                "pip install 'gscl-scale[cloud]'"
             ) from None
         try:
             return from_url(self._url, client_options={"allow_http": True})
         except ValueError as error:
             raise FolderError(
-                f"{self._url}: {_short(error)}; a registry needs a store with conditional writes: s3://, gs://, az://, "
+                f"{self._url}: {_short(error)}; expected a store with conditional writes: s3://, gs://, az://, "
                 "or a folder of a shared disk"
             ) from None
 
@@ -213,7 +214,12 @@ class RemoteStore:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise FolderError(f"{self._url}/{name}: {_short(error)}; {_CURE}") from None
+            raise self._told(name, error, is_final(error)) from None
+
+    def _told(self, name: str, error: Exception, final: bool) -> GsclError:
+        """What is refused for good is for the user to mend; anything else failed, and may be tried again."""
+        kind = FolderError if final else RunError
+        return kind(f"{self._url}/{name}: {_short(error)}; {_CURE}")
 
     def _read(self, name: str) -> bytes:
         with self._files.open_input_stream(f"{self._root}/{name}") as stream:

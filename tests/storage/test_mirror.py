@@ -119,7 +119,7 @@ def test_damaged_bytes_in_the_store_are_named(store, files, tmp_path):
     Mirror(store, files).push()
     store.remove("graph/indices.arrow")
     store.write("graph/indices.arrow", b"x" * 3_000_000)
-    with pytest.raises(FolderError, match=r"graph/indices\.arrow: expected the 3000000 bytes that were pushed, got"):
+    with pytest.raises(FolderError, match=r"graph/indices\.arrow: expected the 3000000 bytes that were put there, got"):
         Mirror(store, tmp_path / "there").pull()
     assert not (tmp_path / "there/graph/indices.arrow").exists()
 
@@ -129,6 +129,14 @@ def test_to_look_at_a_run_only_small_files_are_brought(place, store, files):
     with small_files(place) as folder:
         assert sorted(content(folder)) == ["graph/manifest.json", "log.jsonl"]
     assert not folder.exists()
+
+
+def test_a_store_that_cannot_be_written_is_told_before_the_work(place, s3):
+    with (
+        pytest.raises(FolderError, match=r"s3://no-such-bucket/run/\.pushes/.*probe: .*that this machine may read"),
+        working_copy("s3://no-such-bucket/run"),
+    ):
+        pytest.fail("the work has begun")
 
 
 def test_a_folder_is_worked_on_where_it_is(place, tmp_path):

@@ -4,17 +4,19 @@ import os
 import select
 import socket
 import socketserver
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 from urllib.parse import urlsplit
 
 import pytest
 
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import FolderError, RunError
 from gscl_scale.storage import patience, store_at
 from gscl_scale.storage.places import cache_of
-from tests.s3 import BUCKET, environment
+from tests.s3 import BUCKET
 
 
 def test_a_file_has_the_content_that_was_written_last_and_none_before(store):
@@ -108,7 +110,7 @@ def troubled(s3, monkeypatch):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        with environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.server_address[1]}"):
+        with mock.patch.dict(os.environ, AWS_ENDPOINT_URL=f"http://127.0.0.1:{server.server_address[1]}"):
             yield store_at(f"s3://{BUCKET}/troubled")
     finally:
         server.shutdown()
@@ -126,7 +128,7 @@ def test_trouble_that_passes_is_waited_for(troubled):
 def test_trouble_that_stays_is_told_in_one_sentence(troubled, monkeypatch):
     monkeypatch.setattr(patience, "ATTEMPTS", 2)
     monkeypatch.setattr(Troubled, "left", 10_000)
-    with pytest.raises(FolderError, match=rf"^s3://{BUCKET}/troubled/a: .*; see that the store answers, that the"):
+    with pytest.raises(RunError, match=rf"^s3://{BUCKET}/troubled/a: .*; see that the store answers, that the"):
         troubled.write("a", b"x")
 
 
@@ -171,7 +173,13 @@ def test_a_scheme_that_nobody_knows_is_refused():
 
 
 def test_copies_of_different_places_have_different_folders(tmp_path):
-    with environment(GSCL_SCALE_CACHE=str(tmp_path)):
+    with mock.patch.dict(os.environ, GSCL_SCALE_CACHE=str(tmp_path)):
         one, other = cache_of("s3://bucket/a"), cache_of("s3://bucket/b/")
         assert one != other == cache_of("s3://bucket/b")
         assert one.parent == Path(tmp_path)
+
+
+def test_a_package_that_is_missing_is_named_before_any_work(s3, monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(FolderError, match=r"need one package more; pip install 'gscl-scale\[cloud\]'"):
+        store_at(f"s3://{BUCKET}/x")
