@@ -1,6 +1,5 @@
 """The command line: parses, calls the pipeline, and turns errors into one sentence and an exit code."""
 
-import contextlib
 import sys
 import time
 from datetime import datetime
@@ -19,7 +18,8 @@ from gscl_scale.registry.commands import registry
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runs import status as run_status
 from gscl_scale.runtime import Console
-from gscl_scale.storage import small_files, working_copy
+from gscl_scale.starting import in_user_words, named, opened, places, shown, start
+from gscl_scale.storage import small_files
 from gscl_scale.terminal import json_text, print_json, print_table
 
 app = typer.Typer(
@@ -32,14 +32,10 @@ app = typer.Typer(
 )
 
 
-_places = contextlib.ExitStack()  # where runs are, until the verb has ended
-_named_by_user: dict[Path, str] = {}
-
-
 def main() -> None:
     """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong; 3 and 4 of retrain."""
     try:
-        with _places:
+        with places:
             app(standalone_mode=True)
     except UserError as error:
         _fail(str(error), 2)
@@ -54,36 +50,8 @@ def main() -> None:
 
 
 def _fail(sentence: str, code: int) -> None:
-    for folder, where in _named_by_user.items():
-        sentence = sentence.replace(str(folder), where)
-    print(f"gscl-scale: {sentence}", file=sys.stderr)
+    print(f"gscl-scale: {in_user_words(sentence)}", file=sys.stderr)
     sys.exit(code)
-
-
-def _start(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, Path, Console]:
-    """What a verb begins with; of a run on an object store the copy on this machine, which is pushed until the end."""
-    config, where = _named(config_file, settings, run)
-    return config, _opened(where), Console()
-
-
-def _opened(where: str) -> Path:
-    folder = _places.enter_context(working_copy(where))
-    _named_by_user[folder] = where
-    return folder
-
-
-def _shown(path: Path) -> str:
-    """A path as the user would name it, who may know of no copy."""
-    for folder, where in _named_by_user.items():
-        if path.is_relative_to(folder):
-            return f"{where.rstrip('/')}/{path.relative_to(folder)}".removesuffix("/.")
-    return str(path)
-
-
-def _named(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, str]:
-    config = Config.load(config_file, settings)
-    name = config_file.stem if config_file else config.graph.name or config.graph.source
-    return config, run or f"runs/{name}"
 
 
 @app.command()
@@ -93,7 +61,7 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     Finished stages are skipped, so the same command goes on after a stop."""
     from gscl_scale import pipeline, training
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     began = time.monotonic()
     with training.leading(config) as leads:
         if not leads:
@@ -102,8 +70,8 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     _print_figures(metrics)
     whole = Run.at(folder)
     last = whole if config.train.repeats == 1 else whole.repeat(config.train.seed)
-    print(f"embeddings  {_shown(last.embeddings / 'embeddings.parquet')}")
-    print(f"report      {_shown(whole.report)}")
+    print(f"embeddings  {shown(last.embeddings / 'embeddings.parquet')}")
+    print(f"report      {shown(whole.report)}")
     print(f"finished in {time.monotonic() - began:.0f} s")
 
 
@@ -120,14 +88,14 @@ def ingest(
     from gscl_scale import pipeline
 
     settings = [f"graph.source={source}", *(settings or [])] if source else settings
-    config, where = _named(config_file, settings, run_folder)
+    config, where = named(config_file, settings, run_folder)
     console = Console()
     if source == config.graph.source == "synthetic" and "preset" not in config.graph.model_fields_set:
-        config, where = _named(config_file, [*(settings or []), "graph.preset=large"], run_folder)
+        config, where = named(config_file, [*(settings or []), "graph.preset=large"], run_folder)
         console.say("graph.preset is large; for a small graph add --set graph.preset=small")
-    folder = _opened(where)
+    folder = opened(where)
     graph = pipeline.ingest(config, open_run(config, folder), console)
-    print(f"graph {graph.name} is in {_shown(folder / 'graph')}")
+    print(f"graph {graph.name} is in {shown(folder / 'graph')}")
 
 
 @app.command()
@@ -144,7 +112,7 @@ def stats(
     from gscl_scale.evaluate import statistics_table
     from gscl_scale.report import plot_consistency
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     opened = open_run(config, folder)
     pipeline.ingest(config, opened, console)
     result = pipeline.stats(config, opened, console, anchors)
@@ -154,7 +122,7 @@ def stats(
         print_json(result)
         return
     print_table(["", ""], statistics_table(result), title=str(result.get("name", "")))
-    print(f"plot of LC(n): {_shown(target)}")
+    print(f"plot of LC(n): {shown(target)}")
 
 
 @app.command()
@@ -172,11 +140,11 @@ def precompute(
     """
     from gscl_scale import pipeline
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         pipeline.precompute(one, part, told, verify=True, since=since)
         if one.train.reads_samples:
-            print(f"samples are in {_shown(part.samples)}")
+            print(f"samples are in {shown(part.samples)}")
 
 
 @app.command()
@@ -184,11 +152,11 @@ def train(config_file: ConfigFile = None, settings: Settings = None, run_folder:
     """Train the encoder on the samples."""
     from gscl_scale import pipeline, training
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     with training.leading(config) as leads:
         for one, part, told in pipeline.each_repeat(config, folder, console) if leads else ():
             training.train(one, part, told)
-            print(f"checkpoints are in {_shown(part.checkpoints)}")
+            print(f"checkpoints are in {shown(part.checkpoints)}")
 
 
 @app.command()
@@ -206,11 +174,11 @@ def embed(
 
     if (graph is None) != (out is None):
         raise UserError("embed: --graph names another graph and --out the folder for its embeddings; give both or none")
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         place = out / part.folder.name if out and config.train.repeats > 1 else out
         made = pipeline.embed(one, part, told, graph, place)
-        print(f"embeddings are in {_shown(made / 'embeddings.parquet')}")
+        print(f"embeddings are in {shown(made / 'embeddings.parquet')}")
 
 
 @app.command()
@@ -222,7 +190,7 @@ def evaluate(
     Raw features and the untrained encoder always stand beside them."""
     from gscl_scale import pipeline
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     metrics = pipeline.evaluate_all(config, folder, console)
     print_json(metrics) if as_json else _print_figures(metrics)
 
@@ -232,10 +200,10 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
     """Write the page to look at."""
     from gscl_scale import pipeline
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         path = pipeline.report(one, part, told)
-        print(f"report is in {_shown(path)}")
+        print(f"report is in {shown(path)}")
 
 
 @app.command()
@@ -249,7 +217,7 @@ def status(
     ] = None,
 ) -> None:
     """Which stages are complete or missing, and since when."""
-    _, where = _named(config_file, settings, run_folder)
+    _, where = named(config_file, settings, run_folder)
     while not _print_status(where, as_json) and watch:
         time.sleep(watch)
 
@@ -304,7 +272,7 @@ def compare(
     from gscl_scale.compare import compare
     from gscl_scale.report import COMPARISON, comparison_remarks, comparison_rows
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     with training.leading(config) as leads:
         if not leads:
             return
@@ -314,7 +282,7 @@ def compare(
     else:
         print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
-        print(f"figures, settings and plot: {_shown(folder / 'compare')}.json, .md and .png")
+        print(f"figures, settings and plot: {shown(folder / 'compare')}.json, .md and .png")
     if failed := [row["method"] for row in result["methods"] if "error" in row]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 
@@ -335,11 +303,11 @@ def tune(
     Trials run on Ray Tune; those that fall behind are stopped early. The same command goes on after a stop."""
     from gscl_scale import tune as search
 
-    config, folder, console = _start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder)
     ended = search.tune(config, space, folder, trials, minutes, console)
     print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
-    best = _shown(folder / "best.yaml")
-    print(f"leaderboard  {_shown(folder / 'leaderboard.md')}")
+    best = shown(folder / "best.yaml")
+    print(f"leaderboard  {shown(folder / 'leaderboard.md')}")
     print(f"best config  {best}; gscl-scale run --config {best}")
 
 

@@ -71,8 +71,8 @@ class BatchStream:
         read_features: ReadFeatures | None = None,
         anchors: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        self._anchors = anchors
-        self.steps_per_epoch = steps_per_epoch(num_nodes if anchors is None else anchors.size, train.batch_size)
+        self._anchors, self._num_anchors = anchors, num_nodes if anchors is None else anchors.size
+        self.steps_per_epoch = steps_per_epoch(self._num_anchors, train.batch_size)
         self.pieces = train.accumulate
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
@@ -126,7 +126,6 @@ class BatchStream:
 
     def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
         if self._order is None or self._order[0] != epoch:
-            number = self._num_nodes if self._anchors is None else self._anchors.size
-            order = epoch_order(number, self._train.seed, epoch)
+            order = epoch_order(self._num_anchors, self._train.seed, epoch)
             self._order = (epoch, order if self._anchors is None else self._anchors[order])
         return self._order[1]

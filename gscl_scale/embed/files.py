@@ -1,6 +1,7 @@
 """The embeddings of all nodes in files, keyed by the user's ids."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,26 @@ def write_embeddings(
         path.unlink()
     schema = pa.schema([("id", graph.ids.type), ("embedding", pa.list_(pa.float32(), vectors.shape[1]))])
     with publish(folder / FILE) as temporary, pq.ParquetWriter(temporary, schema, use_dictionary=False) as writer:
-        size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
-        for low in range(0, vectors.shape[0], size):
-            rows = slice(low, low + size)
-            turned = vectors[rows] if rotation is None else vectors[rows] @ rotation
-            columns = [graph.ids[rows], as_rows(turned)]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+        for rows, block in _turned(vectors, rotation):
+            writer.write_table(pa.Table.from_arrays([graph.ids[rows], as_rows(block)], schema=schema))
     if npy:
         with publish(folder / "embeddings.npy") as temporary, temporary.open("wb") as file:
-            np.save(file, vectors if rotation is None else vectors @ rotation)
+            header = {"descr": "<f4", "fortran_order": False, "shape": vectors.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for _, block in _turned(vectors, rotation):
+                file.write(np.ascontiguousarray(block, "<f4").tobytes())
     manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "npy": npy}
     write_json(folder / _MANIFEST, manifest)
+
+
+def _turned(
+    vectors: npt.NDArray[np.float32], rotation: npt.NDArray[np.float32] | None
+) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
+    """Some rows after the other, turned where they are to be."""
+    size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
+    for low in range(0, vectors.shape[0], size):
+        rows = slice(low, low + size)
+        yield rows, vectors[rows] if rotation is None else vectors[rows] @ rotation
 
 
 def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:

@@ -41,13 +41,13 @@ def ring_lists(
     samples: _Samples, graph: Graph, config: EvaluateConfig, held_out: npt.NDArray[np.int64] | None = None
 ) -> RingLists:
     """The stored rings of a seeded sample of anchors, or of all where there are few: of those held out if there are."""
-    out = held_out is not None and held_out.size > 0
-    anchors = held_out if held_out is not None and out else np.arange(graph.num_nodes, dtype=np.int64)
+    some = held_out if held_out is not None and held_out.size else None
+    anchors = np.arange(graph.num_nodes, dtype=np.int64) if some is None else some
     most = min(config.sample, MOST_ANCHORS)
     if anchors.size > most:
         anchors = np.sort(seeding.generator("ring anchors", config.seed).choice(anchors, most, replace=False))
     taken = samples.take(anchors)
-    return RingLists(anchors, [*taken.rings, taken.beyond], out)
+    return RingLists(anchors, [*taken.rings, taken.beyond], some is not None)
 
 
 def ring_similarity(

@@ -125,7 +125,7 @@ class _Night:
         try:
             run, graph = self._opened(folder, config, note)
         except FolderError:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
             run, graph = self._opened(folder, config, note)
         self._console = self._console.with_log(run.log)
         self._go_on()

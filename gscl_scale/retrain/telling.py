@@ -15,6 +15,8 @@ from gscl_scale.runtime import Console
 
 _PREFIX = "gscl_scale_retrain"
 _NOTIFY_S = 60.0
+_RESULTS = ("promoted", "unchanged", "refused", "failed")
+_COUNTS = ("rows_changed", "nodes_come", "nodes_gone")
 _HELP = {
     "last_run_timestamp_seconds": "When the last run ended.",
     "last_success_timestamp_seconds": "When a run last ended with a promoted version, or with nothing to do.",
@@ -115,10 +117,6 @@ def write_metrics(path: Path, told: Told) -> None:
             values.append((name, {}, float(told.changes[key])))
     with publish(path) as temporary:
         temporary.write_text(_as_text(values, told.registry), encoding="utf-8")
-
-
-_RESULTS = ("promoted", "unchanged", "refused", "failed")
-_COUNTS = ("rows_changed", "nodes_come", "nodes_gone")
 
 
 def _as_text(values: list[tuple[str, dict[str, str], float]], registry: str) -> str:

@@ -1,0 +1,46 @@
+"""What commands begin with: the configuration, and the run folder, here or as a copy of one on an object store."""
+
+import contextlib
+from pathlib import Path
+
+from gscl_scale.config import Config
+from gscl_scale.runtime import Console
+from gscl_scale.storage import working_copy
+
+places = contextlib.ExitStack()  # keeps copies up to date until the command has ended
+_named_by: dict[Path, str] = {}
+
+
+def start(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, Path, Console]:
+    """What a verb begins with; of a run on an object store the copy on this machine, which is pushed until the end."""
+    config, where = named(config_file, settings, run)
+    return config, opened(where), Console()
+
+
+def opened(where: str) -> Path:
+    """The folder of this machine to work in, for the rest of the command."""
+    folder = places.enter_context(working_copy(where))
+    _named_by[folder] = where
+    return folder
+
+
+def shown(path: Path) -> str:
+    """A path as the user would name it, who may know of no copy."""
+    for folder, where in _named_by.items():
+        if path.is_relative_to(folder):
+            return f"{where.rstrip('/')}/{path.relative_to(folder)}".removesuffix("/.")
+    return str(path)
+
+
+def named(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, str]:
+    """The configuration, and where the run is: the folder or URL that was given, or the one of its name."""
+    config = Config.load(config_file, settings)
+    name = config_file.stem if config_file else config.graph.name or config.graph.source
+    return config, run or f"runs/{name}"
+
+
+def in_user_words(sentence: str) -> str:
+    """A sentence with the places as the user would name them."""
+    for folder, where in _named_by.items():
+        sentence = sentence.replace(str(folder), where)
+    return sentence
