@@ -47,7 +47,8 @@ def slurm(tmp_path):
     def start(*words, **env):
         given = {"SLURM_JOB_ID": "77", "SLURM_JOB_NODELIST": "node-[a-c]"} | env
         process = subprocess.Popen(
-            [SCRIPT, *words], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            ["env", "--default-signal=INT", SCRIPT, *words],  # a job in the background would ignore it
+            cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, **given, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "TOLD": str(start.told)},
         )  # fmt: skip
         started.append(process)

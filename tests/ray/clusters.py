@@ -25,10 +25,10 @@ RAY = Path(sys.executable).parent / "ray"
 HEAD_IP = "127.0.0.1"
 START_S = 60
 
-QUICK = {  # a lost machine is noticed within two seconds
+QUICK = {  # a dead machine refuses the next question and is noticed within two seconds; a slow one has ten for its answer
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_timeout_ms": "10000",
     "RAY_health_check_failure_threshold": "2",
     "RAY_metrics_report_interval_ms": "1000",
 }
