@@ -35,26 +35,30 @@ def _shares(
     candidates: npt.NDArray[np.int64],
     device: torch.device | str,
 ) -> npt.NDArray[np.float64]:
-    nearest = nearest_nodes(vectors, queries, candidates, device)
+    nearest, _ = nearest_nodes(vectors, queries, candidates, device=device)
     same = (labels[nearest] == labels[queries][:, None]) & (nearest >= 0)
     return same.sum(axis=1) / np.maximum((nearest >= 0).sum(axis=1), 1)
 
 
 def nearest_nodes(
-    vectors: Vectors, queries: npt.NDArray[np.int64], candidates: npt.NDArray[np.int64], device: torch.device | str
-) -> npt.NDArray[np.int64]:
-    """The 5 candidates nearest to each query [Q, 5], without the query itself; -1 where there are fewer."""
+    vectors: Vectors,
+    queries: npt.NDArray[np.int64],
+    candidates: npt.NDArray[np.int64],
+    count: int = NEAREST,
+    device: torch.device | str = "cpu",
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The candidates nearest to each query [Q, count] without itself, and their cosines; -1 where there are fewer."""
     rows = load_rows(vectors, queries, Scaling("l2"), device)
-    best = torch.full((queries.size, NEAREST), -torch.inf, device=device)
-    found = torch.full((queries.size, NEAREST), -1, dtype=torch.int64, device=device)
+    best = torch.full((queries.size, count), -torch.inf, device=device)
+    found = torch.full((queries.size, count), -1, dtype=torch.int64, device=device)
     wanted = torch.from_numpy(queries).to(device)
     for some in blocks(candidates, rows_per_block(vectors)):
         similarity, ids = _similarities(rows, vectors, some, device)
         similarity.masked_fill_(ids[None, :] == wanted[:, None], -torch.inf)
-        top, places = similarity.topk(min(NEAREST, some.size), dim=1)
-        best, order = torch.cat([best, top], 1).topk(NEAREST, dim=1)
+        top, places = similarity.topk(min(count, some.size), dim=1)
+        best, order = torch.cat([best, top], 1).topk(count, dim=1)
         found = torch.cat([found, ids[places]], 1).gather(1, order)
-    return torch.where(best > -torch.inf, found, -1).cpu().numpy()
+    return torch.where(best > -torch.inf, found, -1).cpu().numpy(), best.cpu().numpy()
 
 
 def _similarities(

@@ -55,9 +55,18 @@ def test_sim_at_5_of_sparse_vectors_is_that_of_dense_ones() -> None:
 
 def test_a_query_never_finds_itself_even_among_equal_vectors() -> None:
     vectors = np.ones((8, 3), np.float32)
-    nearest = nearest_nodes(vectors, np.arange(8), np.arange(8), "cpu")
+    nearest, _ = nearest_nodes(vectors, np.arange(8), np.arange(8))
     assert all(query not in found for query, found in enumerate(nearest.tolist()))
-    assert nearest_nodes(vectors, np.array([0]), np.arange(3), "cpu").tolist()[0][2:] == [-1, -1, -1]
+    assert nearest_nodes(vectors, np.array([0]), np.arange(3), 5)[0].tolist()[0][2:] == [-1, -1, -1]
+
+
+def test_as_many_as_asked_for_are_found_with_their_cosines() -> None:
+    vectors, _ = made(30)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = unit @ unit.T - 9 * np.eye(30)
+    nearest, cosines = nearest_nodes(vectors, np.arange(30), np.arange(30), 7)
+    assert nearest.tolist() == np.argsort(-expected, axis=1)[:, :7].tolist()
+    np.testing.assert_allclose(cosines, -np.sort(-expected, axis=1)[:, :7], atol=1e-6)
 
 
 def test_nmi_is_that_of_scikit_learn_on_rows_of_length_one() -> None:
