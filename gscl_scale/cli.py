@@ -12,6 +12,7 @@ import yaml
 from gscl_scale import __version__
 from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
+from gscl_scale.doctor import doctor
 from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.registry.commands import registry
@@ -169,7 +170,9 @@ def embed(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --graph: the folder for its embeddings.")] = None,
 ) -> None:
-    """Write the embeddings of all nodes: of the run's graph, or of another one."""
+    """Write the embeddings of all nodes.
+
+    Of the run's graph, or of another one with the same features."""
     from gscl_scale import pipeline
 
     if (graph is None) != (out is None):
@@ -314,16 +317,18 @@ def tune(
 @app.command()
 def reproduce(
     table: Annotated[str, typer.Argument(help="main, heterophily, arxiv, tasks, infonce, hops, sampling, gates, ...")],
-    only: Annotated[list[str] | None, typer.Option(help="One graph of the table; repeat the option.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="One graph of the table; can be repeated.")
+    ] = None,
     settings: Settings = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
     configs: Annotated[Path, typer.Option(help="Folder with a config file for each graph.")] = Path("configs/paper"),
     out: Annotated[Path, typer.Option(help="Folder for the results; cells that are there are kept.")] = Path("results"),
     page: Annotated[bool, typer.Option("--page", help="Measure nothing; write the table from what is kept.")] = False,
 ) -> None:
-    """A table or figure of the paper, measured beside what is published.
+    """A table of the paper, measured beside what is published.
 
-    Finished cells are kept, so the same command goes on, over days and on several machines."""
+    Or a figure. Finished cells are kept, so the same command goes on, over days and on several machines."""
     from gscl_scale.reproduce import reproduce as measured
 
     print(measured(table, configs, out, only or [], settings or [], seeds, Console(), page))
@@ -349,6 +354,7 @@ def retrain(
         raise typer.Exit(3)
 
 
+app.command()(doctor)
 app.add_typer(bench, name="bench")
 app.add_typer(registry, name="registry")
 

@@ -1,7 +1,8 @@
-"""What this machine has left, memory and disk; and how this process takes memory."""
+"""What this machine has left, memory and disk; its cores; and how this process takes memory."""
 
 import contextlib
 import ctypes
+import math
 import os
 import platform
 import resource
@@ -56,6 +57,11 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def num_cores(root: Path = _ROOT) -> int:
+    """How many cores this process can keep busy: those that it may use, within the time that its container is given."""
+    return math.ceil(min(len(usable_cores()), *_group_cores(root), math.inf))
+
+
 def processor_name() -> str:
     """The processor as the machine calls it."""
     for line in _lines(_ROOT / "proc/cpuinfo"):
@@ -83,25 +89,39 @@ def _machine_memory(root: Path) -> int:
 
 def _group_memory(root: Path) -> Iterator[int]:
     """What is left of the limit of each control group, v1 or v2, that this process is in; file cache counts as free."""
+    for version, folder in _groups(root, "memory"):
+        limit, used, cache = (
+            ("memory.max", "memory.current", "inactive_file")
+            if version == 2
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        )
+        if (most := _first_word(folder / limit)).isdigit() and int(most) < _UNLIMITED:
+            yield int(most) - int(_first_word(folder / used) or 0) + _statistic(folder / "memory.stat", cache)
+
+
+def _group_cores(root: Path) -> Iterator[float]:
+    """The time that each control group of this process is given, in cores."""
+    for version, folder in _groups(root, "cpu"):
+        names = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = [word for name in names for line in _lines(folder / name) for word in line.split()]
+        if len(words) == 2 and all(word.isdigit() for word in words):  # "max", or -1: there is no limit
+            yield int(words[0]) / int(words[1])
+
+
+def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
+    """Version and folder of each control group that this process is in, with those above it, whose limits hold too.
+
+    In a container only the last parts of the path are seen.
+    """
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
-        if not controllers:
-            yield from _left(root / "sys/fs/cgroup", path, ("memory.max", "memory.current", "inactive_file"))
-        elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            yield from _left(root / "sys/fs/cgroup/memory", path, names)
-
-
-def _left(mount: Path, path: str, names: tuple[str, str, str]) -> Iterator[int]:
-    """Limits hold for a group and all groups below it; in a container only the last parts of the path are seen."""
-    group = mount / path.strip("/")
-    for folder in (group, *group.parents):
-        limit = "".join(_lines(folder / names[0])).strip()
-        if limit.isdigit() and int(limit) < _UNLIMITED:
-            used = int("".join(_lines(folder / names[1])).strip() or 0)
-            yield int(limit) - used + _statistic(folder / "memory.stat", names[2])
-        if folder == mount:
-            return
+        if not controllers or controller in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / (controller if controllers else "")
+            group = mount / path.strip("/")
+            for folder in (group, *group.parents):
+                yield (1 if controllers else 2), folder
+                if folder == mount:
+                    break
 
 
 def _of_process(name: str) -> int | None:
@@ -113,6 +133,10 @@ def _of_process(name: str) -> int | None:
 
 def _statistic(path: Path, name: str) -> int:
     return next((int(line.split()[1]) for line in _lines(path) if line.split()[:1] == [name]), 0)
+
+
+def _first_word(path: Path) -> str:
+    return "".join(_lines(path)).strip()
 
 
 def _lines(path: Path) -> list[str]:

@@ -248,8 +248,11 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tmp
 
 
 def test_the_verbs_and_their_common_flags_are_these(tmp_path):
-    listed = cli("--help", cwd=tmp_path).stdout
-    words = "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain"
+    listed = cli("--help", cwd=tmp_path, COLUMNS="80").stdout
+    assert "..." not in listed.partition("Commands:")[2]
+    words = (
+        "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain doctor"
+    )
     verbs = [*words.split(), "bench", "registry"]
     assert re.findall(r"^  ([a-z]+)  ", listed.partition("Commands:")[2], re.MULTILINE) == verbs
     for verb in set(verbs) - {"config", "reproduce", "retrain", "bench", "registry"}:
@@ -263,6 +266,17 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     for verb, expected in own.items():
         flags = cli(verb, "--help", cwd=tmp_path).stdout
         assert all(flag in flags for flag in expected)
+
+
+def test_a_shell_completes_verbs_and_keys_of_the_configuration(tmp_path):
+    def completed(line, number):
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(number), "_GSCL_SCALE_COMPLETE": "complete_bash"}
+        command = Path(sys.executable).with_name("gscl-scale")
+        told = subprocess.run([command], cwd=tmp_path, env={**os.environ, **words}, capture_output=True, text=True)
+        return told.stdout.split()
+
+    assert completed("gscl-scale re", 1) == ["report", "reproduce", "retrain", "registry"]
+    assert completed("gscl-scale run --set rings.h", 3) == ["rings.hops="]
 
 
 def test_config_prints_the_resolved_values_and_the_schema(tmp_path):

@@ -54,6 +54,32 @@ def test_the_tightest_limit_counts(tmp_path, files, gib):
     assert machine.available_memory(fake(tmp_path, files)) == gib * GIB
 
 
+CPU_V2 = {"proc/self/cgroup": "0::/outer/inner\n", "sys/fs/cgroup/outer/inner/cpu.max": "max 100000\n"}
+CPU_V1 = {
+    "proc/self/cgroup": "5:cpu,cpuacct:/a\n",
+    "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+    "sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "250000\n",
+    "sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 8),
+        (CPU_V2, 8),
+        (CPU_V2 | {"sys/fs/cgroup/outer/cpu.max": "150000 100000\n"}, 2),
+        (CPU_V2 | {"sys/fs/cgroup/outer/cpu.max": "20000 100000\n"}, 1),
+        (CPU_V1, 3),
+        (CPU_V1 | {"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "-1\n"}, 8),
+    ],
+    ids=["no groups", "no limit", "v2 ancestor", "part of a core", "v1", "v1 without limit"],
+)
+def test_the_time_that_a_container_is_given_limits_its_cores(tmp_path, monkeypatch, files, cores):
+    monkeypatch.setattr(machine, "usable_cores", lambda: list(range(8)))
+    assert machine.num_cores(fake(tmp_path, files)) == cores
+
+
 def test_a_machine_without_proc_has_its_physical_memory(tmp_path):
     assert machine.available_memory(tmp_path) > 0
 

@@ -13,7 +13,7 @@ from gscl_scale.registry.versions import Registry
 from gscl_scale.runtime import Console
 from gscl_scale.terminal import print_json, print_table
 
-registry = typer.Typer(help="Versions of retrained embeddings: list, look, promote, go back.", no_args_is_help=True)
+registry = typer.Typer(help="Versions of embeddings: list, look, promote, go back.", no_args_is_help=True)
 
 Where = Annotated[str, typer.Option("--registry", help="Folder of the registry, or a URL such as s3://bucket/name.")]
 LeaseS = Annotated[float, typer.Option("--lease-s", help="As retrain.lease_s of the runs.")]

@@ -1,11 +1,12 @@
 """Tasks on threads of this machine: kernels release the interpreter lock, and all memory is shared."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+
+from gscl_scale.machine import num_cores
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -14,10 +15,8 @@ _IN_FLIGHT = 2  # tasks per worker that run or wait: a worker never waits for th
 
 
 def num_workers(setting: int) -> int:
-    """The setting, or one per core that this process may use."""
-    if setting:
-        return setting
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The setting, or one per core that this process can keep busy."""
+    return setting or num_cores()
 
 
 class LocalRunner:

@@ -25,7 +25,7 @@ RAY = Path(sys.executable).parent / "ray"
 HEAD_IP = "127.0.0.1"
 START_S = 60
 
-QUICK = {  # a dead machine refuses the next question and is noticed within two seconds; a slow one has ten for its answer
+QUICK = {  # a dead machine refuses the next question and is noticed within two seconds; a slow one has ten to answer
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "10000",

@@ -119,9 +119,8 @@ def test_bad_input_ends_the_job_with_its_sentence_and_its_exit_code(guarded, wor
 
 def test_three_machines_share_the_tasks_and_two_processes_train(guarded, work, tmp_path):
     guarded.cluster.resize(3)
-    sent = guarded.submit(
-        work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "three", "--set", "runtime.train_workers=2"
-    )
+    words = ["--set", "runtime.train_workers=2", "--set", "rings.part_anchors=2"]  # tasks last until all have begun
+    sent = guarded.submit(work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "three", *words)
     assert sent.returncode == 0, sent.stdout + sent.stderr
     tasks = guarded.ask("/api/v0/tasks?detail=true&limit=10000")["data"]["result"]["result"]
     ran = {
