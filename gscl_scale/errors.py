@@ -5,7 +5,7 @@ GsclError                 base of all; the message is one sentence for the reade
 │   ├── ConfigError       a key or value of the configuration
 │   ├── GraphError        the graph that was brought
 │   └── FolderError       a folder is missing, damaged, or was made from something else
-├── LeaseError            another run has the right to change a registry; exit code 4
+├── LeaseError            another process works on the same run folder or registry; exit code 4
 └── RunError              the work itself failed; exit code 1
     ├── StoppedError      it was asked to stop before its end
     ├── PeerError         another process of a training has ended or is silent
@@ -37,7 +37,7 @@ class FolderError(UserError):
 
 
 class LeaseError(GsclError):
-    """Another run has the right to change a registry."""
+    """Another process works on the same run folder, or has the right to change the registry."""
 
 
 class RunError(GsclError, RuntimeError):

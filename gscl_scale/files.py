@@ -50,6 +50,11 @@ def publish(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def is_temporary(path: Path) -> bool:
+    """Whether a name is that of a file or folder which was never published: its attempt runs, or was killed."""
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
 @contextlib.contextmanager
 def publish_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder beside `path`; on success it takes the place of `path`, on failure it is removed.
@@ -89,7 +94,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
     """
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = path.open("a")  # what the one who has it has written stays
     with file:
         with naming(path):
             ours = _lock(file, wait)

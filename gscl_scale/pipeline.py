@@ -85,7 +85,9 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
                     f"{path} has changed since {run.graph} was made from it; "
                     f"choose another --run, or delete {run.folder} to start again"
                 )
-        return Graph.open(run.graph)
+        graph = Graph.open(run.graph)
+        graph.verify()
+        return graph
     console = console.with_log(run.log)
     console.event("ingest", "started", source=config.graph.source)
     record = {**read_json(run.folder / "run.json"), "inputs": inputs}  # before the graph: it is never of unknown inputs

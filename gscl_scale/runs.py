@@ -1,16 +1,22 @@
 """The run folder: where everything lives, whose it is, and how far it is."""
 
+import contextlib
 import json
+import os
 import platform
-from collections.abc import Callable
+import shutil
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from gscl_scale.config import Config
-from gscl_scale.errors import FolderError
-from gscl_scale.files import read_json, write_json
+from gscl_scale.errors import FolderError, LeaseError
+from gscl_scale.files import is_temporary, locked, read_json, write_json
+
+_LOCK = ".lock.tmp"
 
 
 @dataclass(frozen=True)
@@ -77,11 +83,41 @@ class Run:
         return self.folder / "log.jsonl"
 
 
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Be the only process that works in a run folder; LeaseError if there is another one, on any machine.
+
+    The system lets go of the lock of a killed process. A folder that is no run is left as it is: `open_run` refuses it.
+    """
+    if folder.exists() and not _may_be_run(folder):
+        yield
+        return
+    path = folder / _LOCK
+    with locked(path, wait=False) as ours:
+        if not ours:
+            raise LeaseError(
+                f"{folder} is being worked on by {path.read_text(encoding='utf-8').strip() or 'another process'}; "
+                "wait until that has ended, or stop it, then run again"
+            )
+        path.write_text(f"process {os.getpid()} of {socket.gethostname()}", encoding="utf-8")
+        try:
+            yield
+        finally:
+            if folder.exists() and [*folder.iterdir()] == [path]:  # nothing was made
+                shutil.rmtree(folder)
+
+
+def _may_be_run(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    return (folder / "run.json").exists() or all(is_temporary(path) for path in folder.iterdir())
+
+
 def open_run(config: Config, folder: Path) -> Run:
     """Claim a run folder for a configuration; one that holds work of another is refused."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; give --run a folder")
-    if not (folder / "run.json").exists() and folder.exists() and any(folder.iterdir()):
+    if folder.exists() and not _may_be_run(folder):
         raise FolderError(f"{folder} is not empty and holds no run; choose another --run")
     return claim(config, Run.at(folder))
 
@@ -104,8 +140,8 @@ def forget(run: Run) -> None:
     """Take back the claim on a folder in which nothing was made."""
     for path in (run.folder / "run.json", run.log):
         path.unlink(missing_ok=True)
-    if not any(run.folder.iterdir()):
-        run.folder.rmdir()
+    if all(is_temporary(path) for path in run.folder.iterdir()):
+        shutil.rmtree(run.folder)
 
 
 def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> None:

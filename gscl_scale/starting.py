@@ -1,11 +1,13 @@
 """What commands begin with: the configuration, and the run folder, here or as a copy of one on an object store."""
 
 import contextlib
+import os
 from pathlib import Path
 
 from gscl_scale.config import Config
+from gscl_scale.runs import alone
 from gscl_scale.runtime import Console
-from gscl_scale.storage import working_copy
+from gscl_scale.storage import folder_of, working_copy
 
 places = contextlib.ExitStack()  # keeps copies up to date until the command has ended
 _named_by: dict[Path, str] = {}
@@ -18,7 +20,9 @@ def start(config_file: Path | None, settings: list[str] | None, run: str | None)
 
 
 def opened(where: str) -> Path:
-    """The folder of this machine to work in, for the rest of the command."""
+    """The folder of this machine to work in, for the rest of the command, and alone."""
+    if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun the first one works for all
+        places.enter_context(alone(folder_of(where)))
     folder = places.enter_context(working_copy(where))
     _named_by[folder] = where
     return folder

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from unittest import mock
 
 BUCKET = "bucket"
@@ -16,11 +16,13 @@ _KEYS = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "knows", "AWS
 
 
 @contextlib.contextmanager
-def s3_server() -> Iterator[str]:
+def s3_server(
+    program: Sequence[str] = (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p"), *more: str
+) -> Iterator[str]:
     """Start the server, with one bucket; its address. The variables that clients read are set meanwhile."""
     port = _free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [*program, str(port), *more],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -10,11 +10,12 @@ import typer
 from gscl_scale.config import Config
 from gscl_scale.doctor.finding import Finding
 from gscl_scale.doctor.hardware import examine_hardware
-from gscl_scale.doctor.places import examine_places, existing, work_folder
+from gscl_scale.doctor.places import examine_places, existing
 from gscl_scale.doctor.running import examine_ray
 from gscl_scale.doctor.software import examine_software
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.starting import named
+from gscl_scale.storage import folder_of
 from gscl_scale.terminal import print_json
 
 _LOG_WIDTH = 100
@@ -49,7 +50,7 @@ def examine(config: Config, where: str) -> Iterator[Finding]:
     yield from examine_software()
     yield from examine_hardware(config.runtime)
     yield from examine_places(config, where)
-    yield examine_ray(config.runtime, existing(work_folder(where)))
+    yield examine_ray(config.runtime, existing(folder_of(where)))
 
 
 def _lines(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from gscl_scale.doctor.finding import Finding, note, ok, trouble
 from gscl_scale.errors import GsclError
 from gscl_scale.files import locked, write_json
 from gscl_scale.machine import free_disk, in_words
-from gscl_scale.storage import Mirror, cache_of, is_remote, store_at
+from gscl_scale.storage import Mirror, cache_of, folder_of, is_remote, store_at
 
 _LITTLE = 1 << 30
 
@@ -25,11 +25,6 @@ def examine_places(config: Config, where: str) -> Iterator[Finding]:
     )
     yield _folder("temporary files", Path(tempfile.gettempdir()))
     yield from _inputs(config)
-
-
-def work_folder(where: str) -> Path:
-    """The folder of this machine that a run works in."""
-    return cache_of(where) if is_remote(where) else Path(where)
 
 
 def existing(folder: Path) -> Path:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gscl_scale.errors import FolderError
-from gscl_scale.files import as_rows, publish, read_json, write_json
+from gscl_scale.files import as_rows, publish, read_json, sha256_of, write_json
 from gscl_scale.graph import Graph
 
-FILE = "embeddings.parquet"
+FILE, NPY = "embeddings.parquet", "embeddings.npy"
 _MANIFEST = "manifest.json"
 _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
@@ -39,12 +39,13 @@ def write_embeddings(
         for rows, block in _turned(vectors, rotation):
             writer.write_table(pa.Table.from_arrays([graph.ids[rows], as_rows(block)], schema=schema))
     if npy:
-        with publish(folder / "embeddings.npy") as temporary, temporary.open("wb") as file:
+        with publish(folder / NPY) as temporary, temporary.open("wb") as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": vectors.shape}
             np.lib.format.write_array_header_1_0(file, header)
             for _, block in _turned(vectors, rotation):
                 file.write(np.ascontiguousarray(block, "<f4").tobytes())
-    manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "npy": npy}
+    files = {name: sha256_of(folder / name) for name in (FILE, *([NPY] if npy else []))}
+    manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "files": files}
     write_json(folder / _MANIFEST, manifest)
 
 
@@ -59,11 +60,18 @@ def _turned(
 
 
 def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
-    """Whether the folder holds the embeddings of this checkpoint."""
-    if not ((folder / _MANIFEST).exists() and (folder / FILE).exists()):
+    """Whether the folder holds the embeddings of this checkpoint, with the content that was written."""
+    if not (folder / _MANIFEST).exists():
         return False
     manifest = read_json(folder / _MANIFEST)
-    return manifest.get("fingerprint") == fingerprint and (manifest.get("npy", False) or not npy)
+    files = manifest.get("files", {})
+    if manifest.get("fingerprint") != fingerprint or not {FILE, *([NPY] if npy else [])} <= files.keys():
+        return False
+    return all(_is_whole(folder / name, checksum) for name, checksum in files.items())
+
+
+def _is_whole(path: Path, checksum: str) -> bool:
+    return path.exists() and sha256_of(path) == checksum
 
 
 def scratch_folder(folder: Path) -> Path:
@@ -109,7 +117,12 @@ def read_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.floa
 
 
 def read_embeddings(folder: Path) -> tuple[pa.Array, npt.NDArray[np.float32]]:
-    """(ids, vectors [N, d]) of an embeddings folder."""
+    """(ids, vectors [N, d]) of an embeddings folder, with the content that was written."""
+    recorded = read_json(folder / _MANIFEST).get("files", {}) if (folder / _MANIFEST).exists() else {}
+    if FILE in recorded and (folder / FILE).exists() and not _is_whole(folder / FILE, recorded[FILE]):
+        raise FolderError(
+            f"{folder / FILE}: expected the content that was written, got other bytes; run gscl-scale embed again"
+        )
     try:
         table: Any = pq.read_table(folder / FILE)
     except FileNotFoundError:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError
-from gscl_scale.files import map_array, map_arrow, read_json
+from gscl_scale.files import map_array, map_arrow, read_json, sha256_of
+from gscl_scale.graph.parallel import in_order, num_threads
 
 FORMAT = 1
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
@@ -94,6 +95,17 @@ class Graph:
             folder=folder,
             manifest=manifest,
         )
+
+    def verify(self) -> None:
+        """Raise FolderError if a file has other content than was written: opening it compares sizes only."""
+        files = self.manifest["files"]
+        paths = [self.folder / name for name in files]
+        for path, checksum in zip(paths, in_order(sha256_of, paths, num_threads()), strict=True):
+            if checksum != files[path.name]["sha256"]:
+                raise FolderError(
+                    f"{path}: expected the content that was written, got other bytes; "
+                    f"delete {self.folder} and ingest the graph again"
+                )
 
 
 def _check_files(folder: Path, files: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from gscl_scale.storage.folders import fetch_folder, keep_folder
 from gscl_scale.storage.mirror import Mirror, small_files, working_copy
-from gscl_scale.storage.places import cache_of, is_remote, store_at
+from gscl_scale.storage.places import cache_of, folder_of, is_remote, store_at
 from gscl_scale.storage.stores import LocalStore, RemoteStore, Store
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Store",
     "cache_of",
     "fetch_folder",
+    "folder_of",
     "is_remote",
     "keep_folder",
     "small_files",

@@ -23,6 +23,11 @@ def store_at(where: str | Path) -> Store:
     return RemoteStore(str(where))
 
 
+def folder_of(where: str | Path) -> Path:
+    """The folder of this machine to work in: the one that is named, or the copy of what a URL names."""
+    return cache_of(where) if is_remote(where) else Path(where)
+
+
 def cache_of(where: str | Path) -> Path:
     """The folder of this machine for copies of what is in a store: below GSCL_SCALE_CACHE, or ~/.cache/gscl-scale."""
     named = os.environ.get(CACHE)

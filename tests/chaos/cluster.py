@@ -1,0 +1,200 @@
+"""Whole pipelines on a real Ray cluster of three machines, and what can befall its processes and machines."""
+
+import contextlib
+import signal
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.chaos.attempts import Attempt
+from tests.chaos.faults import Draw, Fault, Kind
+from tests.chaos.lanes import DAMAGE, PROCESS, Local
+from tests.ray.clusters import Machine, cluster
+
+TASKS = ("run_part", "run_block", "run_round")
+_LONG_S = 60.0  # what is waited for before a fault, such as the first process of a training
+_SHARED_MB = 64
+
+
+class OnRay(Local):
+    """A head and two further machines of one core, and a training of two processes."""
+
+    name = "a Ray cluster"
+    exact = False
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__(scratch)
+        self._started = contextlib.ExitStack()
+        self._start()
+
+    def _start(self) -> None:
+        self.machines = self._started.enter_context(cluster(3, GLOO_SOCKET_IFNAME="lo"))
+
+    def options(self) -> list[object]:
+        """The cluster, and a patience that is short."""
+        settings = {
+            "engine": "ray", "address": self.machines.address, "train_workers": 2, "worker_cpus": 0.5, "timeout_s": 10,
+        }  # fmt: skip
+        return [word for name, value in settings.items() for word in ("--set", f"runtime.{name}={value}")]
+
+    def kinds(self) -> dict[str, Kind]:
+        """What can befall it."""
+        own = {
+            "task killed": self._to_worker(False, signal.SIGKILL),
+            "task stopped for a while": self._to_worker(False, signal.SIGSTOP, signal.SIGCONT),
+            "training process killed": self._to_worker(True, signal.SIGKILL),
+            "training process silent": self._to_worker(True, signal.SIGSTOP),
+            "worker out of memory": self._out_of_memory,
+            "machine lost": self._machine_lost,
+            "machine frozen, and back": self._machine_frozen,
+            "machine joins": self._machine_joins,
+            "machine with 64 MB of shared memory": self._little_shared,
+            "cluster lost": self._cluster_lost,
+            "two at the same time": self._twice,
+        }
+        drivers = ("driver killed", "driver told to stop", "driver interrupted", "clock jumps")
+        damage = ("part of samples flipped", "checkpoint cut off", "manifest gone", "halves of other attempts")
+        return {**own, **{name: PROCESS[name] for name in drivers}, **{name: DAMAGE[name] for name in damage}}
+
+    def story(self, number):
+        """A run that has not begun, on a cluster as it should be."""
+        self.machines.resize(3)
+        story = super().story(number)
+        story.env["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"] = "0.5"
+        return story
+
+    def befall(self, story, fault):
+        """See Local; the cluster may be another one than before."""
+        self.machines.resize(3)
+        story.words[5:] = self.options()
+        return super().befall(story, fault)
+
+    def close(self) -> None:
+        """Stop all machines."""
+        self._started.close()
+
+    # --- what befalls it ---------------------------------------------------------------------------------------------
+
+    def _busy(self, trains: bool) -> list[psutil.Process]:
+        found = []
+        for machine in self.machines.alive:
+            for pid in machine.pids():
+                with contextlib.suppress(psutil.Error):
+                    process = psutil.Process(pid)
+                    title = " ".join(process.cmdline())
+                    if title.startswith("ray::") and "IDLE" not in title and ("TrainWorker" in title) == trains:
+                        found.append(process)
+        return found
+
+    def _to_worker(self, trains: bool, *signals: signal.Signals) -> Kind:
+        def kind(draw: Draw, whole: float) -> Fault:
+            after, which = float(draw.uniform(0, 3)), float(draw.random())
+
+            def meanwhile(running: Attempt) -> bool:
+                running.wait(_LONG_S, unless=lambda: bool(self._busy(trains)))
+                running.wait(after)
+                if not running.runs or not (busy := self._busy(trains)):
+                    return False
+                process = busy[int(which * len(busy))]
+                for number, sent in enumerate(signals):
+                    time.sleep(2.0 * number)
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.send_signal(sent)
+                return True
+
+            what = "a training process" if trains else "a worker"
+            return Fault(
+                f"{', '.join(s.name for s in signals)} to {what} {after:.2f} s after the first", meanwhile=meanwhile
+            )
+
+        return kind
+
+    def _out_of_memory(self, draw: Draw, whole: float) -> Fault:
+        after, which, trains = float(draw.uniform(0, 2)), float(draw.random()), bool(draw.random() < 0.5)
+
+        def meanwhile(running: Attempt) -> bool:
+            running.wait(_LONG_S, unless=lambda: bool(self._busy(trains)))
+            running.wait(after)
+            if not running.runs or not (busy := self._busy(trains)):
+                return False
+            process = busy[int(which * len(busy))]
+            with contextlib.suppress(psutil.NoSuchProcess):
+                size = process.memory_info().vms
+                process.rlimit(psutil.RLIMIT_AS, (size, size))
+                return True
+            return False
+
+        return Fault(f"no more memory for {'a training process' if trains else 'a worker'}", meanwhile=meanwhile)
+
+    def _another(self, draw: Draw) -> Machine:
+        others = self.machines.alive[1:]
+        return others[int(draw.integers(len(others)))]
+
+    def _machine_lost(self, draw: Draw, whole: float) -> Fault:
+        after, comes = float(draw.uniform(0.5, whole + 5)), bool(draw.random() < 0.5)
+
+        def meanwhile(running: Attempt) -> bool:
+            if not running.wait(after):
+                return False
+            self._another(draw).kill()
+            if comes:
+                self.machines.add()
+            return True
+
+        return Fault(f"after {after:.1f} s{', and another one joins' * comes}", meanwhile=meanwhile)
+
+    def _machine_frozen(self, draw: Draw, whole: float) -> Fault:
+        after, seconds = float(draw.uniform(0.5, whole + 5)), float(draw.uniform(2, 30))
+
+        def meanwhile(running: Attempt) -> bool:
+            if not running.wait(after):
+                return False
+            machine = self._another(draw)
+            pids = machine.pids()
+            try:
+                _signal(pids, signal.SIGSTOP)
+                running.wait(seconds)
+            finally:
+                _signal(pids, signal.SIGCONT)
+            return True
+
+        return Fault(f"after {after:.1f} s for {seconds:.0f} s", meanwhile=meanwhile)
+
+    def _machine_joins(self, draw: Draw, whole: float) -> Fault:
+        after = float(draw.uniform(0.5, whole))
+
+        def meanwhile(running: Attempt) -> bool:
+            running.wait(after)
+            self.machines.add()
+            return True
+
+        return Fault(f"after {after:.1f} s", meanwhile=meanwhile)
+
+    def _little_shared(self, draw: Draw, whole: float) -> Fault:
+        script = f'mount -t tmpfs -o size={_SHARED_MB}m none /dev/shm && exec "$@"'
+
+        def before(folder: Path) -> bool:
+            self._another(draw).kill()
+            self.machines.add(wrapper=("unshare", "--mount", "sh", "-c", script, "sh"))
+            return True
+
+        return Fault(f"one machine has {_SHARED_MB} MB in /dev/shm", before=before)
+
+    def _cluster_lost(self, draw: Draw, whole: float) -> Fault:
+        after = float(draw.uniform(0.5, whole + 5))
+
+        def meanwhile(running: Attempt) -> bool:
+            if not running.wait(after):
+                return False
+            self.machines.stop()
+            self._start()
+            return True
+
+        return Fault(f"all machines after {after:.1f} s", meanwhile=meanwhile)
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).send_signal(number)

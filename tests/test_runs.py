@@ -1,0 +1,73 @@
+"""One process at a time works in a run folder."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gscl_scale.config import Config
+from gscl_scale.errors import FolderError, LeaseError
+from gscl_scale.runs import alone, open_run
+from tests.test_cli import cli
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from gscl_scale.runs import alone
+with alone(Path(sys.argv[1])):
+    print("alone", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that works in a folder."""
+    command = [sys.executable, "-c", HOLDER, tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "alone\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_command_is_refused_with_exit_code_4_and_told_who_works_there(holder, tmp_path):
+    result = cli("ingest", "--run", "run", cwd=tmp_path)
+    assert result.returncode == 4
+    assert f"run is being worked on by process {holder.pid} of " in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    with pytest.raises(LeaseError, match=f"process {holder.pid}"), alone(tmp_path / "run"):
+        pass
+
+
+def test_the_folder_of_a_killed_process_is_free(holder, tmp_path):
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    result = cli("ingest", "--run", "run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_looking_at_a_run_needs_no_leave(holder, tmp_path):
+    open_run(Config(), tmp_path / "run")
+    assert cli("status", "--run", "run", cwd=tmp_path).returncode == 0
+
+
+def test_nothing_is_left_where_nothing_was_made(tmp_path):
+    with alone(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_something_else_is_left_as_it_is(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with alone(tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+    with pytest.raises(FolderError, match="is not empty and holds no run"):
+        open_run(Config(), tmp_path)
+
+
+def test_what_a_killed_process_has_left_before_it_had_begun_is_no_other_work(tmp_path):
+    Path(tmp_path / ".run.json.somewhere-77.tmp").write_text("{")
+    assert open_run(Config(), tmp_path).folder == tmp_path
