@@ -45,7 +45,7 @@ def campaign(lane: Local, number: int, seed: int, log: Path) -> list[Fallen]:
         if one is None:
             continue
         fallen.append(one)
-        falls -= 1
+        falls = falls - 1 if one.code else min(falls - 1, 1)  # of a finished run only what is there can be hit
         if one.wrong or falls == 0 or len(fallen) == number:
             wrong = one.wrong or lane.finished(story)
             if wrong and not one.wrong:
