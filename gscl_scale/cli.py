@@ -13,6 +13,7 @@ from gscl_scale import __version__
 from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
+from gscl_scale.neighbors.commands import neighbors
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.registry.commands import registry
 from gscl_scale.runs import Run, open_run
@@ -349,6 +350,7 @@ def retrain(
         raise typer.Exit(3)
 
 
+app.command()(neighbors)
 app.add_typer(bench, name="bench")
 app.add_typer(registry, name="registry")
 

@@ -249,15 +249,18 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tmp
 
 def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     listed = cli("--help", cwd=tmp_path).stdout
-    words = "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain"
+    words = (
+        "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain neighbors"
+    )
     verbs = [*words.split(), "bench", "registry"]
     assert re.findall(r"^  ([a-z]+)  ", listed.partition("Commands:")[2], re.MULTILINE) == verbs
-    for verb in set(verbs) - {"config", "reproduce", "retrain", "bench", "registry"}:
+    for verb in set(verbs) - {"config", "reproduce", "retrain", "neighbors", "bench", "registry"}:
         flags = cli(verb, "--help", cwd=tmp_path).stdout
         assert all(flag in flags for flag in ("--config", "--set", "--run"))
     own = {
         "tune": ("--trials", "--space", "--minutes"),
         "retrain": ("--config", "--set", "--registry", "--json"),
+        "neighbors": ("--id", "--ids", "--all", "--count", "--index", "--out", "--json"),
         "reproduce": ("--only", "--set", "--seeds", "--configs", "--out"),
     }
     for verb, expected in own.items():
