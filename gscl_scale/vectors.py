@@ -23,6 +23,7 @@ Rows = npt.NDArray[np.float32]
 _MANIFEST = "manifest.json"
 _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
+_BYTES_EXPORTED = 1 << 28  # at once: of nodes in any order, each part is looked for in the whole file
 
 
 def write_embeddings(
@@ -39,10 +40,10 @@ def write_embeddings(
     """
     for path in folder.glob(".*.tmp"):  # of a process that was killed
         path.unlink()
-    blocks = ((graph.ids[rows], block) for rows, block in _turned(vectors, rotation))
+    blocks = ((graph.ids[rows], block) for rows, block in turned(vectors, rotation))
     write_parquet(folder / FILE, graph.ids.type, vectors.shape[1], blocks)
     if npy:
-        write_npy(folder / "embeddings.npy", vectors.shape, (block for _, block in _turned(vectors, rotation)))
+        write_npy(folder / "embeddings.npy", vectors.shape, (block for _, block in turned(vectors, rotation)))
     manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "npy": npy}
     write_json(folder / _MANIFEST, manifest)
 
@@ -63,7 +64,7 @@ def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[Rows]) -> Non
             file.write(np.ascontiguousarray(rows, "<f4").tobytes())
 
 
-def _turned(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
+def turned(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
     """Some rows after the other, turned where they are to be."""
     size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
     for low in range(0, vectors.shape[0], size):
@@ -159,6 +160,17 @@ class Embeddings:
             raise FolderError(f"{self.path} does not exist; run gscl-scale embed first") from None
         except (pa.ArrowException, OSError) as error:
             raise FolderError(f"{self.path} cannot be read: {error}; run gscl-scale embed again") from None
+
+
+def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> None:
+    """Publish the rows of some nodes, in their order, as a file of numpy or Parquet, as its name ends."""
+    size = max(1024, _BYTES_EXPORTED // (4 * embeddings.width))
+    parts = (nodes[low : low + size] for low in range(0, nodes.size, size))
+    if path.suffix == ".npy":
+        write_npy(path, (nodes.size, embeddings.width), (embeddings.take(part) for part in parts))
+    else:
+        blocks = ((embeddings.ids.take(pa.array(part)), embeddings.take(part)) for part in parts)
+        write_parquet(path, embeddings.ids.type, embeddings.width, blocks)
 
 
 def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:

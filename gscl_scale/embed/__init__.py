@@ -10,24 +10,29 @@ from gscl_scale.embed.rotation import (
 )
 from gscl_scale.vectors import (
     FILE,
+    Embeddings,
     clear_away,
+    export,
     fingerprint_in,
     is_complete,
     read_embeddings,
     refuse_taken,
     scratch_folder,
     take_rows,
+    turned,
     write_embeddings,
 )
 
 __all__ = [
     "FILE",
+    "Embeddings",
     "Workplace",
     "alignment",
     "best_rotation",
     "clear_away",
     "common_nodes",
     "encode_nodes",
+    "export",
     "fingerprint_in",
     "is_complete",
     "read_embeddings",
@@ -35,6 +40,7 @@ __all__ = [
     "refuse_taken",
     "scratch_folder",
     "take_rows",
+    "turned",
     "write_embeddings",
     "write_rotation",
 ]

@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,10 @@ def working_copy(where: str | Path) -> Iterator[Path]:
         yield folder
 
 
-def kept_files(where: str | Path, names: Collection[str]) -> Path:
-    """A folder of this machine, kept for the next time, with these files of a run on an object store."""
-    folder = cache_of(f"{where}/files")
-    Mirror(store_at(where), folder).pull(lambda name, _: name in names)
+def kept_files(where: str | Path, purpose: str, wanted: Callable[[str], bool]) -> Path:
+    """A folder of this machine, kept for the same purpose, with those files of a run on an object store."""
+    folder = cache_of(f"{where}/{purpose}")
+    Mirror(store_at(where), folder).pull(lambda name, _: wanted(name))
     return folder
 
 

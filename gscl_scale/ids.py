@@ -27,23 +27,21 @@ def as_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
     """Ids that were given as text, in the type of the embeddings."""
     try:
         return pc.cast(pa.array(texts, pa.large_string()), kind)
-    except pa.ArrowInvalid:
-        wrong = next(text for text in texts if not text.lstrip("-").isdigit())
-        raise UserError(f"{origin}: expected integers, as the ids of this run are, got {wrong!r}") from None
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{origin}: expected ids of type {kind}, as those of the run are: {error}") from None
 
 
 def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
     """The column `id` of a Parquet or CSV file."""
-    (file,) = tablefiles.files_of(path, "--ids")
+    if not path.is_file():
+        raise UserError(f"--ids: {path} is no file; give a Parquet or CSV file with a column id")
+    (file,) = tablefiles.files_of(path, "ids")
     tablefiles.schema_of(file, ["id"])
     columns = [part.text_or_numbers("id") for part in tablefiles.stream(file, ["id"])]
-    given: list[pa.Array] = [
-        column if pa.types.is_integer(column.type) else column.cast("string") for column in columns
-    ]
-    if not given:
-        raise UserError(f"{path} holds no ids; give at least one")
-    ids = pa.concat_arrays(given)
-    return ids if ids.type == kind else as_ids(ids.cast(pa.string()).to_pylist(), kind, str(path))
+    if not columns:
+        raise UserError(f"--ids: {path} holds no ids; give at least one")
+    ids = pa.concat_arrays(columns)
+    return ids if ids.type == kind else as_ids(ids.cast(pa.large_string()).to_pylist(), kind, str(path))
 
 
 def places_of(asked: pa.Array, ids: pa.Array, told: str) -> npt.NDArray[np.int64]:
@@ -63,5 +61,6 @@ def _alike(unknown: int | str, ids: pa.Array) -> list[int | str]:
         away = np.abs(numbers.astype(np.float64) - unknown)
         return [int(numbers[at]) for at in np.argsort(away, kind="stable")[:_ALIKE]]
     holding = ids.filter(pc.match_substring(ids, unknown, ignore_case=True))
-    candidates = [*holding[:_COMPARED].to_pylist(), *ids[:_COMPARED].to_pylist()]
-    return difflib.get_close_matches(unknown, dict.fromkeys(candidates), _ALIKE)
+    compared = [*ids[:_COMPARED].to_pylist(), *holding[:_COMPARED].to_pylist()]
+    written = {text.lower(): text for text in compared}
+    return [written[text] for text in difflib.get_close_matches(unknown.lower(), written, _ALIKE)]
