@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gscl_scale.vectors import Embeddings, Rows
 
-_QUERIES = 256  # whose products with a block are in memory together
+_QUERIES = 64  # whose products with a block are in memory together
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def unit(rows: Rows) -> Rows:
 def exact(embeddings: Embeddings, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
     """The rows nearest to vectors of length one [Q, d], without the row that is a query's own [Q] (-1: none is).
 
-    Equal cosines come in the order of the rows. Memory: a row group, and its products with 256 queries.
+    Equal cosines come in the order of the rows. Memory: a row group, and its products with 64 queries.
     """
     found = Nearest(np.full((len(queries), count), -1), np.full((len(queries), count), -np.inf, np.float32))
     for first, block in embeddings.blocks():

@@ -78,7 +78,7 @@ def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index
     """Sort all rows into lists, find how many of these have to be searched, and publish the index with its recall."""
     faiss, began = _faiss(), time.monotonic()
     _refuse_without_memory(embeddings)
-    number = max(1, min(int(4 * embeddings.rows**0.5), embeddings.rows // _ROWS_PER_LIST))
+    number = _lists_of(embeddings)
     lists = faiss.IndexIVFFlat(
         faiss.IndexFlatIP(embeddings.width), embeddings.width, number, faiss.METRIC_INNER_PRODUCT
     )
@@ -149,12 +149,17 @@ def _sample(purpose: str, rows: int, most: int) -> npt.NDArray[np.int64]:
     return np.sort(seeding.generator(purpose, rows).choice(rows, most, replace=False))
 
 
+def _lists_of(embeddings: Embeddings) -> int:
+    return max(1, min(int(4 * embeddings.rows**0.5), embeddings.rows // _ROWS_PER_LIST))
+
+
 def _made_from(embeddings: Embeddings) -> dict[str, Any]:
     return {"embeddings": embeddings.fingerprint, "bytes": embeddings.path.stat().st_size}
 
 
 def _refuse_without_memory(embeddings: Embeddings) -> None:
-    need, free = embeddings.rows * (4 * embeddings.width + 16), available_memory()
+    row, trained = 4 * embeddings.width, _TRAINED_PER_LIST * _lists_of(embeddings)
+    need, free = 2 * embeddings.rows * (row + 8) + 3 * trained * row, available_memory()
     if need > free:
         raise RunError(
             f"{embeddings.path}: an index of {embeddings.rows:,} rows takes {in_words(need)} of memory while it is "
