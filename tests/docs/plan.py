@@ -150,6 +150,11 @@ PLAN = {
         },
         mark="slow",
     ),
+    'docs/neighbors.md 1: $ gscl-scale neighbors runs/mine --id user-7 --id': Shell(),
+    'docs/neighbors.md 2: $ gscl-scale neighbors runs/mine --ids some.csv --': Shell(),
+    "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}),
+    'docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector': Shell(),
+    'docs/neighbors.md 5: from pathlib import Path': Python(),
     "docs/ray.md 1: runtime:": Yaml(),
     "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_job.py::test_with_the_token_the_cluster_is_joined"),
     "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
@@ -178,4 +183,15 @@ PLAN = {
         {"best.yaml": "best.yaml --set train.epochs=1"}, world="fresh", mark="ray", after=SEARCH
     ),
     "docs/tune.md 3: model.width: [256, 512] # one of these": Yaml("the space of tune"),
+    'docs/tutorial.md 1: import csv': TUTORIAL,
+    'docs/tutorial.md 2: $ head -n 3 products.csv': TUTORIAL,
+    'docs/tutorial.md 3: graph: {source: tables, edges: bought.csv, nodes:': TUTORIAL,
+    'docs/tutorial.md 4: $ gscl-scale run --config shop.yaml': TUTORIAL,
+    'docs/tutorial.md 5: $ gscl-scale neighbors runs/shop --id P-017 --coun': TUTORIAL,
+    'docs/tutorial.md 6: $ gscl-scale neighbors runs/shop --all --count 5 -': TUTORIAL,
+    'docs/tutorial.md 7: $ gscl-scale embed --config shop.yaml --out vector': TUTORIAL,
+    'docs/tutorial.md 8: import csv': TUTORIAL,
+    'docs/tutorial.md 9: $ gscl-scale ingest --config shop.yaml --run runs/': TUTORIAL,
+    'docs/tutorial.md 10: from pathlib import Path': TUTORIAL,
+    'docs/tutorial.md 11: (310, 32) P-305': TUTORIAL,
 }  # fmt: skip

@@ -42,6 +42,7 @@ def write_inputs(folder, nodes=90):
     features = {f"f{column}": rng.normal(size=nodes) + np.arange(nodes) % 2 for column in range(3)}
     label = np.where(np.arange(nodes) % 2, "odd", "even")
     pa.csv.write_csv(pa.table({"id": names, "label": label, **features}), folder / "nodes.csv")
+    (folder / "some.csv").write_text("id\nuser-12\nuser-3\n")
     (folder / "mine.yaml").write_text(MINE.replace("EDGES", "edges.parquet"))
     (folder / "new.yaml").write_text(MINE.replace("EDGES", "new.parquet"))
     (folder / ".venv").mkdir()
