@@ -10,8 +10,8 @@ def neighbors_page(written: dict[str, Any]) -> str:
     setting = written["setting"]
     sentence = (
         f"The {setting['count']} nearest nodes by cosine; {cores_of(setting['cores'])} of {setting['processor']}, "
-        f"faiss {setting['versions']['faiss-cpu']}, numpy {setting['versions']['numpy']}, each way in a process of its own. "
-        f"Both read the queries' own rows from the Parquet file first. Queries per second are those of one question "
+        f"faiss {setting['versions']['faiss-cpu']}, numpy {setting['versions']['numpy']}, each way in a process of its "
+        f"own. Both read the queries' own rows from the Parquet file first. Queries per second are of one question "
         f"about {setting['queries']:,} nodes; memory is what is allocated beside the program and the files that it "
         "maps; ready is the time to compare the index with its checksum and map it. Recall is the share of the exact "
         "answer that is found, on other nodes than those on which the index chose how many lists it searches. Drawn "

@@ -65,8 +65,8 @@ def assert_alike(shown, printed):
     """What a page shows is what is printed: word by word, fractions nearly, times not at all, ids of nodes mostly;
     `...` stands for what is not shown.
 
-    Machines round differently, so fractions may differ a little (by 0.06, or by 12 per cent), and so may some of the ids
-    of neighbours.
+    Machines round differently, so fractions may differ a little (by 0.06, or by 12 per cent), and so may some ids of
+    neighbours.
     """
     ours, theirs = (_words(text) for text in (shown, printed))
     if "..." in ours:
