@@ -39,9 +39,10 @@ class Python:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program prints: compared by the test that is named."""
+    """What a program prints, compared with it; the lines before `left_out_before` are not all shown."""
 
     by: str
+    left_out_before: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ PLAN = {
         {"<this repository>": "{root} gscl-scale", "make demo": "make -o {venv}/.installed VENV={venv} demo"},
         world="fresh", mark="slow",
     ),
-    "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2"),
+    "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2", left_out_before="Means of"),
     "README.md 4: graph: {source: tables, edges: edges.parquet, node": Yaml(),
     "README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml": Shell(world="fresh"),
     "README.md 6: $ .venv/bin/gscl-scale ingest --source synthetic #": Shell(
@@ -127,7 +128,7 @@ PLAN = {
             "compare --config mine.yaml\n": "compare --config mine.yaml {short}\n",
             "dgi,grace,gscl-listwise --set train.repeats=5": "dgi,gscl-listwise --set train.repeats=2 {short} --run runs/two",
         },
-        mark="slow",
+        world="fresh", mark="slow",
     ),
     "docs/compare.md 2: compare:": Yaml(),
     "docs/graphs.md 1: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),

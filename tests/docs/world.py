@@ -20,7 +20,8 @@ from tests.docs.pages import ROOT
 
 BIN = Path(sys.executable).parent
 QUIET = Console(quiet=True)
-SHORT = "--set train.epochs=1 --set compare.settings={}"
+OTHERS = ", ".join(f"{name}: [train.epochs=5]" for name in ("supervised", "dgi", "grace", "bgrl", "cca-ssg"))
+SHORT = f"--set train.epochs=1 --set 'compare.settings={{{OTHERS}}}'"
 MINE = """
 graph: {source: tables, edges: EDGES, nodes: nodes.csv}
 rings: {hops: 2, per_ring: 4, width: 16, beyond: 8, rounds: 1}
