@@ -4,14 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Graph", "fit"]
+__all__ = ["Config", "Graph", "NodeEmbedder", "fit"]
 
 if TYPE_CHECKING:
     from gscl_scale.config import Config
+    from gscl_scale.estimator import NodeEmbedder, fit
     from gscl_scale.graph import Graph
-    from gscl_scale.pipeline import fit
 
-_HOMES = {"Config": "gscl_scale.config", "Graph": "gscl_scale.graph", "fit": "gscl_scale.pipeline"}
+_HOMES = {
+    "Config": "gscl_scale.config",
+    "Graph": "gscl_scale.graph",
+    "NodeEmbedder": "gscl_scale.estimator",
+    "fit": "gscl_scale.estimator",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.doctor import doctor
 from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
+from gscl_scale.neighbors.commands import neighbors
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.registry.commands import registry
 from gscl_scale.runs import Run, open_run
@@ -168,20 +169,38 @@ def embed(
     graph: Annotated[
         Path | None, typer.Option(help="Another graph folder, with the same features, to embed with the trained model.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="With --graph: the folder for its embeddings.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for the embeddings of --graph; without it a .npy or .parquet file for a copy."),
+    ] = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="With a file as --out: only the nodes of the column id of this Parquet or CSV file."),
+    ] = None,
 ) -> None:
     """Write the embeddings of all nodes.
 
-    Of the run's graph, or of another one with the same features."""
+    Of the run's graph, or of another one with the same features. With a file as --out they are copied there too: all, in
+    the order of your nodes, or those of --ids in its order."""
     from gscl_scale import pipeline
 
-    if (graph is None) != (out is None):
+    if graph is not None and out is None:
         raise UserError("embed: --graph names another graph and --out the folder for its embeddings; give both or none")
+    if graph is None and out is not None and out.suffix not in (".npy", ".parquet"):
+        raise UserError(f"embed: without --graph, --out names a file that ends in .npy or .parquet, got {out}")
+    if ids is not None and (graph is not None or out is None):
+        raise UserError(
+            "embed: --ids says which nodes are copied; name a .npy or .parquet file as --out, and no --graph"
+        )
     config, folder, console = start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
-        place = out / part.folder.name if out and config.train.repeats > 1 else out
-        made = pipeline.embed(one, part, told, graph, place)
-        print(f"embeddings are in {shown(made / 'embeddings.parquet')}")
+        place = out
+        if out and config.train.repeats > 1:
+            place = out / part.folder.name if graph else out.with_stem(f"{out.stem}-{part.folder.name}")
+        made = pipeline.embed(one, part, told, graph, place if graph else None)
+        if place and not graph:
+            pipeline.copy_embeddings(made, place, ids)
+        print(f"embeddings are in {shown(place if place and not graph else made / 'embeddings.parquet')}")
 
 
 @app.command()
@@ -354,6 +373,7 @@ def retrain(
         raise typer.Exit(3)
 
 
+app.command()(neighbors)
 app.command()(doctor)
 app.add_typer(bench, name="bench")
 app.add_typer(registry, name="registry")

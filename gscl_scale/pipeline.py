@@ -4,11 +4,9 @@ Every stage reads the run folder, does its part, and records that it is finished
 """
 
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +15,19 @@ from gscl_scale import embed as embeddings
 from gscl_scale import shards
 from gscl_scale.batches import held_out
 from gscl_scale.config import Config
-from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.errors import FolderError
 from gscl_scale.evaluate import combine_repeats, evaluate_run, ring_lists, statistics
 from gscl_scale.files import fingerprint_of, read_json, sha256_of, write_json
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
+from gscl_scale.ids import asked_nodes
 from gscl_scale.model import build_model, chosen_device
+from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.report import write_report
 from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, with_seed
 from gscl_scale.runtime import Console, start_runner
 from gscl_scale.training import checkpoints_of, train
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 
 def run(config: Config, folder: Path, console: Console) -> dict[str, Any]:
@@ -157,11 +154,9 @@ def embed(
         return folder
     if out:
         embeddings.refuse_taken(out)
-    model = build_model(config.model, trained_on.num_features, config.train.seed)
-    model.load_state_dict(state["model"])
-    scaling = Scaling.of(trained_on.features, config.model.feature_scaling)
+    encoder, scaling = trained_encoder(config, trained_on, state)
     place = embeddings.Workplace.of(config.runtime, embeddings.scratch_folder(folder), fingerprint, "embed")
-    with embeddings.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:
+    with embeddings.encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():
             _turn(run, towards, graph, vectors)
             fingerprint = _with_rotation(made_from, run)
@@ -169,6 +164,19 @@ def embed(
         embeddings.write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy, rotation)
     console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
     return folder
+
+
+def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
+    """Copy embeddings into a .npy or .parquet file: all, or those of the ids in a file, in their order."""
+    made = embeddings.Embeddings(folder)
+    embeddings.export(made, file, asked_nodes(made.ids, None, ids, str(folder)))
+
+
+def trained_encoder(config: Config, graph: Graph, state: dict[str, Any]) -> tuple[Encoder, Scaling]:
+    """The encoder of a checkpoint, and how it reads features: as those of the graph that it was trained on."""
+    model = build_model(config.model, graph.num_features, config.train.seed)
+    model.load_state_dict(state["model"])
+    return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
 
 
 def _with_rotation(made_from: list[Any], run: Run) -> str:
@@ -244,72 +252,3 @@ def report(config: Config, run: Run, console: Console) -> Path:
     )
     console.event("report", "done")
     return run.report
-
-
-# --- from Python -----------------------------------------------------------------------------------------------------
-
-
-def fit(
-    graph: "Data | Graph | Draft",
-    config: "Config | dict[str, Any] | Path | str | None" = None,
-    run: Path | str | None = None,
-    quiet: bool = True,
-) -> npt.NDArray[np.float32]:
-    """Embeddings [N, d] of a graph, rows in the order of its nodes.
-
-    `graph` is a torch_geometric Data, a Graph or a Draft; `config` a Config, plain values, or a YAML file. With `run`
-    the run folder is kept (and a finished one is read); without it everything lives in a temporary folder.
-
-    >>> embeddings = fit(data, {"rings": {"hops": 1}, "train": {"epochs": 50}})   # doctest: +SKIP
-    """
-    settings = _as_config(config)
-    if run is not None:
-        return _fit(graph, settings, Path(run), Console(quiet=quiet))
-    with tempfile.TemporaryDirectory(prefix="gscl-scale-") as folder:
-        return _fit(graph, settings, Path(folder) / "run", Console(quiet=quiet))
-
-
-def _fit(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> npt.NDArray[np.float32]:
-    one = open_run(config, folder)
-    if (one.graph / "manifest.json").exists():
-        _refuse_other_graph(graph, config, one)
-    elif isinstance(graph, Graph):
-        shutil.copytree(graph.folder, one.graph)
-    else:
-        ingest(config, one, console, draft=_draft_of(graph))
-    console = console.with_log(one.log)
-    precompute(config, one, console)
-    train(config, one, console)
-    embed(config, one, console)
-    return embeddings.read_embeddings(one.embeddings)[1]
-
-
-def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:
-    """Compare the graph that was handed over with the one that the run was made from."""
-    fingerprint = graph.fingerprint if isinstance(graph, Graph) else None
-    if not isinstance(graph, Graph):
-        with tempfile.TemporaryDirectory(prefix="gscl-scale-") as folder:
-            fingerprint = write_graph(_draft_of(graph), config.graph, Path(folder) / "graph").fingerprint
-    if fingerprint != Graph.open(run.graph).fingerprint:
-        raise FolderError(f"{run.folder} was made from another graph; choose another run, or delete this folder")
-
-
-def _draft_of(data: "Data | Draft") -> Draft:
-    if isinstance(data, Draft):
-        return data
-    from gscl_scale.graph.sources.pyg import draft_from_data
-
-    if not hasattr(data, "edge_index") and not hasattr(data, "adj_t"):
-        raise GraphError(
-            f"fit: expected a torch_geometric Data, a Graph or a Draft, got {type(data).__name__}; "
-            "see 'From Python' in the README"
-        )
-    return draft_from_data(data, "data")
-
-
-def _as_config(config: "Config | dict[str, Any] | Path | str | None") -> Config:
-    if isinstance(config, Config):
-        return config
-    if isinstance(config, (str, Path)):
-        return Config.load(Path(config))
-    return Config.parse({"graph": {"source": "memory"}, **(config or {})})

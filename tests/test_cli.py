@@ -251,16 +251,18 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     listed = cli("--help", cwd=tmp_path, COLUMNS="80").stdout
     assert "..." not in listed.partition("Commands:")[2]
     words = (
-        "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain doctor"
+        "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain "
+        "neighbors doctor"
     )
     verbs = [*words.split(), "bench", "registry"]
     assert re.findall(r"^  ([a-z]+)  ", listed.partition("Commands:")[2], re.MULTILINE) == verbs
-    for verb in set(verbs) - {"config", "reproduce", "retrain", "bench", "registry"}:
+    for verb in set(verbs) - {"config", "reproduce", "retrain", "neighbors", "bench", "registry"}:
         flags = cli(verb, "--help", cwd=tmp_path).stdout
         assert all(flag in flags for flag in ("--config", "--set", "--run"))
     own = {
         "tune": ("--trials", "--space", "--minutes"),
         "retrain": ("--config", "--set", "--registry", "--json"),
+        "neighbors": ("--id", "--ids", "--all", "--count", "--index", "--out", "--json"),
         "reproduce": ("--only", "--set", "--seeds", "--configs", "--out"),
     }
     for verb, expected in own.items():

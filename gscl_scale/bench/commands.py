@@ -202,3 +202,30 @@ def memory(
     ]
     asked = MemoryBench(steps, graph, _command("memory", given))
     print(bench_memory(Config.load(config_file, settings), asked, out, keep, Console()))
+
+
+@bench.command()
+def neighbors(
+    rows: Annotated[
+        list[float] | None, typer.Option(help="Embeddings to draw; repeat the option. Default: 1e5, 1e6.")
+    ] = None,
+    embeddings: Annotated[
+        list[Path] | None, typer.Option(help="An embeddings folder to measure as well, or instead; repeat the option.")
+    ] = None,
+    width: Annotated[int, typer.Option(min=1, help="Width of what is drawn.")] = 128,
+    out: Annotated[Path, typer.Option(help="Folder for neighbors.json and neighbors.md, and for scratch.")] = Path(
+        "bench-results"
+    ),
+    keep: Annotated[Path | None, typer.Option(help="Keep what is drawn here, and use what is there.")] = None,
+) -> None:
+    """Nearest nodes: the exact search beside the index, with its recall, memory and file."""
+    from gscl_scale.bench.neighbors import NeighborsBench, bench_neighbors
+
+    numbers = rows if rows is not None else [] if embeddings else [1e5, 1e6]
+    given: list[tuple[str, Sequence[Any]]] = [
+        ("--rows", [f"{number:g}" for number in rows or []]),
+        ("--embeddings", embeddings or []),
+        ("--width", [] if width == 128 else [width]),
+    ]
+    asked = NeighborsBench([int(number) for number in numbers], embeddings or [], width, _command("neighbors", given))
+    print(bench_neighbors(asked, out, keep, Console()))

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import scipy.linalg
 
 from gscl_scale import seeding
-from gscl_scale.embed.files import read_rows
 from gscl_scale.files import publish
 from gscl_scale.graph import Graph
 from gscl_scale.shards import match_nodes
@@ -38,15 +37,6 @@ def common_nodes(earlier: Graph, later: Graph, seed: int = 0, most: int = _MOST)
     if known.size > most:
         known = np.sort(seeding.generator("common nodes", seed).choice(known, most, replace=False))
     return Common(places[known], known)
-
-
-def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:
-    """Rows of an embeddings folder, in any order."""
-    order = np.argsort(nodes, kind="stable")
-    rows = read_rows(folder, nodes[order])
-    out = np.empty_like(rows)
-    out[order] = rows
-    return out
 
 
 def best_rotation(rows: Rows, target: Rows) -> Rows:

@@ -1,6 +1,7 @@
 """A registry: versions that never change once they are there, and a pointer to the current one."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,11 @@ class Registry:
         """A version that is kept."""
         return Version(name, index_of(self.store, f"{_VERSIONS}/{name}"))
 
-    def folder(self, name: str) -> Path:
-        """The files of a version on this machine, brought here first where they are not."""
+    def folder(self, name: str, wanted: Callable[[str], bool] = bool) -> Path:
+        """The files of a version on this machine, brought here first where they are not and are wanted."""
         folder = self.place / _VERSIONS / name
         if not isinstance(self.store, LocalStore):
-            fetch_folder(self.store, f"{_VERSIONS}/{name}", folder)
+            fetch_folder(self.store, f"{_VERSIONS}/{name}", folder, wanted)
         return folder
 
     def keep(self, lease: Lease, run: Path, files: list[str], about: dict[str, Any]) -> Version:
@@ -89,12 +90,12 @@ class Registry:
                 store.remove(f"{_VERSIONS}/{name}")
         return gone
 
-    def current(self) -> Path:
-        """The files of the current version on this machine."""
+    def current(self, wanted: Callable[[str], bool] = bool) -> Path:
+        """The files of the current version on this machine, or those that are wanted."""
         state = self.ledger.newest()
         if not state.current:
             raise FolderError(f"{self.store.where} has no current version; run gscl-scale retrain first")
-        return self.folder(state.current)
+        return self.folder(state.current, wanted)
 
 
 def _name(token: int) -> str:

@@ -199,7 +199,7 @@ class _Night:
         """Those of the new version, and of the current one."""
         metrics, graph = read_json(run.metrics), Graph.open(run.graph)
         nodes = np.unique(np.linspace(0, graph.num_nodes - 1, _MEASURED).astype(np.int64))
-        norm = float(np.median(np.linalg.norm(embed.read_rows(run.embeddings, nodes), axis=1)))
+        norm = float(np.median(np.linalg.norm(embed.take_rows(run.embeddings, nodes), axis=1)))
         if self._base is None:
             return Figures.of(metrics, norm), None
         common = embed.common_nodes(Graph.open(self._base.graph), graph, most=_MEASURED)

@@ -29,14 +29,17 @@ def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], abo
     return index
 
 
-def fetch_folder(store: Store, name: str, folder: Path) -> None:
-    """Bring a kept folder to this machine; files that are there with the right bytes stay, others are replaced."""
+def fetch_folder(store: Store, name: str, folder: Path, wanted: Callable[[str], bool] = bool) -> None:
+    """Bring a kept folder to this machine, or those of its files that are wanted.
+
+    Files that are there with the right bytes stay, others are replaced.
+    """
     index = index_of(store, name)
 
     def fetch(file: str) -> None:
         fetch_file(store, f"{name}/{file}", folder / file, index["files"][file], "gscl-scale registry rollback")
 
-    at_once(fetch, index["files"])
+    at_once(fetch, [file for file in index["files"] if wanted(file)])
 
 
 def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure: str) -> None:

@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,13 @@ def working_copy(where: str | Path) -> Iterator[Path]:
         yield folder
 
 
+def kept_files(where: str | Path, purpose: str, wanted: Callable[[str], bool]) -> Path:
+    """A folder of this machine, kept for the same purpose, with those files of a run on an object store."""
+    folder = cache_of(f"{where}/{purpose}")
+    Mirror(store_at(where), folder).pull(lambda name, _: wanted(name))
+    return folder
+
+
 @contextlib.contextmanager
 def small_files(where: str | Path) -> Iterator[Path]:
     """A run folder to look at only: of what a URL names its small files, such as manifests and figures."""
@@ -53,7 +60,7 @@ def small_files(where: str | Path) -> Iterator[Path]:
         yield Path(where)
         return
     with tempfile.TemporaryDirectory(prefix="gscl-scale-") as scratch:
-        Mirror(store_at(where), Path(scratch)).pull(largest=_SMALL)
+        Mirror(store_at(where), Path(scratch)).pull(lambda _, size: size <= _SMALL)
         yield Path(scratch)
 
 
@@ -95,8 +102,8 @@ class Mirror:
         self._store.write(probe, b"")
         self._store.remove(probe)
 
-    def pull(self, largest: int | None = None) -> None:
-        """Bring the folder here as it was pushed last, unless what is here builds on that; with `largest` small files.
+    def pull(self, wanted: Callable[[str, int], bool] = lambda *_: True) -> None:
+        """Bring the folder here as it was pushed last, unless what is here builds on that; `wanted(name, size)` of it.
 
         What others have pushed since is taken, and what was made here meanwhile goes.
         """
@@ -104,8 +111,8 @@ class Mirror:
         if number == self._known():
             return
         index = self._index(number)
-        wanted = [path for path, entry in index.items() if largest is None or entry["bytes"] <= largest]
-        at_once(lambda path: self._fetch(path, index[path]), wanted)
+        names = [path for path, entry in index.items() if wanted(path, entry["bytes"])]
+        at_once(lambda path: self._fetch(path, index[path]), names)
         for path in set(self._files()) - set(index):
             (self._folder / path).unlink()
         write_json(self._folder / _NOTE, {"push": number})

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 
-from gscl_scale.embed import alignment, best_rotation, common_nodes, read_rows, take_rows
+from gscl_scale.embed import alignment, best_rotation, common_nodes, take_rows
 from gscl_scale.graph import Graph
 from tests.embed.test_stage import trained  # noqa: F401
 from tests.graphs import make_graph, random_edges
@@ -39,9 +39,9 @@ def test_rows_are_those_of_the_nodes_that_are_asked_for(trained, tmp_path):  # n
     folder = tmp_path / "embeddings"
     shutil.copytree(run.embeddings, folder)
     pq.write_table(pq.read_table(folder / "embeddings.parquet"), folder / "embeddings.parquet", row_group_size=7)
-    np.testing.assert_array_equal(read_rows(folder, np.array([0, 3, 79])), vectors[[0, 3, 79]])
+    np.testing.assert_array_equal(take_rows(folder, np.array([0, 3, 79])), vectors[[0, 3, 79]])
     np.testing.assert_array_equal(take_rows(folder, np.array([79, 0, 3])), vectors[[79, 0, 3]])
-    assert read_rows(folder, np.array([], np.int64)).shape == (0, vectors.shape[1])
+    assert take_rows(folder, np.array([], np.int64)).shape == (0, vectors.shape[1])
 
 
 def test_common_nodes_are_found_by_the_ids_of_the_user(tmp_path):

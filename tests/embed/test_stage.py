@@ -9,11 +9,14 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import gscl_scale
 from gscl_scale import embed, pipeline
+from gscl_scale import vectors as vectors_module
+from gscl_scale.cli import app
 from gscl_scale.config import Config
-from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.errors import FolderError, GraphError, UserError
 from gscl_scale.graph import Graph
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
@@ -137,3 +140,36 @@ def test_the_command_takes_another_graph_and_tells_bad_requests_in_one_sentence(
         assert bad.returncode == 2
         assert bad.stderr.count("gscl-scale: ") == 1
         assert says in bad.stderr
+
+
+def test_embeddings_are_copied_into_one_file_all_of_them_or_some_in_the_order_asked_for(trained, tmp_path, monkeypatch):
+    _, run, vectors, _ = trained
+    (tmp_path / "ids.csv").write_text("id\nuser-70\nuser-2\nuser-41\n")
+    monkeypatch.setattr(vectors_module, "_BYTES_EXPORTED", 1)  # as few rows at once as there can be
+    for ids, rows in ((None, range(NODES)), (tmp_path / "ids.csv", [70, 2, 41])):
+        pipeline.copy_embeddings(run.embeddings, tmp_path / "copy.npy", ids)
+        pipeline.copy_embeddings(run.embeddings, tmp_path / "copy.parquet", ids)
+        assert (np.load(tmp_path / "copy.npy") == vectors[list(rows)]).all()
+        table = pq.read_table(tmp_path / "copy.parquet")
+        assert table.column("id").to_pylist() == [f"user-{row}" for row in rows]
+        assert (np.array(table.column("embedding").to_pylist(), np.float32) == vectors[list(rows)]).all()
+        assert table.schema == pq.read_schema(run.embeddings / "embeddings.parquet")
+
+
+def test_the_command_copies_and_refuses_what_it_cannot(trained, tmp_path):
+    _, run, vectors, folder = trained
+
+    def call(*arguments):
+        words = ["embed", "--config", str(folder / "small.yaml"), "--run", str(run.folder), *map(str, arguments)]
+        return CliRunner().invoke(app, words, catch_exceptions=False).output
+
+    assert f"embeddings are in {tmp_path / 'all.npy'}" in call("--out", tmp_path / "all.npy")
+    assert (np.load(tmp_path / "all.npy") == vectors).all()
+    for arguments, says in (
+        (("--out", "folder"), "names a file that ends in .npy or .parquet, got folder"),
+        (("--ids", "ids.csv"), "--ids says which nodes are copied; name a .npy or .parquet file"),
+        (("--graph", "g", "--out", "o", "--ids", "ids.csv"), "and no --graph"),
+        (("--out", "all.npy", "--ids", tmp_path / "nowhere.csv"), "nowhere.csv is no file"),
+    ):
+        with pytest.raises(UserError, match=says):
+            call(*arguments)

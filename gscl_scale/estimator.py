@@ -1,0 +1,172 @@
+"""From Python: the embeddings of a graph in one call, and an estimator of scikit-learn that embeds new nodes too."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gscl_scale.config import Config
+from gscl_scale.embed import Workplace, encode_nodes, read_embeddings, read_rotation, turned
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.files import read_json
+from gscl_scale.finding import find_run
+from gscl_scale.graph import Draft, Graph, write_graph
+from gscl_scale.pipeline import embed, ingest, precompute, trained_encoder
+from gscl_scale.runs import Run, open_run
+from gscl_scale.runtime import Console
+from gscl_scale.training import checkpoints_of, train
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Rows = npt.NDArray[np.float32]
+
+
+def fit(
+    graph: "Data | Graph | Draft",
+    config: "Config | dict[str, Any] | Path | str | None" = None,
+    run: Path | str | None = None,
+    quiet: bool = True,
+) -> Rows:
+    """Embeddings [N, d] of a graph, rows in the order of its nodes.
+
+    `graph` is a torch_geometric Data, a Graph or a Draft; `config` a Config, plain values, or a YAML file. With `run`
+    the run folder is kept (and a finished one is read); without it everything lives in a temporary folder.
+
+    >>> embeddings = fit(data, {"rings": {"hops": 1}, "train": {"epochs": 50}})   # doctest: +SKIP
+    """
+    return NodeEmbedder(config, run, quiet).fit_transform(graph)
+
+
+class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with like features.
+
+    Parameters are those of the function `fit`. A fitted one holds the trained encoder itself, so that it can be pickled
+    and needs no folder; `config_` is its configuration, `n_features_in_` the features per node.
+
+    >>> embedder = NodeEmbedder({"train": {"epochs": 50}}).fit(today)       # doctest: +SKIP
+    >>> vectors = embedder.transform(tomorrow)                               # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        config: "Config | dict[str, Any] | Path | str | None" = None,
+        run: Path | str | None = None,
+        quiet: bool = True,
+    ) -> None:
+        self.config = config
+        self.run = run
+        self.quiet = quiet
+
+    @classmethod
+    def load(cls, run: Path | str, quiet: bool = True) -> Self:
+        """The encoder of a finished run: its folder, its URL, or a registry, whose current version is meant."""
+        found = find_run(str(run), "encoder")
+        config = Config.parse(read_json(found.run.folder / "run.json")["config"])
+        one = cls(config, quiet=quiet)
+        one._take(config, found.run)
+        return one
+
+    def fit(self, graph: "Data | Graph | Draft", y: Any = None) -> Self:
+        """Train on a graph; labels are never looked at."""
+        self.fit_transform(graph)
+        return self
+
+    def fit_transform(self, graph: "Data | Graph | Draft", y: Any = None, **_: Any) -> Rows:
+        """Train on a graph, and embed it [N, d]."""
+        settings, console = _as_config(self.config), Console(quiet=self.quiet)
+        with contextlib.ExitStack() as stack:
+            folder = Path(self.run) if self.run is not None else stack.enter_context(_temporary()) / "run"
+            one = _train(graph, settings, folder, console)
+            self._take(settings, one)
+            return read_embeddings(one.embeddings)[1]
+
+    def transform(self, graph: "Data | Graph | Draft") -> Rows:
+        """Embeddings [N, d] of a graph with old nodes, new ones or both, rows in the order of its nodes.
+
+        Those that `gscl-scale embed --graph` writes. A node is embedded from its features and those of its neighbours
+        in this graph, so bring new nodes with the old ones that they have edges to.
+        """
+        check_is_fitted(self)
+        with _temporary() as folder:
+            opened = _opened(graph, self.config_, folder)
+            if opened.num_features != self.n_features_in_:
+                raise GraphError(
+                    f"transform: the graph has {opened.num_features:,} features per node, the encoder was trained on "
+                    f"{self.n_features_in_:,}; bring the graph with the same feature columns"
+                )
+            place = Workplace.of(self.config_.runtime, folder / "layers", "transform", "transform")
+            console = Console(quiet=self.quiet)
+            with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:
+                return np.concatenate([block for _, block in turned(vectors, self.rotation_)])
+
+    def _take(self, config: Config, run: Run) -> None:
+        """Hold what a finished run has learnt."""
+        trained_on = Graph.open(run.graph)
+        state, _ = checkpoints_of(config, run).chosen()
+        self.config_, self.n_features_in_ = config, trained_on.num_features
+        self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state)
+        self.rotation_ = read_rotation(run.rotation)
+        self._n_features_out = self.encoder_.widths[-1]
+
+
+def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> Run:
+    one = open_run(config, folder)
+    if (one.graph / "manifest.json").exists():
+        _refuse_other_graph(graph, config, one)
+    elif isinstance(graph, Graph):
+        shutil.copytree(graph.folder, one.graph)
+    else:
+        ingest(config, one, console, draft=_draft_of(graph))
+    console = console.with_log(one.log)
+    precompute(config, one, console)
+    train(config, one, console)
+    embed(config, one, console)
+    return one
+
+
+def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:
+    """Compare the graph that was handed over with the one that the run was made from."""
+    with _temporary() as folder:
+        opened = _opened(graph, config, folder)
+        if opened.fingerprint != Graph.open(run.graph).fingerprint:
+            raise FolderError(f"{run.folder} was made from another graph; choose another run, or delete this folder")
+
+
+def _opened(graph: "Data | Graph | Draft", config: Config, folder: Path) -> Graph:
+    """A graph as it is, or written into a folder first."""
+    return graph if isinstance(graph, Graph) else write_graph(_draft_of(graph), config.graph, folder / "graph")
+
+
+@contextlib.contextmanager
+def _temporary() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="gscl-scale-") as folder:
+        yield Path(folder)
+
+
+def _draft_of(data: "Data | Draft") -> Draft:
+    if isinstance(data, Draft):
+        return data
+    from gscl_scale.graph.sources.pyg import draft_from_data
+
+    if not hasattr(data, "edge_index") and not hasattr(data, "adj_t"):
+        raise GraphError(
+            f"expected a torch_geometric Data, a Graph or a Draft, got {type(data).__name__}; "
+            "see 'From Python' in the README"
+        )
+    return draft_from_data(data, "data")
+
+
+def _as_config(config: "Config | dict[str, Any] | Path | str | None") -> Config:
+    if isinstance(config, Config):
+        return config
+    if isinstance(config, (str, Path)):
+        return Config.load(Path(config))
+    return Config.parse({"graph": {"source": "memory"}, **(config or {})})

@@ -1,0 +1,66 @@
+"""The user's ids: as they were typed or read from a file, and the rows that they name."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gscl_scale.errors import UserError
+from gscl_scale.graph.sources import tablefiles
+
+_COMPARED = 10_000  # ids that an unknown one is compared with, letter by letter
+_ALIKE = 3
+
+
+def asked_nodes(ids: pa.Array, texts: Sequence[str] | None, file: Path | None, told: str) -> npt.NDArray[np.int64]:
+    """The rows of ids that were typed or that a file holds; all rows where neither is given."""
+    if file is not None:
+        return places_of(read_ids(file, ids.type), ids, told)
+    return places_of(as_ids(texts, ids.type, "--id"), ids, told) if texts else np.arange(len(ids))
+
+
+def as_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
+    """Ids that were given as text, in the type of the embeddings."""
+    try:
+        return pc.cast(pa.array(texts, pa.large_string()), kind)
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{origin}: expected ids of type {kind}, as those of the run are: {error}") from None
+
+
+def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
+    """The column `id` of a Parquet or CSV file."""
+    if not path.is_file():
+        raise UserError(f"--ids: {path} is no file; give a Parquet or CSV file with a column id")
+    (file,) = tablefiles.files_of(path, "ids")
+    tablefiles.schema_of(file, ["id"])
+    columns = [part.text_or_numbers("id") for part in tablefiles.stream(file, ["id"])]
+    if not columns:
+        raise UserError(f"--ids: {path} holds no ids; give at least one")
+    ids = pa.concat_arrays(columns)
+    return ids if ids.type == kind else as_ids(ids.cast(pa.large_string()).to_pylist(), kind, str(path))
+
+
+def places_of(asked: pa.Array, ids: pa.Array, told: str) -> npt.NDArray[np.int64]:
+    """The row of each id that is asked for; UserError for one that is unknown."""
+    places = pc.index_in(asked, ids)
+    if places.null_count:
+        unknown = asked[pc.index(places.is_null(), True).as_py()].as_py()
+        alike = ", ".join(str(one) for one in _alike(unknown, ids))
+        raise UserError(f"{told} has no node {unknown!r}" + (f"; the nearest ids are {alike}" if alike else ""))
+    return places.to_numpy().astype(np.int64)
+
+
+def _alike(unknown: int | str, ids: pa.Array) -> list[int | str]:
+    """A few ids that may have been meant: the nearest numbers, or text that is written alike."""
+    if isinstance(unknown, int):
+        numbers = ids.to_numpy()
+        away = np.abs(numbers.astype(np.float64) - unknown)
+        return [int(numbers[at]) for at in np.argsort(away, kind="stable")[:_ALIKE]]
+    holding = ids.filter(pc.match_substring(ids, unknown, ignore_case=True))
+    compared = [*ids[:_COMPARED].to_pylist(), *holding[:_COMPARED].to_pylist()]
+    written = {text.lower(): text for text in compared}
+    return [written[text] for text in difflib.get_close_matches(unknown.lower(), written, _ALIKE)]

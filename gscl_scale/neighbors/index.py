@@ -1,0 +1,178 @@
+"""An approximate index of embeddings: inverted lists of faiss in a file that is mapped, with its measured recall."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale import seeding
+from gscl_scale.errors import RunError, UserError
+from gscl_scale.files import locked, publish, read_json, sha256_of, write_json
+from gscl_scale.machine import available_memory, in_words
+from gscl_scale.neighbors.exact import Nearest, exact, unit
+from gscl_scale.runtime import Console
+from gscl_scale.vectors import Embeddings, Rows
+
+FORMAT = 1
+RECALL = 0.99  # the fewest lists are searched with which so many of the nearest are found
+AT = 10
+_FILE, _MANIFEST = "index.faiss", "manifest.json"
+_QUERIES = 500
+_ROWS_PER_LIST = 39  # the least that faiss finds enough to place a list
+_TRAINED_PER_LIST = 64
+_TURNS = 10
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of an index.
+
+    made_from   fingerprint of the embeddings, and the size of their file
+    lists       into which the rows are sorted; `probes` of them are searched for a query
+    recall      share of the 10 nearest that are found, measured on so many `queries`
+    """
+
+    format: int
+    made_from: dict[str, Any]
+    lists: int
+    probes: int
+    recall: float
+    queries: int
+    seconds: float
+    bytes: int
+    sha256: str
+
+
+class Index:
+    """An index that was opened."""
+
+    def __init__(self, lists: Any, about: About) -> None:
+        self._lists, self.about = lists, about
+
+    def search(self, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
+        """As `exact`, but a few of the nearest may be missing."""
+        return _search(self._lists, self.about.probes, queries, own, count)
+
+    def told(self) -> str:
+        """How good it is, in words."""
+        share, queries = self.about.recall, self.about.queries
+        return f"approximate: {share:.1%} of the {AT} nearest are found, measured on {queries:,} nodes"
+
+
+def open_index(embeddings: Embeddings, folder: Path, console: Console) -> Index:
+    """The index in a folder; it is built where it is missing, damaged, or made from other embeddings."""
+    _faiss()
+    with locked(folder / ".lock"):
+        if (folder / _MANIFEST).exists():
+            index, reason = _read(folder, _made_from(embeddings))
+            if index:
+                return index
+            console.say(f"the index in {folder} {reason}: it is built again")
+        return build_index(embeddings, folder, console)
+
+
+def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index:
+    """Sort all rows into lists, find how many of these have to be searched, and publish the index with its recall."""
+    faiss, began = _faiss(), time.monotonic()
+    _refuse_without_memory(embeddings)
+    number = _lists_of(embeddings)
+    lists = faiss.IndexIVFFlat(
+        faiss.IndexFlatIP(embeddings.width), embeddings.width, number, faiss.METRIC_INNER_PRODUCT
+    )
+    lists.cp.seed, lists.cp.niter, lists.cp.spherical = seeding.integer("index") % (1 << 31), _TURNS, True
+    lists.train(unit(embeddings.take(_sample("index places", embeddings.rows, _TRAINED_PER_LIST * number))))
+    with console.progress("index", embeddings.rows, "rows") as advance:
+        for _, rows in embeddings.blocks():
+            lists.add(unit(rows))
+            advance(len(rows))
+    probes, recall, queries = _measure(embeddings, lists)
+    with publish(folder / _FILE) as temporary:
+        faiss.write_index(lists, str(temporary))
+    path = folder / _FILE
+    about = About(
+        FORMAT, _made_from(embeddings), number, probes, recall, queries, round(time.monotonic() - began, 1),
+        path.stat().st_size, sha256_of(path),
+    )  # fmt: skip
+    write_json(folder / _MANIFEST, asdict(about))
+    console.say(f"index of {embeddings.rows:,} rows made in {about.seconds:,.0f} s, {in_words(about.bytes)}")
+    return Index(lists, about)
+
+
+def _read(folder: Path, made_from: dict[str, Any]) -> tuple[Index | None, str]:
+    """The index, or why it is not to be used; a file is opened only if its bytes are those that were recorded."""
+    values, path = read_json(folder / _MANIFEST), folder / _FILE
+    if values.get("format") != FORMAT or values.get("made_from") != made_from:
+        return None, "was made from other embeddings"
+    about = About(**values)
+    if not path.exists() or path.stat().st_size != about.bytes or sha256_of(path) != about.sha256:
+        return None, "is damaged"
+    faiss = _faiss()
+    return Index(faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY), about), ""
+
+
+def _measure(embeddings: Embeddings, lists: Any) -> tuple[int, float, int]:
+    """(lists to search, recall with so many, queries that it was measured on)."""
+    nodes = _sample("index queries", embeddings.rows, _QUERIES)
+    queries = unit(embeddings.take(nodes))
+    right = exact(embeddings, queries, nodes, AT)
+    probes = 1
+    while True:
+        recall = recall_of(_search(lists, probes, queries, nodes, AT), right)
+        if recall >= RECALL or probes >= lists.nlist:
+            return probes, recall, nodes.size
+        probes *= 2
+
+
+def recall_of(found: Nearest, right: Nearest) -> float:
+    """Share of the right neighbours that were found; one that is equally near as the last right one counts too."""
+    wanted = np.isfinite(right.cosines)
+    last = np.where(wanted, right.cosines, np.inf).min(axis=1, keepdims=True)
+    hits = (found.cosines >= last - 1e-6).sum(axis=1)
+    return float(hits.sum() / max(1, wanted.sum()))
+
+
+def _search(lists: Any, probes: int, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
+    lists.nprobe = min(probes, lists.nlist)
+    cosines, rows = lists.search(queries, count + 1)
+    cosines = np.where((rows == own[:, None]) | (rows < 0), -np.inf, cosines)
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    cosines = np.take_along_axis(cosines, order, axis=1)
+    return Nearest(np.where(np.isneginf(cosines), -1, np.take_along_axis(rows, order, axis=1)), cosines)
+
+
+def _sample(purpose: str, rows: int, most: int) -> npt.NDArray[np.int64]:
+    if rows <= most:
+        return np.arange(rows)
+    return np.sort(seeding.generator(purpose, rows).choice(rows, most, replace=False))
+
+
+def _lists_of(embeddings: Embeddings) -> int:
+    return max(1, min(int(4 * embeddings.rows**0.5), embeddings.rows // _ROWS_PER_LIST))
+
+
+def _made_from(embeddings: Embeddings) -> dict[str, Any]:
+    return {"embeddings": embeddings.fingerprint, "bytes": embeddings.path.stat().st_size}
+
+
+def _refuse_without_memory(embeddings: Embeddings) -> None:
+    row, trained = 4 * embeddings.width, _TRAINED_PER_LIST * _lists_of(embeddings)
+    need, free = 2 * embeddings.rows * (row + 8) + 3 * trained * row, available_memory()
+    if need > free:
+        raise RunError(
+            f"{embeddings.path}: an index of {embeddings.rows:,} rows takes {in_words(need)} of memory while it is "
+            f"built, and {in_words(free)} are available; leave --index out for an exact search"
+        )
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError:
+        raise UserError(
+            "--index: the package faiss is not installed; pip install 'gscl-scale[index]', "
+            "or leave --index out for an exact search"
+        ) from None
+    return faiss

@@ -1,0 +1,43 @@
+"""Which embeddings a user means: of a finished run, or of a folder that embed has written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.files import map_array, read_json
+from gscl_scale.finding import find_run, place_for
+from gscl_scale.vectors import FILE
+
+_NEEDED = (f"embeddings/{FILE}", "embeddings/manifest.json", "graph/manifest.json", "graph/labels.arrow")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Embeddings on this machine.
+
+    told         as the user would name them
+    embeddings   their folder
+    index        the folder for an index of them
+    graph        the folder of their graph; None where nothing is known of it
+    """
+
+    told: str
+    embeddings: Path
+    index: Path
+    graph: Path | None = None
+
+    def classes(self) -> tuple[npt.NDArray[np.int64], list[str]] | None:
+        """(class of each node, -1 where unknown; names of the classes), where the graph has labels."""
+        if self.graph is None or not (self.graph / "labels.arrow").exists():
+            return None
+        return map_array(self.graph / "labels.arrow", "label"), read_json(self.graph / "manifest.json")["classes"]
+
+
+def place_of(where: str) -> Place:
+    """The embeddings of a run, and of nothing else what is needed to search them."""
+    if (Path(where) / FILE).exists():
+        return Place(where, Path(where), Path(where) / "index")
+    found = find_run(where, "neighbors", _NEEDED.__contains__)
+    return Place(found.told, found.run.embeddings, place_for(found, "embeddings/index"), found.run.graph)

@@ -1,0 +1,38 @@
+"""Executing a block as the plan says."""
+
+import shutil
+
+from tests.docs.pages import ROOT, assert_alike, blocks
+from tests.docs.plan import PLAN, Shell
+from tests.docs.world import BIN, SHORT, bash
+
+BLOCKS = {block.name: block for page in {name.split(" ")[0] for name in PLAN} for block in blocks(page)}
+
+
+def shells(mark):
+    """Names of the blocks that are run in a shell, with this mark."""
+    return [name for name, how in PLAN.items() if isinstance(how, Shell) and how.mark == mark]
+
+
+def script_of(name, **given):
+    """The commands of a block, smaller where the plan says so; what is replaced must be there."""
+    script = BLOCKS[name].script()
+    for old, new in PLAN[name].replaced.items():
+        assert old in script, f"{name} has no {old!r}: the plan is out of date"
+        script = script.replace(old, new.format(root=ROOT, venv=BIN.parent, short=SHORT, **given))
+    return f"{script}\n{PLAN[name].then}\n"
+
+
+def run_block(name, worlds, folder, **given):
+    """Run a block in a world of its own; what a console block shows after its commands is what is printed."""
+    how, script = PLAN[name], script_of(name, **given)
+    shutil.copytree(worlds / how.world, folder, symlinks=True)
+    if how.after:
+        bash(script_of(how.after, **given), folder)
+    if how.before:
+        bash(how.before, folder)
+    printed = bash(script, folder)
+    shown = "".join(text for _, text in BLOCKS[name].steps()) if BLOCKS[name].language == "console" else ""
+    if shown:
+        assert_alike(shown, printed)
+    return printed

@@ -1,0 +1,198 @@
+"""How each code block of the pages is executed. A block that is not in this table fails a test, so nobody forgets one.
+
+Where a block would take hours, or names things of the reader, `{old: new}` says what is written in place of what.
+"""
+
+# ruff: noqa: E501
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Run in bash, in a folder of the world with a small graph: `fresh`, or with `finished` runs.
+
+    mark    `slow` for more than some seconds, `ray` where a cluster is started
+    after   the block that comes before it, in the same folder
+    before  what is run before it
+    then    what else is run, to see that the block has done something
+    """
+
+    replaced: dict[str, str] = field(default_factory=dict)
+    world: str = "finished"
+    mark: str = ""
+    after: str = ""
+    before: str = ""
+    then: str = ""
+
+
+@dataclass(frozen=True)
+class Yaml:
+    """Read as a config file, or by what is named."""
+
+    by: str = "config"
+
+
+@dataclass(frozen=True)
+class Python:
+    """Run where there are finished runs, and `data`, a graph of torch-geometric."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a program prints, compared with it; the lines before `left_out_before` are not all shown."""
+
+    by: str
+    left_out_before: str = ""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Executed, or checked as far as can be where `reason` says why it cannot be executed here, by a test of its own."""
+
+    by: str
+    reason: str = ""
+
+
+NO_KUBERNETES = "there is no Kubernetes here: objects and files are compared with the manifests, these with the models"
+NO_DOCKER = "there is no Docker here: each step of the file is looked at, and its installation is made and used"
+NO_AWS = "there is no account at AWS here: the file is read by Ray's own schema, the words by its command line"
+NO_SLURM = "there is no Slurm here: the script runs for real under a stand-in of srun and scontrol"
+NO_ROOT = "units are not installed on this machine: systemd itself verifies them where it is there"
+
+LAX = "--set gate.probe_fall=1 --set gate.ranking_least=0 --set gate.ranking_fall=1 --set gate.alignment_least=-1"
+TUTORIAL = Elsewhere("tests/docs/test_tutorial.py::test_the_tutorial_can_be_followed_as_it_is_written")
+SEARCH = 'docs/tune.md 1: pip install "gscl-scale[tune]"'
+
+PLAN = {
+    "README.md 1: graph -> rings -> shards -> batches -> model -> tr": Printed("the story"),
+    "README.md 2: $ git clone <this repository> && cd gscl-scale": Shell(
+        {"<this repository>": "{root} gscl-scale", "make demo": "make -o {venv}/.installed VENV={venv} demo"},
+        world="fresh", mark="slow",
+    ),
+    "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2", left_out_before="Means of"),
+    "README.md 4: graph: {source: tables, edges: edges.parquet, node": Yaml(),
+    "README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml": Shell(world="fresh"),
+    "README.md 6: $ .venv/bin/gscl-scale ingest --source synthetic #": Shell(
+        {"--source synthetic": "--source synthetic --set graph.preset=small"}
+    ),
+    "README.md 7: import gscl_scale": Python(),
+    "README.md 8: $ make test # everything that must hold: format, l": Shell(
+        {"make": "make -n -C {root}", "--config configs/ogbn_arxiv_structure.yaml": "--set graph.source=synthetic --set graph.preset=tiny --turns 1 --seconds 0.2"},
+        mark="slow",
+    ),
+    "docs/cluster.md 1: docker build -f cluster/Dockerfile -t gscl-scale:0": Elsewhere(
+        "tests/cluster/test_image.py::test_what_the_steps_read_is_there_and_is_sent_and_nothing_else_is", NO_DOCKER
+    ),
+    "docs/cluster.md 2: docker run --rm gscl-scale:0.1.0 gscl-scale run --": Elsewhere(
+        "tests/cluster/test_image.py::test_an_ordinary_user_runs_it", NO_DOCKER
+    ),
+    "docs/cluster.md 3: ray job submit --address http://HEAD:8265 --workin": Elsewhere(
+        "tests/ray/test_submit.py::test_the_documented_line_shows_progress_while_the_job_runs_and_exits_with_0"
+    ),
+    "docs/cluster.md 4: cluster/submit --address http://HEAD:8265 -- run -": Elsewhere(
+        "tests/ray/test_submit.py::test_three_machines_share_the_tasks_and_two_processes_train"
+    ),
+    "docs/cluster.md 5: kubectl apply -f cluster/kuberay/shared.yaml": Elsewhere(
+        "tests/cluster/test_manifests.py::test_every_manifest_has_only_fields_that_exist", NO_KUBERNETES
+    ),
+    "docs/cluster.md 6: kubectl get rayjobs": Elsewhere(
+        "tests/cluster/test_docs.py::test_objects_that_kubectl_is_asked_for_are_those_of_the_manifests", NO_KUBERNETES
+    ),
+    "docs/cluster.md 7: kubectl apply -f cluster/kuberay/raycluster.yaml": Elsewhere(
+        "tests/cluster/test_docs.py::test_objects_that_kubectl_is_asked_for_are_those_of_the_manifests", NO_KUBERNETES
+    ),
+    "docs/cluster.md 8: export RAY_AUTH_MODE=token": Elsewhere(
+        "tests/cluster/test_docs.py::test_every_line_of_the_helper_is_one_that_it_takes", NO_KUBERNETES
+    ),
+    "docs/cluster.md 9: kubectl apply -f cluster/kuberay/cronjob.yaml": Elsewhere(
+        "tests/cluster/test_nightly.py::test_it_creates_the_ray_job_of_the_file_and_ends_when_it_does", NO_KUBERNETES
+    ),
+    "docs/cluster.md 10: kubectl create job --from=cronjob/gscl-scale-night": Elsewhere(
+        "tests/cluster/test_docs.py::test_objects_that_kubectl_is_asked_for_are_those_of_the_manifests", NO_KUBERNETES
+    ),
+    "docs/cluster.md 11: featureGates:": Yaml("the chart of KubeRay"),
+    "docs/cluster.md 12: pip install boto3": Elsewhere(
+        "tests/cluster/test_docs.py::test_every_command_of_ray_is_one_that_it_has", NO_AWS
+    ),
+    "docs/cluster.md 13: ray dashboard cluster/ray-autoscaler.yaml": Elsewhere(
+        "tests/cluster/test_docs.py::test_every_command_of_ray_is_one_that_it_has", NO_AWS
+    ),
+    "docs/cluster.md 14: sbatch cluster/slurm.sh gscl-scale run --config co": Elsewhere(
+        "tests/ray/test_slurm.py::test_two_nodes_make_the_bytes_of_one_machine_and_nothing_is_left_running", NO_SLURM
+    ),
+    "docs/cluster.md 15: sudo useradd --system gscl-scale": Elsewhere(
+        "tests/cluster/test_systemd.py::test_systemd_takes_both_units", NO_ROOT
+    ),
+    "docs/compare.md 1: $ gscl-scale compare --config mine.yaml": Shell(
+        {
+            "compare --config mine.yaml\n": "compare --config mine.yaml {short}\n",
+            "dgi,grace,gscl-listwise --set train.repeats=5": "dgi,gscl-listwise --set train.repeats=2 {short} --run runs/two",
+        },
+        world="fresh", mark="slow",
+    ),
+    "docs/compare.md 2: compare:": Yaml(),
+    "docs/graphs.md 1: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
+    "docs/graphs.md 2: graph:": Yaml(),
+    "docs/graphs.md 3: graph:": Yaml(),
+    "docs/graphs.md 4: graph:": Yaml(),
+    "docs/graphs.md 5: import numpy as np": Python(),
+    "docs/graphs.md 6: graph:": Yaml(),
+    "docs/graphs.md 7: graph:": Yaml(),
+    "docs/graphs.md 8: graph:": Yaml(),
+    "docs/graphs.md 9: from pathlib import Path": Python(),
+    "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(),
+    "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(),
+    "docs/large.md 3: $ gscl-scale bench rings --config configs/ogbn_arx": Shell(
+        {
+            "--config configs/ogbn_arxiv_structure.yaml --hops 4 --peer-hops 3": "--set graph.source=synthetic --set graph.preset=tiny --hops 2 --turns 1 --seconds 0.2",
+            "bench scale": "bench scale --edges 2e4 --workers 1",
+            "bench embed": "bench embed --edges 2e4 --width 8",
+            "bench neighbors": "bench neighbors --rows 3e3 --width 16",
+        },
+        mark="slow",
+    ),
+    "docs/neighbors.md 1: $ gscl-scale neighbors runs/mine --id user-7 --id": Shell(),
+    "docs/neighbors.md 2: $ gscl-scale neighbors runs/mine --ids some.csv --": Shell(),
+    "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}),
+    "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(),
+    "docs/neighbors.md 5: from pathlib import Path": Python(),
+    "docs/ray.md 1: runtime:": Yaml(),
+    "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_job.py::test_with_the_token_the_cluster_is_joined"),
+    "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
+        {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0"},
+        mark="ray",
+    ),
+    "docs/ray.md 4: gscl-scale precompute --config FILE --run NAME": Shell(
+        {"FILE": "mine.yaml", "NAME": "runs/torchrun", "--nproc-per-node 2": "--nproc-per-node 2 --master-port {port}"},
+        mark="slow",
+    ),
+    "docs/retraining.md 1: gscl-scale retrain --config FILE --registry DIR": Shell(
+        {"FILE": "mine.yaml", "DIR": "registry"}, mark="slow"
+    ),
+    "docs/retraining.md 2: gscl-scale registry list --registry DIR": Shell(
+        {"DIR": "two-nights", "VERSION": "v000002"}, mark="slow",
+        before="for file in mine.yaml new.yaml; do gscl-scale retrain --config $file --registry two-nights " + LAX + "; done",
+    ),
+    "docs/retraining.md 3: export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY": Shell(
+        {"KEY_ID=...": "KEY_ID=somebody", "ACCESS_KEY=...": "ACCESS_KEY=knows", "https://minio.example.com": "{s3}"},
+        then="gscl-scale run --config mine.yaml --run s3://bucket/documented --set train.epochs=1", mark="slow",
+    ),
+    SEARCH: Shell(
+        {"pip install \"gscl-scale[tune]\"": "pip show optuna", "--trials 50": "--trials 2 {short}"}, world="fresh", mark="ray"
+    ),
+    "docs/tune.md 2: gscl-scale run --config runs/mine/best.yaml": Shell(
+        {"best.yaml": "best.yaml --set train.epochs=1"}, world="fresh", mark="ray", after=SEARCH
+    ),
+    "docs/tune.md 3: model.width: [256, 512] # one of these": Yaml("the space of tune"),
+    "docs/tutorial.md 1: import csv": TUTORIAL,
+    "docs/tutorial.md 2: $ head -n 3 products.csv": TUTORIAL,
+    "docs/tutorial.md 3: graph: {source: tables, edges: bought.csv, nodes:": TUTORIAL,
+    "docs/tutorial.md 4: $ gscl-scale run --config shop.yaml": TUTORIAL,
+    "docs/tutorial.md 5: $ gscl-scale neighbors runs/shop --id P-017 --coun": TUTORIAL,
+    "docs/tutorial.md 6: $ gscl-scale neighbors runs/shop --all --count 5 -": TUTORIAL,
+    "docs/tutorial.md 7: $ gscl-scale embed --config shop.yaml --out vector": TUTORIAL,
+    "docs/tutorial.md 8: import csv": TUTORIAL,
+    "docs/tutorial.md 9: $ gscl-scale ingest --config shop.yaml --run runs/": TUTORIAL,
+    "docs/tutorial.md 10: from pathlib import Path": TUTORIAL,
+    "docs/tutorial.md 11: (310, 32) P-305": TUTORIAL,
+}  # fmt: skip

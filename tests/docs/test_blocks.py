@@ -1,0 +1,90 @@
+"""Every code block of README.md and docs/ is executed, or listed with the test that does what can be done here."""
+
+import ast
+import contextlib
+import re
+import socket
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from torch_geometric.data import Data
+
+from gscl_scale import pipeline
+from gscl_scale.config import Config
+from gscl_scale.config.graphs import SyntheticGraph
+from gscl_scale.graph.estimate import admit, size_of
+from gscl_scale.tune.space import read_space
+from tests.docs.blocks import BLOCKS, run_block, shells
+from tests.docs.pages import PAGES, ROOT, assert_alike, blocks
+from tests.docs.plan import PLAN, Elsewhere, Printed, Python, Yaml
+
+
+def names(kind):
+    return [name for name, how in PLAN.items() if isinstance(how, kind)]
+
+
+def test_every_block_of_every_page_is_in_the_plan_and_nothing_else():
+    found = {block.name for page in PAGES for block in blocks(page)}
+    assert found == set(PLAN)
+
+
+@pytest.mark.parametrize("name", shells(""))
+def test_commands_do_what_the_page_says(name, worlds, tmp_path):
+    run_block(name, worlds, tmp_path / "reader")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", shells("slow"))
+def test_long_commands_do_what_the_page_says(name, worlds, tmp_path, s3):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    printed = run_block(name, worlds, tmp_path / "reader", s3=s3, port=port)
+    for other, how in PLAN.items():
+        if isinstance(how, Printed) and name.startswith(f"{how.by}:"):
+            assert_alike(BLOCKS[other].text.replace(how.left_out_before, f"... {how.left_out_before}", 1), printed)
+
+
+@pytest.mark.parametrize("name", names(Yaml))
+def test_yaml_is_what_its_reader_takes(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("GSCL_DATA", "/data")
+    values, by = yaml.safe_load(BLOCKS[name].text), PLAN[name].by
+    if by == "config":
+        Config.parse(values)
+    elif by == "the space of tune":
+        (tmp_path / "space.yaml").write_text(BLOCKS[name].text)
+        assert read_space(tmp_path / "space.yaml", Config())
+    else:
+        assert [gate["name"] for gate in values["featureGates"]] == ["RayCronJob"]
+
+
+@pytest.mark.parametrize("name", names(Python))
+def test_python_runs(name, worlds):
+    edges = np.random.default_rng(0).integers(0, 90, (2, 200))
+    given = {"data": Data(x=torch.rand(90, 4), edge_index=torch.from_numpy(edges))}
+    with contextlib.chdir(worlds / "finished"):
+        exec(compile(BLOCKS[name].text, name, "exec"), given)
+    assert len(given) > 2
+
+
+def test_the_story_of_the_readme_is_that_of_the_pipeline():
+    name = next(name for name in PLAN if name.startswith("README.md 1:"))
+    assert BLOCKS[name].text.splitlines()[0].split() == re.findall(r"\w+|->", pipeline.__doc__.partition(".")[0])[2:]
+
+
+def test_what_ingest_tells_beforehand_is_as_shown(tmp_path):
+    name = next(name for name, how in PLAN.items() if how == Printed("what ingest tells"))
+    config = SyntheticGraph(source="synthetic", preset="large")
+    told = admit(size_of(config), config, tmp_path)
+    free = r"\([\d.]+ [MG]iB (available|free)\)"
+    assert_alike(re.sub(free, "", BLOCKS[name].text), re.sub(free, "", told))
+
+
+@pytest.mark.parametrize("name", names(Elsewhere))
+def test_what_is_executed_elsewhere_has_a_test_there(name):
+    path, _, function = PLAN[name].by.partition("::")
+    tree = ast.parse((ROOT / path).read_text())
+    assert function in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

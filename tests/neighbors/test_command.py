@@ -1,0 +1,178 @@
+import json
+import re
+import subprocess
+import sys
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from gscl_scale.cli import app
+from gscl_scale.errors import FolderError, UserError
+from gscl_scale.neighbors.places import place_of
+from gscl_scale.registry import Registry, leased
+from gscl_scale.runtime import Console
+from gscl_scale.storage import Mirror, store_at
+from tests.neighbors.made import drawn, slow_nearest, write_folder, write_run
+from tests.s3 import BUCKET
+
+VECTORS = drawn(200)
+LABELS = np.arange(200) % 3 - 1
+
+
+def call(*arguments):
+    result = CliRunner().invoke(app, ["neighbors", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("runs") / "mine", VECTORS, labels=LABELS)
+
+
+def test_the_nearest_of_an_id_are_shown_with_cosine_and_class(run):
+    rows, cosines = slow_nearest(VECTORS, 7, 10)
+    shown = call(run, "--id", "node-7")
+    lines = [line.split("│")[1:-1] for line in shown.splitlines() if line.startswith("│")]
+    classes = ["", "even", "odd"]
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        [str(rank), f"node-{row}", f"{cosine:.4f}", classes[LABELS[row] + 1]]
+        for rank, (row, cosine) in enumerate(zip(rows, cosines, strict=True), start=1)
+    ]
+    assert "nearest to node-7, class even" in shown
+    assert f"{run}: 200 nodes, exact" in shown
+
+
+def test_json_has_a_node_for_each_id(run):
+    told = json.loads(call(run, "--id", "node-7", "--id", "node-0", "--count", 2, "--json"))
+    assert [node["id"] for node in told["nodes"]] == ["node-7", "node-0"]
+    assert [one["id"] for one in told["nodes"][1]["neighbors"]] == [f"node-{r}" for r in slow_nearest(VECTORS, 0, 2)[0]]
+    assert told["nodes"][0]["class"] == "even"
+    assert told["how"] == "exact"
+
+
+@pytest.mark.parametrize("index", [[], ["--index"]])
+def test_the_neighbours_of_all_nodes_or_of_those_in_a_file_go_to_parquet(run, tmp_path, index):
+    call(run, "--all", "--count", 3, "--out", tmp_path / "all.parquet", *index)
+    table = pq.read_table(tmp_path / "all.parquet").to_pydict()
+    assert table["id"] == [f"node-{row}" for row in range(200) for _ in range(3)]
+    assert table["rank"] == [1, 2, 3] * 200
+    (tmp_path / "some.csv").write_text("id,other\nnode-9,x\nnode-4,y\n")
+    call(run, "--ids", tmp_path / "some.csv", "--count", 3, "--out", tmp_path / "some.parquet", *index)
+    some = pq.read_table(tmp_path / "some.parquet").to_pydict()
+    assert some["id"] == ["node-9"] * 3 + ["node-4"] * 3
+    for node in (9, 4):
+        rows, _ = slow_nearest(VECTORS, node, 3)
+        assert [name for own, name in zip(some["id"], some["neighbor"], strict=True) if own == f"node-{node}"] == [
+            f"node-{row}" for row in rows
+        ]
+    assert table["neighbor"][27:30] == some["neighbor"][:3]
+
+
+def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(tmp_path):
+    run = write_run(tmp_path / "run", VECTORS[:5], ids=np.array([40, 10, 30, 20, 50]))
+    told = json.loads(call(run, "--id", "30", "--count", 99, "--json"))["nodes"][0]
+    assert told["id"] == 30
+    assert sorted(one["id"] for one in told["neighbors"]) == [10, 20, 40, 50]
+    assert "class" not in told["neighbors"][0]
+    pq.write_table(pa.table({"id": pa.array([50, 10], pa.int32())}), tmp_path / "ids.parquet")
+    call(run, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").column("id").type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--id", "node-1x"], "has no node 'node-1x'; the nearest ids are node-1"),
+        (["--id", "NODE-77"], "the nearest ids are node-77"),
+        ([], "expected one of --id, --ids and --all"),
+        (["--id", "node-1", "--all"], "expected one of --id, --ids and --all"),
+        (["--all"], "--ids and --all want --out"),
+        (["--ids", "nowhere.csv", "--out", "x.parquet"], "nowhere.csv is no file"),
+    ],
+)
+def test_bad_requests_are_told_in_one_sentence(run, arguments, says):
+    with pytest.raises(UserError, match=re.escape(says)) as error:
+        call(run, *arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_ids_of_another_kind_and_unknown_numbers_are_told(tmp_path):
+    run = write_run(tmp_path / "run", VECTORS[:5], ids=np.array([40, 10, 30, 20, 50]))
+    with pytest.raises(UserError, match=r"--id: expected ids of type int64, as those of the run are: .*'node-1'"):
+        call(run, "--id", "node-1")
+    with pytest.raises(UserError, match="has no node 33; the nearest ids are 30, 40, 20"):
+        call(run, "--id", "33")
+
+
+def test_of_a_run_with_repeats_the_first_is_asked_unless_another_is_named(tmp_path):
+    run = write_run(tmp_path / "run", VECTORS, labels=LABELS, repeats=2)
+    assert f"{run}/seed-3: 200 nodes" in call(run, "--id", "node-7")
+    assert "class even" in call(run / "seed-4", "--id", "node-7")
+
+
+def test_a_folder_that_embed_has_written_is_searched_too_and_others_are_refused(tmp_path):
+    write_folder(tmp_path / "tomorrow", VECTORS)
+    assert "tomorrow: 200 nodes" in call(tmp_path / "tomorrow", "--id", "node-7")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FolderError, match="empty holds no run; expected a run folder"):
+        call(tmp_path / "empty", "--id", "node-7")
+
+
+def test_a_damaged_file_is_told_in_one_sentence(tmp_path):
+    run = write_run(tmp_path / "run", VECTORS)
+    path = run / "embeddings/embeddings.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(FolderError, match=r"embeddings.parquet cannot be read: .*; run gscl-scale embed again"):
+        call(run, "--id", "node-7")
+
+
+def test_without_faiss_the_index_is_refused_and_the_exact_search_works(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(UserError, match=r"pip install 'gscl-scale\[index\]', or leave --index out"):
+        call(run, "--id", "node-7", "--index")
+    call(run, "--id", "node-7")
+
+
+def test_of_a_run_on_an_object_store_only_the_embeddings_are_brought_and_the_index_is_kept_here(
+    s3, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("GSCL_SCALE_CACHE", str(tmp_path / "cache"))
+    place = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    local = write_run(tmp_path / "local", VECTORS, labels=LABELS)
+    (local / "samples").mkdir()
+    (local / "samples/part.arrow").write_bytes(b"x" * 1000)
+    Mirror(store_at(place), local).push()
+    for _ in range(2):
+        assert f"{place}: 200 nodes, approximate" in call(place, "--id", "node-7", "--index")
+    found = place_of(place)
+    assert found.embeddings.is_relative_to(tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("part.arrow"))
+    assert (found.index / "index.faiss").exists()
+
+
+def test_of_a_registry_the_current_version_is_asked_and_stays_as_it_is(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("GSCL_SCALE_CACHE", str(tmp_path / "cache"))
+    local = write_run(tmp_path / "local", VECTORS, labels=LABELS)
+    files = [path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file()]
+    registry = Registry(place)
+    with leased(registry.store, 60, 0, Console(quiet=True)) as lease:
+        version = registry.keep(lease, local, files, {"figures": {}, "graph": {}})
+        lease.record("promoted", current=version.name, promoted=(version.name,))
+    told = call(place, "--id", "node-7", "--index")
+    assert f"version {version.name} of {place}: 200 nodes, approximate" in told
+    kept = {name for name in store_at(place).sizes("versions") if not name.endswith("index.json")}
+    assert kept == {f"versions/{version.name}/{file}" for file in files}
+
+
+def test_the_command_does_not_import_torch(run):
+    program = (
+        "import sys\nfrom gscl_scale.cli import main\ntry:\n    main()\nfinally:\n    print('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, "neighbors", str(run), "--id", "node-7"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.splitlines()[-1] == "False"

@@ -1,0 +1,95 @@
+import json
+
+import numpy as np
+import pytest
+
+from gscl_scale.errors import RunError
+from gscl_scale.neighbors import index
+from gscl_scale.neighbors.exact import Nearest, exact, unit
+from gscl_scale.runtime import Console
+from tests.neighbors.made import drawn, write_folder
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """(embeddings, folder of the index, index)"""
+    folder = tmp_path_factory.mktemp("index")
+    embeddings = write_folder(folder / "embeddings", drawn(6000, 16), ids=np.arange(6000), group=1000)
+    return embeddings, folder / "index", index.open_index(embeddings, folder / "index", QUIET)
+
+
+def own_search(found, embeddings, nodes, count=10):
+    return found.search(unit(embeddings.take(nodes)), nodes, count)
+
+
+def test_the_recall_that_is_told_is_the_one_that_other_nodes_see(made):
+    embeddings, _, found = made
+    assert found.about.recall >= index.RECALL
+    assert 1 < found.about.probes < found.about.lists  # so it is approximate
+    nodes = np.arange(3, 6000, 7)
+    right = exact(embeddings, unit(embeddings.take(nodes)), nodes, 10)
+    near = own_search(found, embeddings, nodes)
+    same = np.mean([len(set(ours) & set(theirs)) / 10 for ours, theirs in zip(near.rows, right.rows, strict=True)])
+    assert same == pytest.approx(found.about.recall, abs=0.02)
+    assert not (near.rows == nodes[:, None]).any()
+    hit = near.rows == right.rows
+    np.testing.assert_allclose(near.cosines[hit], right.cosines[hit], atol=1e-5)
+
+
+def test_recall_counts_neighbours_that_are_missing_and_forgives_equal_ones():
+    right = Nearest(np.array([[1, 2, 3]]), np.array([[0.9, 0.8, 0.7]], np.float32))
+    assert index.recall_of(Nearest(np.array([[1, 2, 4]]), np.array([[0.9, 0.8, 0.6]], np.float32)), right) == 2 / 3
+    assert index.recall_of(Nearest(np.array([[1, 2, 4]]), np.array([[0.9, 0.8, 0.7]], np.float32)), right) == 1
+    assert index.recall_of(Nearest(np.array([[1, 2, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32)), right) == 2 / 3
+
+
+def test_it_is_built_once_and_mapped_from_its_file(made, monkeypatch):
+    embeddings, folder, first = made
+    monkeypatch.setattr(index, "build_index", None)
+    again = index.open_index(embeddings, folder, QUIET)
+    nodes = np.arange(0, 6000, 11)
+    np.testing.assert_array_equal(own_search(again, embeddings, nodes).rows, own_search(first, embeddings, nodes).rows)
+
+
+def test_equal_embeddings_give_an_index_with_equal_answers(made, tmp_path):
+    embeddings, _, first = made
+    nodes = np.arange(0, 6000, 11)
+    other = index.open_index(embeddings, tmp_path, QUIET)
+    np.testing.assert_array_equal(own_search(other, embeddings, nodes).rows, own_search(first, embeddings, nodes).rows)
+
+
+@pytest.mark.parametrize("damage", ["a byte", "cut off", "gone"])
+def test_a_damaged_file_is_never_opened_but_built_again(tmp_path, damage, capsys):
+    embeddings = write_folder(tmp_path / "embeddings", drawn(500))
+    index.open_index(embeddings, tmp_path / "index", QUIET)
+    path = tmp_path / "index/index.faiss"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    if damage != "gone":
+        path.write_bytes(content if damage == "a byte" else content[:-9])
+    index.open_index(embeddings, tmp_path / "index", Console())
+    assert "is damaged: it is built again" in capsys.readouterr().err
+    about = json.loads((tmp_path / "index/manifest.json").read_text())
+    assert about["bytes"] == path.stat().st_size == len(content)
+
+
+def test_an_index_of_other_embeddings_is_built_again(tmp_path, capsys):
+    index.open_index(write_folder(tmp_path / "embeddings", drawn(500)), tmp_path / "index", QUIET)
+    vectors = drawn(500, seed=1)
+    embeddings = write_folder(tmp_path / "embeddings", vectors, fingerprint="another training")
+    nodes = np.arange(500)
+    near = own_search(index.open_index(embeddings, tmp_path / "index", Console()), embeddings, nodes)
+    assert "was made from other embeddings: it is built again" in capsys.readouterr().err
+    right = exact(embeddings, unit(vectors), nodes, 10)
+    assert index.recall_of(near, right) > 0.95
+
+
+def test_too_little_memory_is_told_before_the_work(tmp_path, monkeypatch):
+    embeddings = write_folder(tmp_path / "embeddings", drawn(500))
+    monkeypatch.setattr(index, "available_memory", lambda: 1000)
+    with pytest.raises(RunError, match="takes 0 MiB of memory while it is built, and 0 MiB are available"):
+        index.open_index(embeddings, tmp_path / "index", QUIET)
+    assert not (tmp_path / "index/index.faiss").exists()

@@ -1,0 +1,111 @@
+"""The estimator of scikit-learn: trained on a graph, it embeds the nodes of others."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch_geometric.data import Data
+
+import gscl_scale
+from gscl_scale import NodeEmbedder, embed, pipeline
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.runs import Run
+from gscl_scale.runtime import Console
+from tests.embed.test_stage import NODES, grown, trained  # noqa: F401
+from tests.graphs import random_edges
+from tests.test_fit import SMALL
+
+SETTINGS = {**SMALL, "model": {"encoder": "sage", "width": 8, "projection": 8, "feature_scaling": "standard"}}
+
+
+def drawn(nodes=80, width=4, seed=0):
+    edges = torch.from_numpy(random_edges(nodes, 200, seed).T.copy())
+    features = np.random.default_rng(seed).normal(3, 2, size=(nodes, width)).astype(np.float32)
+    return Data(x=torch.from_numpy(features), edge_index=edges)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return NodeEmbedder(SETTINGS).fit(drawn())
+
+
+def test_it_embeds_its_own_graph_as_fit_does(fitted):
+    np.testing.assert_array_equal(fitted.transform(drawn()), gscl_scale.fit(drawn(), SETTINGS))
+    np.testing.assert_array_equal(NodeEmbedder(SETTINGS).fit_transform(drawn()), gscl_scale.fit(drawn(), SETTINGS))
+
+
+def test_a_finished_run_embeds_another_graph_as_the_command_does(trained, tmp_path):  # noqa: F811
+    config, run, _, _ = trained
+    graph = grown(tmp_path)
+    made = pipeline.embed(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    found = NodeEmbedder.load(run.folder).transform(graph)
+    np.testing.assert_array_equal(found, embed.read_embeddings(made)[1])
+    assert len(found) == NODES + 10
+
+
+def test_a_rotated_run_gives_rotated_rows_of_new_nodes_too(trained, tmp_path):  # noqa: F811
+    config, run, _, _ = trained
+    other = Run.at(tmp_path / "run")
+    for name in ("graph", "samples", "checkpoints"):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / name).symlink_to(run.folder / name)
+    (tmp_path / "run/run.json").write_bytes((run.folder / "run.json").read_bytes())
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0].astype(np.float32)
+    embed.write_rotation(other.rotation, turn)
+    graph = grown(tmp_path)
+    made = pipeline.embed(config, other, Console(quiet=True), graph.folder, tmp_path / "out")
+    turned = NodeEmbedder.load(tmp_path / "run").transform(graph)
+    np.testing.assert_array_equal(turned, embed.read_embeddings(made)[1])
+    assert np.abs(turned - NodeEmbedder.load(run.folder).transform(graph)).max() > 0.1
+
+
+def test_new_nodes_alone_are_embedded_in_their_order_and_nothing_is_changed(fitted):
+    new = drawn(nodes=30, seed=1)
+    before, weights = copy.deepcopy(new), copy.deepcopy(fitted.encoder_.state_dict())
+    found = fitted.transform(new)
+    assert found.shape == (30, 8)
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(0))
+    place = torch.argsort(order)
+    shuffled = Data(x=new.x[order], edge_index=place[new.edge_index])
+    np.testing.assert_allclose(fitted.transform(shuffled), found[order], atol=1e-5)
+    assert torch.equal(new.x, before.x)
+    assert torch.equal(new.edge_index, before.edge_index)
+    assert all(torch.equal(value, weights[name]) for name, value in fitted.encoder_.state_dict().items())
+
+
+def test_it_can_be_pickled_and_needs_no_folder(fitted):
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(drawn()), fitted.transform(drawn()))
+
+
+def test_scikit_learn_clones_it_sets_its_parameters_and_puts_it_into_a_pipeline(fitted):
+    again = clone(fitted)
+    assert again.get_params() == {"config": SETTINGS, "run": None, "quiet": True}
+    assert not hasattr(again, "encoder_")
+    assert again.set_params(quiet=False).quiet is False
+    assert fitted.get_feature_names_out().tolist() == [f"nodeembedder{number}" for number in range(8)]
+    line = make_pipeline(NodeEmbedder(SETTINGS), StandardScaler())
+    np.testing.assert_allclose(line.fit_transform(drawn()), StandardScaler().fit_transform(fitted.transform(drawn())))
+    assert line.transform(drawn(30, seed=1)).shape == (30, 8)
+
+
+def test_without_fit_and_with_other_features_it_says_so(fitted, tmp_path):
+    with pytest.raises(NotFittedError):
+        NodeEmbedder().transform(drawn())
+    with pytest.raises(GraphError, match="the graph has 5 features per node, the encoder was trained on 4; bring"):
+        fitted.transform(drawn(width=5))
+    with pytest.raises(GraphError, match="expected a torch_geometric Data, a Graph or a Draft, got list"):
+        fitted.transform([1, 2])
+    with pytest.raises(FolderError, match="nowhere holds no run"):
+        NodeEmbedder.load(tmp_path / "nowhere")
+
+
+def test_with_a_run_folder_the_work_is_kept_and_loaded_again(tmp_path):
+    first = NodeEmbedder(SETTINGS, run=tmp_path / "run").fit(drawn())
+    assert (tmp_path / "run/embeddings/embeddings.parquet").exists()
+    np.testing.assert_array_equal(NodeEmbedder.load(tmp_path / "run").transform(drawn()), first.transform(drawn()))
