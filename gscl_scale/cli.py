@@ -180,8 +180,8 @@ def embed(
 ) -> None:
     """Write the embeddings of all nodes.
 
-    Of the run's graph, or of another one with the same features. With a file as --out they are copied there too: all, in
-    the order of your nodes, or those of --ids in its order."""
+    Of the run's graph, or of another one with the same features. With a file as --out they are copied there too: all,
+    in the order of your nodes, or those of --ids in its order."""
     from gscl_scale import pipeline
 
     if graph is not None and out is None:

@@ -20,9 +20,7 @@ def examine_places(config: Config, where: str) -> Iterator[Finding]:
     """The run folder, or the store and the copy on this machine; temporary files; what the configuration reads."""
     if is_remote(where):
         yield _store(where)
-    yield _folder(
-        "copy of the run" if is_remote(where) else "run folder", cache_of(where) if is_remote(where) else Path(where)
-    )
+    yield _folder("copy of the run" if is_remote(where) else "run folder", folder_of(where))
     yield _folder("temporary files", Path(tempfile.gettempdir()))
     yield from _inputs(config)
 
