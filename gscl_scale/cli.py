@@ -204,6 +204,8 @@ def report(config_file: ConfigFile = None, settings: Settings = None, run_folder
     for one, part, told in pipeline.each_repeat(config, folder, console):
         path = pipeline.report(one, part, told)
         print(f"report is in {shown(path)}")
+    if config.train.repeats > 1:
+        print(f"report of all repeats is in {shown(pipeline.report_repeats(config, folder, console))}")
 
 
 @app.command()

@@ -1,8 +1,9 @@
 """The run folder: where everything lives, whose it is, and how far it is."""
 
+import contextlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -70,6 +71,11 @@ class Run:
     def report(self) -> Path:
         """The page to look at."""
         return self.folder / "report.html"
+
+    @property
+    def map(self) -> Path:
+        """Places of the nodes on the map of the page."""
+        return self.folder / "map"
 
     @property
     def log(self) -> Path:
@@ -228,11 +234,18 @@ def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str])
 def read_curve(log: Path) -> list[dict[str, Any]]:
     """The training steps of a log, each once: a step that a resumed run repeated counts as it was last."""
     steps: dict[int, dict[str, Any]] = {}
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # a line cut off when the run was killed
+    for event in _lines(log):
         if event.get("event") == "step":
             steps[event["step"]] = event
     return [steps[step] for step in sorted(steps)]
+
+
+def read_events(log: Path) -> list[dict[str, Any]]:
+    """The events of a log other than the training steps."""
+    return [event for event in _lines(log) if event.get("event") != "step"]
+
+
+def _lines(log: Path) -> Iterator[dict[str, Any]]:
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):  # a line cut off when the run was killed
+            yield json.loads(line)

@@ -11,7 +11,7 @@ import pytest
 from matplotlib import pyplot
 
 from gscl_scale.config import Config
-from gscl_scale.report import plot_consistency, write_report
+from gscl_scale.report import Findings, plot_consistency, write_report
 
 VOID = {"meta", "path", "use", "br", "circle", "rect", "line", "link", "img"}
 HOSTILE = "<script>alert('$x^2$')</script>"
@@ -107,7 +107,7 @@ def statistics() -> dict[str, Any]:
         "features": 12,
         "classes": 3,
         "labelled": 100,
-        "isolated": 2,
+        "isolated": 0,
         "degree": {"min": 0, "mean": 4.0, "median": 3.0, "max": 20},
         "homophily": 0.81,
         "lc": [0.81, 0.6, 0.3],
@@ -122,8 +122,8 @@ CURVE = [{"step": step, "epoch": 0, "loss": 2 + 1 / step} for step in range(1, 1
 
 
 def render(path: Path, **changes: Any) -> tuple[str, Page]:
-    given = {"metrics": metrics(), "curve": CURVE, "statistics": statistics(), "config": Config().dump()}
-    write_report(path, **{**given, **changes})
+    given = {"metrics": metrics(), "curve": CURVE, "statistics": statistics(), "record": {"config": Config().dump()}}
+    write_report(path, Findings(**{**given, **changes}))
     text = path.read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -166,10 +166,12 @@ def test_headers_have_scopes_and_pictures_have_words(tmp_path: Path) -> None:
 
 
 def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
-    config = {"graph": {"name": HOSTILE, HOSTILE: [HOSTILE]}, HOSTILE: 3}
+    config = {"graph": {"source": "digits", "name": HOSTILE, HOSTILE: [HOSTILE]}, HOSTILE: 3}
     missing = {**metrics(), "missing": {"rings": HOSTILE}}
     hostile = {**statistics(), "name": HOSTILE}
-    text, page = render(tmp_path / "r.html", statistics=hostile, config=config, notes=[HOSTILE], metrics=missing)
+    text, page = render(
+        tmp_path / "r.html", statistics=hostile, record={"config": config}, notes=[HOSTILE], metrics=missing
+    )
     assert "<script" not in text
     assert page.text.count(HOSTILE) >= 5
     unlabelled = {key: value for key, value in missing.items() if key != "probe"} | {"missing": {"probe": HOSTILE}}
