@@ -24,7 +24,7 @@ from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.report import Findings, NodeMap, kept_map, write_report
+from gscl_scale.report import Findings, NodeMap, kept_map, neighbour_overlap, write_comparison, write_report
 from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, read_events, with_seed
 from gscl_scale.runtime import Console, start_runner
 from gscl_scale.training import checkpoints_of, train
@@ -246,11 +246,24 @@ def report(config: Config, run: Run, console: Console) -> Path:
     return run.report
 
 
-def findings(config: Config, run: Run, console: Console) -> Findings:
+def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
+    """One page that compares finished runs, by the names that they go by."""
+    found, places = {}, {}
+    for name, folder in folders.items():
+        run = Run.found(folder)
+        config = Config.parse(read_json(folder / "run.json")["config"])
+        found[name] = findings(config, run, console, mapped=False)
+        places[name] = _first(config, run).embeddings
+    overlap = None
+    if len({one.statistics["graph_fingerprint"] for one in found.values()}) == 1:
+        overlap = neighbour_overlap([embeddings.read_embeddings(place)[1] for place in places.values()], seed=0)
+    write_comparison(path, found, overlap)
+
+
+def findings(config: Config, run: Run, console: Console, mapped: bool = True) -> Findings:
     """What the page of a run tells."""
-    graph = Graph.open(run.graph)
-    first = run if config.train.repeats == 1 else run.repeat(config.train.seed)
-    whole = run.graph.parent == run.folder
+    graph, first = Graph.open(run.graph), _first(config, run)
+    mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
     return Findings(
         metrics=read_json(run.metrics),
         statistics=stats(config, run, console),
@@ -260,8 +273,13 @@ def findings(config: Config, run: Run, console: Console) -> Findings:
         samples=read_json(first.samples / "manifest.json") if (first.samples / "manifest.json").exists() else None,
         notes=graph.manifest["notes"],
         graph=graph,
-        nodes=_map(config, run, first) if whole and graph.num_nodes > 1 else None,
+        nodes=_map(config, run, first) if mapped else None,
     )
+
+
+def _first(config: Config, run: Run) -> Run:
+    """The run, or its first repeat."""
+    return run if config.train.repeats == 1 else run.repeat(config.train.seed)
 
 
 def _map(config: Config, run: Run, first: Run) -> NodeMap:

@@ -27,6 +27,14 @@ class Run:
         """The run in a folder, with a graph of its own."""
         return cls(folder, folder / "graph")
 
+    @classmethod
+    def found(cls, folder: Path) -> "Run":
+        """The finished run in a folder, which may be a repeat of the run above it."""
+        if not (folder / "run.json").exists():
+            raise FolderError(f"{folder} holds no run; name the folder of a finished run")
+        above = folder.absolute().parent / "graph"
+        return cls(folder, above if not (folder / "graph").exists() and above.exists() else folder / "graph")
+
     def repeat(self, seed: int) -> "Run":
         """The repeat of this run with another seed."""
         return Run(self.folder / f"seed-{seed}", self.graph)

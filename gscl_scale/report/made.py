@@ -3,6 +3,7 @@
 from typing import Any
 
 from gscl_scale.config import Config
+from gscl_scale.config.graphs import SOURCES
 from gscl_scale.machine import in_words
 from gscl_scale.report.findings import Findings
 from gscl_scale.report.pieces import facts, folded, listing, plain, plain_table, seconds, section
@@ -23,14 +24,18 @@ def what_was_run(found: Findings) -> str:
 
 
 def changed_settings(config: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """(key, value, default) of every setting that is not the default."""
-    default = Config.parse({"graph": {"source": config["graph"]["source"]}}).dump() if "graph" in config else {}
-    rows = []
-    for key, value in flat(config).items():
-        usual = flat(default).get(key)
-        if key == "graph.source" or value != usual:
-            rows.append((key, plain(value), "" if key == "graph.source" else plain(usual)))
-    return rows
+    """(key, value, default) of every setting that is not the default; what has none always counts."""
+    if not config:
+        return []
+    source = str(config.get("graph", {}).get("source"))
+    fields = SOURCES[source].model_fields if source in SOURCES else {}
+    own = {name: field.default for name, field in fields.items() if name != "source" and not field.is_required()}
+    default = flat({**Config().dump(), "graph": own})
+    return [
+        (key, plain(value), plain(default[key]) if key in default else "")
+        for key, value in flat(config).items()
+        if key not in default or value != default[key]
+    ]
 
 
 def flat(config: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,10 @@ def chromium() -> Iterator["Browser"]:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            yield Browser(_address(Path(profile), process))
+            with contextlib.closing(
+                websocket.create_connection(_address(Path(profile), process), timeout=_WAIT_S)
+            ) as own:
+                yield Browser(own)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 _end(process)
@@ -58,8 +61,8 @@ def _address(profile: Path, process: subprocess.Popen[bytes]) -> str:
 class Browser:
     """One browser; every page is a tab of its own."""
 
-    def __init__(self, address: str) -> None:
-        self._socket = websocket.create_connection(address, timeout=_WAIT_S)
+    def __init__(self, socket: websocket.WebSocket) -> None:
+        self._socket = socket
         self._next = 0
         self.events: list[dict[str, Any]] = []
 

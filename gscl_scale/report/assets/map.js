@@ -32,14 +32,16 @@ async function unpack(name) {
 
 const decoder = new TextDecoder();
 const idOf = (node) => decoder.decode(nodes.letter.subarray(nodes.begin[node], nodes.begin[node + 1]));
-const typed = (text) => text.replace(/[\r\n]/g, "").trim();  // as a search box would hold it
+const tight = (text) => text.replace(/\s+/g, "");  // a search box holds no line breaks
 
+// An id as it is goes before one that differs in white space.
 function find(text) {
   if (!places) {
     places = new Map();
-    for (let node = nodes.x.length - 1; node >= 0; node--) places.set(typed(idOf(node)), node);
+    for (let node = nodes.x.length - 1; node >= 0; node--) places.set(tight(idOf(node)), node);
+    for (let node = 0; node < nodes.x.length; node++) places.set(idOf(node), node);
   }
-  return places.get(typed(text)) ?? -1;
+  return places.get(text) ?? places.get(tight(text)) ?? -1;
 }
 
 // Nodes sorted into cells of a square grid: those of a cell are order[start[cell]] to order[start[cell + 1] - 1].
@@ -88,7 +90,7 @@ const isShown = (node) => mode().kind !== "groups" || !state.hidden.has(groupOf(
 function groupColour(number, count) {
   if (number < 0) return GREY;
   if (count <= FEW.length) return FEW[number];
-  return `oklch(${[0.62, 0.74, 0.52][number % 3]} 0.14 ${(number * 137.508) % 360})`;
+  return `oklch(${[0.62, 0.73, 0.52, 0.8][number % 4]} 0.14 ${(number * 137.508) % 360})`;
 }
 
 // Any colour that CSS knows, as red, green and blue.
@@ -463,7 +465,7 @@ function listen() {
   part("search").addEventListener("submit", (event) => {
     event.preventDefault();
     const text = part("id").value, node = find(text);
-    if (node < 0) say(`No node with the id ${typed(text)} is on the map${ABOUT.sampled ? ", which shows a sample" : ""}.`);
+    if (node < 0) say(`No node with the id ${text.trim()} is on the map${ABOUT.sampled ? ", which shows a sample" : ""}.`);
     else select(node);
   });
   new ResizeObserver(drawSoon).observe(canvas);
