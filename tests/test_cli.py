@@ -259,7 +259,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     own = {
         "tune": ("--trials", "--space", "--minutes"),
         "retrain": ("--config", "--set", "--registry", "--json"),
-        "report": ("[RUNS]...", "--out"),
+        "report": ("runs...", "--out"),
         "reproduce": ("--only", "--set", "--seeds", "--configs", "--out"),
     }
     for verb, expected in own.items():

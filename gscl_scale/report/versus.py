@@ -69,6 +69,8 @@ def _common(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
 def _headline(runs: Runs) -> str:
     reached = {name: _probe(found, "test_mean") for name, found in runs.items()}
     known = {name: value for name, value in reached.items() if value is not None}
+    if not _comparable(runs):
+        return "These runs cannot be ranked: they are not of the same graph, or not measured in the same way."
     if len(known) < 2:
         return "Fewer than two of these runs have a test accuracy, so none can be called the better one."
     best = max(known, key=lambda name: known[name])
@@ -80,10 +82,10 @@ def _headline(runs: Runs) -> str:
 
 
 def _care(runs: Runs) -> str:
-    warnings = [f"{name}: {warning}" for name, found in runs.items() for warning in warnings_of(found.metrics)]
+    warnings = [f"in {name}, {warning}" for name, found in runs.items() for warning in warnings_of(found.metrics)]
     if not _same_graph(runs):
         warnings.insert(0, "these runs are not of the same graph, so their figures cannot be set against each other")
-    elif len({str(_protocol(found)) for found in runs.values()}) > 1:
+    elif not _comparable(runs):
         warnings.insert(
             0, "these runs were not measured in the same way: splits, seeds or settings of the probe differ"
         )
@@ -179,6 +181,10 @@ _FIGURES: dict[str, Callable[[Findings], str]] = {
 def _protocol(found: Findings) -> Any:
     protocol = found.metrics.get("probe", {}).get("protocol", {})
     return {key: value for key, value in protocol.items() if key != "val_by_decay"}
+
+
+def _comparable(runs: Runs) -> bool:
+    return _same_graph(runs) and len({str(_protocol(found)) for found in runs.values()}) == 1
 
 
 def _same_graph(runs: Runs) -> bool:
