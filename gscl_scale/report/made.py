@@ -9,6 +9,9 @@ from gscl_scale.report.findings import Findings
 from gscl_scale.report.pieces import facts, folded, listing, plain, plain_table, seconds, section
 
 
+_STAGES = ("ingest", "precompute", "train", "embed", "evaluate")
+
+
 def what_was_run(found: Findings) -> str:
     """Settings that differ from the defaults first, then all of them, and what ran where for how long."""
     changed = changed_settings(found.config)
@@ -57,7 +60,7 @@ def _all_settings(config: dict[str, Any]) -> str:
 
 def _stages(found: Findings) -> str:
     took = found.stage_seconds()
-    rows = [(stage, seconds(spent)) for stage, spent in took.items()]
+    rows = [(stage, seconds(took[stage])) for stage in _STAGES if stage in took]
     return plain_table("Time of each stage, its last attempt", ["stage", "time"], rows) if rows else ""
 
 
