@@ -8,7 +8,6 @@ from gscl_scale.machine import in_words
 from gscl_scale.report.findings import Findings
 from gscl_scale.report.pieces import facts, folded, listing, plain, plain_table, seconds, section
 
-
 _STAGES = ("ingest", "precompute", "train", "embed", "evaluate")
 
 
