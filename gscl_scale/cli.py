@@ -218,14 +218,44 @@ def evaluate(
 
 
 @app.command()
-def report(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
-    """Write the page to look at."""
+def report(
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Finished runs to compare, two or more; none: one run.")
+    ] = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    out: Annotated[Path | None, typer.Option(help="Runs to compare: the page. Default: comparison.html, here.")] = None,
+) -> None:
+    """Write the page to look at.
+
+    With two or more run folders: one page that compares them."""
     from gscl_scale import pipeline
 
+    if runs or out:
+        _report_runs(runs or [], out or Path("comparison.html"), bool(config_file or settings or run_folder))
+        return
     config, folder, console = start(config_file, settings, run_folder)
     for one, part, told in pipeline.each_repeat(config, folder, console):
         path = pipeline.report(one, part, told)
         print(f"report is in {shown(path)}")
+    if config.train.repeats > 1:
+        print(f"report of all repeats is in {shown(pipeline.report_repeats(config, folder, console))}")
+
+
+def _report_runs(runs: list[str], out: Path, beside: bool) -> None:
+    """The page that compares runs."""
+    from gscl_scale import pipeline
+
+    if len(set(runs)) < 2 or len(set(runs)) < len(runs):
+        raise UserError(
+            f"report: expected two or more different runs to compare, got {', '.join(runs) or 'none'}; "
+            "for the page of one run use --config or --run, without --out"
+        )
+    if beside:
+        raise UserError("report: runs to compare bring their own settings; leave --config, --set and --run out")
+    pipeline.report_runs({name: opened(name) for name in runs}, out, Console())
+    print(f"comparison is in {out}")
 
 
 @app.command()

@@ -22,6 +22,11 @@ def available_memory(root: Path = _ROOT) -> int:
     return max(0, min(_machine_memory(root), *_group_memory(root), _UNLIMITED))
 
 
+def whole_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def free_disk(folder: Path) -> int:
     """Bytes free where `folder` is, or will be made."""
     place = folder.absolute()
@@ -86,7 +91,7 @@ def _machine_memory(root: Path) -> int:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) << 10
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return whole_memory()
 
 
 def _group_memory(root: Path) -> Iterator[int]:

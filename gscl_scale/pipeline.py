@@ -24,8 +24,8 @@ from gscl_scale.ids import asked_nodes
 from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.report import write_report
-from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, with_seed
+from gscl_scale.report import Findings, NodeMap, kept_map, neighbour_overlap, write_comparison, write_report
+from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, read_events, with_seed
 from gscl_scale.runtime import Console, start_runner
 from gscl_scale.training import checkpoints_of, train
 
@@ -40,19 +40,27 @@ def run(config: Config, folder: Path, console: Console) -> dict[str, Any]:
         embed(one, part, told)
         evaluate(one, part, told)
         report(one, part, told)
-    return evaluate_all(config, folder, console)
+    metrics = evaluate_all(config, folder, console)
+    if config.train.repeats > 1:
+        report_repeats(config, folder, console)
+    return metrics
 
 
 def evaluate_all(config: Config, folder: Path, console: Console) -> dict[str, Any]:
-    """The figures of a run; of one with repeats their means, with a report of its own."""
+    """The figures of a run; of one with repeats their means."""
     figures = [evaluate(one, part, told) for one, part, told in each_repeat(config, folder, console)]
     if len(figures) == 1:
         return figures[0]
     whole = Run.at(folder)
     metrics = combine_repeats(figures)
     write_json(whole.metrics, metrics)
-    report(config, whole, console)
     return metrics
+
+
+def report_repeats(config: Config, folder: Path, console: Console) -> Path:
+    """The page of a run with repeats: means of all, and the curves and the map of the first."""
+    whole = Run.at(folder)
+    return report(config, whole, console.with_log(whole.log))
 
 
 def each_repeat(config: Config, folder: Path, console: Console) -> Iterator[tuple[Config, Run, Console]]:
@@ -121,6 +129,7 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
     graph = Graph.open(run.graph)
     if not verify and shards.is_complete(run.samples, graph, config.rings, config.train.epochs):
         return
+    console.event("precompute", "started")
     with start_runner(config.runtime.for_tasks()) as runner:
         earlier = Run.at(since).repeat_like(run) if since else None
         before = (earlier.graph, earlier.samples) if earlier else None
@@ -154,6 +163,7 @@ def embed(
         return folder
     if out:
         embeddings.refuse_taken(out)
+    console.event("embed", "started")
     encoder, scaling = trained_encoder(config, trained_on, state)
     place = embeddings.Workplace.of(config.runtime, embeddings.scratch_folder(folder), fingerprint, "embed")
     with embeddings.encode_nodes(encoder, graph, scaling, place, console) as vectors:
@@ -239,16 +249,49 @@ def stats(config: Config, run: Run, console: Console, anchors: int | None = None
 
 
 def report(config: Config, run: Run, console: Console) -> Path:
-    """One page to look at."""
-    graph = Graph.open(run.graph)
-    first = run if config.train.repeats == 1 else run.repeat(config.train.seed)
-    write_report(
-        run.report,
-        config=config.dump(),
-        metrics=read_json(run.metrics),
-        curve=read_curve(first.log),
-        statistics=stats(config, run, console),
-        notes=graph.manifest["notes"],
-    )
+    """One page to look at; those of single repeats have no map."""
+    console.event("report", "started")
+    write_report(run.report, findings(config, run, console))
     console.event("report", "done")
     return run.report
+
+
+def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
+    """One page that compares finished runs, by the names that they go by."""
+    found, places = {}, {}
+    for name, folder in folders.items():
+        run = Run.found(folder)
+        config = Config.parse(read_json(folder / "run.json")["config"])
+        found[name] = findings(config, run, console, mapped=False)
+        places[name] = _first(config, run).embeddings
+    overlap = None
+    if len({one.statistics["graph_fingerprint"] for one in found.values()}) == 1:
+        overlap = neighbour_overlap([embeddings.read_embeddings(place)[1] for place in places.values()], seed=0)
+    write_comparison(path, found, overlap)
+
+
+def findings(config: Config, run: Run, console: Console, mapped: bool = True) -> Findings:
+    """What the page of a run tells."""
+    graph, first = Graph.open(run.graph), _first(config, run)
+    mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
+    return Findings(
+        metrics=read_json(run.metrics),
+        statistics=stats(config, run, console),
+        curve=read_curve(first.log),
+        events=[*(read_events(run.log) if first != run else []), *read_events(first.log)],
+        record=read_json(run.folder / "run.json"),
+        samples=read_json(first.samples / "manifest.json") if (first.samples / "manifest.json").exists() else None,
+        notes=graph.manifest["notes"],
+        graph=graph,
+        nodes=_map(config, run, first) if mapped else None,
+    )
+
+
+def _first(config: Config, run: Run) -> Run:
+    """The run, or its first repeat."""
+    return run if config.train.repeats == 1 else run.repeat(config.train.seed)
+
+
+def _map(config: Config, run: Run, first: Run) -> NodeMap:
+    _, vectors = embeddings.read_embeddings(first.embeddings)
+    return kept_map(run.map, vectors, embeddings.fingerprint_in(first.embeddings), config.evaluate.seed)

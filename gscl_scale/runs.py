@@ -32,6 +32,14 @@ class Run:
         """The run in a folder, with a graph of its own."""
         return cls(folder, folder / "graph")
 
+    @classmethod
+    def found(cls, folder: Path) -> "Run":
+        """The finished run in a folder, which may be a repeat of the run above it."""
+        if not (folder / "run.json").exists():
+            raise FolderError(f"{folder} holds no run; name the folder of a finished run")
+        above = folder.absolute().parent / "graph"
+        return cls(folder, above if not (folder / "graph").exists() and above.exists() else folder / "graph")
+
     def repeat(self, seed: int) -> "Run":
         """The repeat of this run with another seed."""
         return Run(self.folder / f"seed-{seed}", self.graph)
@@ -76,6 +84,11 @@ class Run:
     def report(self) -> Path:
         """The page to look at."""
         return self.folder / "report.html"
+
+    @property
+    def map(self) -> Path:
+        """Places of the nodes on the map of the page."""
+        return self.folder / "map"
 
     @property
     def log(self) -> Path:
@@ -264,11 +277,18 @@ def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str])
 def read_curve(log: Path) -> list[dict[str, Any]]:
     """The training steps of a log, each once: a step that a resumed run repeated counts as it was last."""
     steps: dict[int, dict[str, Any]] = {}
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # a line cut off when the run was killed
+    for event in _lines(log):
         if event.get("event") == "step":
             steps[event["step"]] = event
     return [steps[step] for step in sorted(steps)]
+
+
+def read_events(log: Path) -> list[dict[str, Any]]:
+    """The events of a log other than the training steps."""
+    return [event for event in _lines(log) if event.get("event") != "step"]
+
+
+def _lines(log: Path) -> Iterator[dict[str, Any]]:
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):  # a line cut off when the run was killed
+            yield json.loads(line)

@@ -18,7 +18,7 @@ from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedErro
 from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits
 from gscl_scale.files import fingerprint_of, sha256_of
 from gscl_scale.graph import SPLIT_CODES, Graph, Messages
-from gscl_scale.machine import keep_freed_memory
+from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
 from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runs import Run
@@ -55,7 +55,10 @@ def train_here(
         model = build_model(config.model, graph.num_features, config.train.seed).to(device)
         if run.start.exists():
             model.load_state_dict(torch.load(run.start, map_location=device, weights_only=True))
-        told.event("train", "started", device=str(device), epochs=config.train.epochs, processes=world.size)
+        told.event(
+            "train", "started", device=str(device), epochs=config.train.epochs, processes=world.size,
+            processor=processor_name(), cores=len(usable_cores()), memory=whole_memory(),
+        )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
         validate = (
             _validation(config, graph, inputs, run.folder / f"validation-{world.rank}")

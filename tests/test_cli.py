@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -263,6 +264,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
         "tune": ("--trials", "--space", "--minutes"),
         "retrain": ("--config", "--set", "--registry", "--json"),
         "neighbors": ("--id", "--ids", "--all", "--count", "--index", "--out", "--json"),
+        "report": ("runs...", "--out"),
         "reproduce": ("--only", "--set", "--seeds", "--configs", "--out"),
     }
     for verb, expected in own.items():
@@ -279,6 +281,29 @@ def test_a_shell_completes_verbs_and_keys_of_the_configuration(tmp_path):
 
     assert completed("gscl-scale re", 1) == ["report", "reproduce", "retrain", "registry"]
     assert completed("gscl-scale run --set rings.h", 3) == ["rings.hops="]
+
+
+def test_two_runs_are_compared_on_one_page_and_one_run_alone_is_refused(tmp_path, finished):
+    first = finished[0] / "runs/quick"
+    shutil.copytree(finished[0], tmp_path / "copy")
+    (tmp_path / "copy/runs/quick").rename(tmp_path / "second")
+    record = json.loads((tmp_path / "second/run.json").read_text())
+    record["config"]["train"]["learning_rate"] = 0.123
+    (tmp_path / "second/run.json").write_text(json.dumps(record))
+    told = cli("report", first, "second", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout == "comparison is in comparison.html\n"
+    page = (tmp_path / "comparison.html").read_text()
+    for text in ("2 runs on", "train.learning_rate", "0.123", "100.0 %", "ranking accuracy"):
+        assert text in page
+    assert "model.width" not in page
+    for wrong in ([first], [first, first], [first, "second", "--set", "train.epochs=3"], ["--out", "x.html"]):
+        refused = cli("report", *wrong, cwd=tmp_path)
+        assert refused.returncode == 2, wrong
+        assert refused.stderr.startswith("gscl-scale: report: ")
+    missing = cli("report", first, "nowhere", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert missing.stderr == "gscl-scale: nowhere holds no run; name the folder of a finished run\n"
 
 
 def test_config_prints_the_resolved_values_and_the_schema(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.graph import Graph
+from gscl_scale.graph import Graph, component_sizes
 from gscl_scale.rings import ring_profile
 
 _EXACT_VISITS = 20_000_000_000  # of edges: about half a minute on one core
@@ -36,6 +36,7 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
         "labelled": int((graph.labels >= 0).sum()) if graph.labels is not None else 0,
         "isolated": int((np.diff(graph.indptr) == 0).sum()),
         "degree": _degrees(np.diff(graph.indptr)),
+        "components": _components(graph),
         "homophily": _homophily(graph),
         **_rings(graph, chosen, hops),
         "protocol": {
@@ -65,6 +66,8 @@ def graph_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
         ("out-degree" if stats["directed"] else "degree", _degree_words(stats["degree"])),
         ("nodes without neighbours", f"{stats['isolated']:,}"),
     ]
+    if parts := stats.get("components"):  # younger than some runs
+        rows.append(("connected parts", f"{parts['count']:,}, the largest of {parts['largest']:,} nodes"))
     return rows if stats["homophily"] is None else [*rows, ("homophily HM", f"{stats['homophily']:.4f}")]
 
 
@@ -105,6 +108,11 @@ def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, float]:
         "median": float(np.median(degrees)),
         "max": int(degrees.max()),
     }
+
+
+def _components(graph: Graph) -> dict[str, int]:
+    sizes = component_sizes(graph.indptr, graph.indices)
+    return {"count": int(sizes.size), "largest": int(sizes[0])}
 
 
 def _homophily(graph: Graph) -> float | None:

@@ -1,6 +1,7 @@
 """Figures for a reader: the table, the protocol in words, what to be wary of, and the mean over repeats."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ FEW_VALIDATION_NODES = 30
 _OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay")
 _ALIKE = 0.98
 _FLAT = 1.5
+_FEW_DIRECTIONS = 0.05
+_ALL_GATED = 0.95
 
 Headers = list[str]
 Rows = list[tuple[str, ...]]
@@ -74,7 +77,49 @@ def missing_sentences(metrics: dict[str, Any]) -> list[str]:
 
 def warnings_of(metrics: dict[str, Any]) -> list[str]:
     """What a reader should be wary of, in plain words."""
-    return [*_gain_warnings(metrics), *_validation_warnings(metrics), *_collapse_warnings(metrics)]
+    return [
+        *_gain_warnings(metrics),
+        *_validation_warnings(metrics),
+        *_collapse_warnings(metrics),
+        *_ranking_warnings(metrics),
+    ]
+
+
+def training_warnings(curve: Sequence[dict[str, Any]]) -> list[str]:
+    """What a reader should be wary of in the steps of a training."""
+    losses = [step["loss"] for step in curve if step.get("loss") is not None and math.isfinite(step["loss"])]
+    few = max(1, len(losses) // 10)
+    warnings = []
+    if len(losses) > 1 and (late := float(np.mean(losses[-few:]))) >= (early := float(np.mean(losses[:few]))):
+        warnings.append(
+            f"the loss did not fall: {early:.3f} in the first steps, {late:.3f} in the last ones; "
+            "try another train.learning_rate, or more train.epochs"
+        )
+    gated = [step["gated"] for step in curve[-few:] if step.get("gated") is not None]
+    if gated and (share := float(np.mean(gated))) > _ALL_GATED:
+        warnings.append(
+            f"the gate stops {100 * share:.0f} % of all terms in the last steps, so there is next to nothing to learn "
+            "from; raise loss.gate"
+        )
+    return warnings
+
+
+def graph_warnings(statistics: dict[str, Any]) -> list[str]:
+    """What a reader should be wary of in the graph."""
+    warnings = []
+    parts, nodes, isolated = statistics.get("components"), statistics["nodes"], statistics["isolated"]
+    if parts and parts["count"] > 1:
+        warnings.append(
+            f"the graph falls into {parts['count']:,} parts without an edge between them; the largest has "
+            f"{100 * parts['largest'] / nodes:.1f} % of the nodes: nodes of two parts count as far, however alike"
+        )
+    if isolated:
+        one = isolated == 1
+        warnings.append(
+            f"{isolated:,} node{'' if one else 's'} ({100 * isolated / nodes:.1f} %) "
+            f"{'has no neighbour' if one else 'have no neighbours'}: their embeddings come from their features alone"
+        )
+    return warnings
 
 
 def combine_repeats(figures: list[dict[str, Any]]) -> dict[str, Any]:
@@ -199,7 +244,24 @@ def _collapse_warnings(metrics: dict[str, Any]) -> list[str]:
     if cosine > _ALIKE or (rank is not None and rank < _FLAT):
         words = f"mean cosine of random pairs {cosine:.3f}" + (f", effective rank {rank:.1f}" if rank else "")
         return [f"the embeddings have collapsed: nearly all vectors point the same way ({words})"]
+    width = metrics.get("width", {}).get("trained", 0)
+    if rank is not None and rank < _FEW_DIRECTIONS * width:
+        return [
+            f"the embeddings use few of their {width:,} dimensions (effective rank {rank:.1f}); "
+            "try a smaller model.width or a lower loss.temperature"
+        ]
     return []
+
+
+def _ranking_warnings(metrics: dict[str, Any]) -> list[str]:
+    rings = metrics.get("rings", {})
+    reached, before = (rings.get(key, {}).get("accuracy") for key in ("ranking", "ranking_untrained"))
+    if reached is None or before is None or reached > before:
+        return []
+    return [
+        f"neighbourhoods are ranked no better than by the untrained encoder ({100 * reached:.1f} % of pairs against "
+        f"{100 * before:.1f} %)"
+    ]
 
 
 # --- repeats ---------------------------------------------------------------------------------------------------------

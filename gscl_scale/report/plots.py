@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -33,26 +33,40 @@ class Theme:
 PRINT = Theme()
 # placeholders that `as_svg` turns into the page's own colours, so that a picture follows light and dark
 _PAGE = Theme("#010101", "#010102", "#010103", "#010104")
+_SERIES = (_PAGE.accent, _PAGE.other, "#010105", "#010106")
+_DASHES = ("-", "--", ":")
 _PAGE_COLOURS = {
     _PAGE.ink: "currentColor",
     _PAGE.accent: "var(--accent)",
     _PAGE.other: "var(--other)",
     _PAGE.rule: "var(--rule)",
+    _SERIES[2]: "var(--third)",
+    _SERIES[3]: "var(--fourth)",
 }
 
 
-def loss_svg(curve: list[dict[str, Any]]) -> str:
-    """The loss over training steps; empty where no finite loss was logged."""
-    points = [(step["step"], step["loss"]) for step in curve if math.isfinite(step.get("loss") or math.nan)]
-    if not points:
+def lines_svg(
+    series: Mapping[str, Sequence[tuple[float, float | None]]], name: str, x: str, y: str, from_zero: bool = False
+) -> str:
+    """Lines of (x, y) by their names, without values that are not finite; empty where nothing is left."""
+    finite = {
+        label: [(at, value) for at, value in points if value is not None and math.isfinite(value)]
+        for label, points in series.items()
+    }
+    lines = {label: _averaged(np.array(points, float)) for label, points in finite.items() if points}
+    if not lines:
         return ""
-    steps, losses = _averaged(np.array(points, float))
     figure, axes = _figure(_PAGE)
-    dots = "o" if steps.size == 1 else ""
-    axes.plot(steps, losses, color=_PAGE.accent, linewidth=1.6, marker=dots)
-    _name(axes, _PAGE, "step", "loss")
-    words = f"Line: the loss falls from {losses[0]:.3f} to {losses[-1]:.3f} over {int(points[-1][0]):,} steps."
-    return as_svg(figure, "loss", words if losses[-1] < losses[0] else words.replace("falls", "goes"))
+    for number, (label, (at, values)) in enumerate(lines.items()):
+        style: Any = {"color": _SERIES[number % len(_SERIES)], "linestyle": _DASHES[number // len(_SERIES) % 3]}
+        axes.plot(at, values, linewidth=1.6, marker="o" if at.size == 1 else "", label=label, **style)
+    if len(lines) > 1:
+        axes.legend(frameon=False, labelcolor=_PAGE.ink, loc="best", fontsize=9, handlelength=1.6)
+    if from_zero:
+        axes.set_ylim(bottom=0)
+    _name(axes, _PAGE, x, y)
+    said = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
+    return as_svg(figure, name, f"Lines over {x}: {said}.")
 
 
 def consistency_svg(stats: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from matplotlib import pyplot
 
 from gscl_scale.config import Config
-from gscl_scale.report import plot_consistency, write_report
+from gscl_scale.report import Findings, plot_consistency, write_report
 
 VOID = {"meta", "path", "use", "br", "circle", "rect", "line", "link", "img"}
 HOSTILE = "<script>alert('$x^2$')</script>"
@@ -107,7 +107,7 @@ def statistics() -> dict[str, Any]:
         "features": 12,
         "classes": 3,
         "labelled": 100,
-        "isolated": 2,
+        "isolated": 0,
         "degree": {"min": 0, "mean": 4.0, "median": 3.0, "max": 20},
         "homophily": 0.81,
         "lc": [0.81, 0.6, 0.3],
@@ -122,8 +122,8 @@ CURVE = [{"step": step, "epoch": 0, "loss": 2 + 1 / step} for step in range(1, 1
 
 
 def render(path: Path, **changes: Any) -> tuple[str, Page]:
-    given = {"metrics": metrics(), "curve": CURVE, "statistics": statistics(), "config": Config().dump()}
-    write_report(path, **{**given, **changes})
+    given = {"metrics": metrics(), "curve": CURVE, "statistics": statistics(), "record": {"config": Config().dump()}}
+    write_report(path, Findings(**{**given, **changes}))
     text = path.read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -166,10 +166,12 @@ def test_headers_have_scopes_and_pictures_have_words(tmp_path: Path) -> None:
 
 
 def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
-    config = {"graph": {"name": HOSTILE, HOSTILE: [HOSTILE]}, HOSTILE: 3}
+    config = {"graph": {"source": "digits", "name": HOSTILE, HOSTILE: [HOSTILE]}, HOSTILE: 3}
     missing = {**metrics(), "missing": {"rings": HOSTILE}}
     hostile = {**statistics(), "name": HOSTILE}
-    text, page = render(tmp_path / "r.html", statistics=hostile, config=config, notes=[HOSTILE], metrics=missing)
+    text, page = render(
+        tmp_path / "r.html", statistics=hostile, record={"config": config}, notes=[HOSTILE], metrics=missing
+    )
     assert "<script" not in text
     assert page.text.count(HOSTILE) >= 5
     unlabelled = {key: value for key, value in missing.items() if key != "probe"} | {"missing": {"probe": HOSTILE}}
@@ -202,6 +204,62 @@ def test_warnings_are_in_plain_words(tmp_path: Path) -> None:
     assert "Take care" in page.text
     assert "9.0 points below the untrained encoder" in page.text
     for words in ("Training brought no gain over the untrained", "Only 5 validation nodes", "have collapsed"):
+        assert words in page.text
+
+
+def test_more_warnings_tell_the_number_that_led_to_them(tmp_path: Path) -> None:
+    poor = {**metrics(), "width": {"trained": 512}}
+    poor["rings"] |= {"ranking": {"accuracy": 0.71, "by_hop": [0.71]}}
+    poor["rings"] |= {"ranking_untrained": {"accuracy": 0.72, "by_hop": [0.72]}}
+    split = {**statistics(), "isolated": 3, "components": {"count": 7, "largest": 60}}
+    rising = [{"step": step, "loss": 1 + step / 100, "gated": 0.99} for step in range(50)]
+    _, page = render(tmp_path / "report.html", metrics=poor, statistics=split, curve=rising)
+    for words in (
+        "Neighbourhoods are ranked no better than by the untrained encoder (71.0 % of pairs against 72.0 %).",
+        "use few of their 512 dimensions (effective rank 9.5)",
+        "The loss did not fall: 1.020 in the first steps, 1.470 in the last ones",
+        "The gate stops 99 % of all terms",
+        "falls into 7 parts without an edge between them; the largest has 60.0 % of the nodes",
+        "3 nodes (3.0 %) have no neighbours",
+    ):
+        assert words in page.text
+
+
+def test_the_course_of_the_training_is_drawn_as_far_as_it_is_logged(tmp_path: Path) -> None:
+    logged = {"per_level": [2.0, 1.0], "gated": 0.25, "anchors": 100, "step_s": 0.5, "data_wait_s": 0.1}
+    curve = [{"step": step, "loss": 3 - step / 100, **logged} for step in range(100)]
+    events = [
+        {"time": "2026-01-01T00:00:00+00:00", "stage": "train", "event": "started", "device": "cpu", "processes": 1},
+        {"time": "2026-01-01T00:00:30+00:00", "stage": "train", "event": "validation", "epoch": 1, "accuracy": 0.5},
+        {"time": "2026-01-01T00:01:15+00:00", "stage": "train", "event": "done"},
+    ]
+    _, page = render(tmp_path / "report.html", curve=curve, events=events)
+    assert "100 steps in 50 s, 200 anchors per second, 20 % of the time waiting for data." in page.text
+    assert "75 s" in page.text
+    names = [str(attributes["aria-label"]) for attributes in page.all("svg")]
+    for words in ("loss from 3 to 2.01", "ring 1 from 2 to 2; ring 2 from 1", "gated from 0.25", "accuracy from 0.5"):
+        assert any(words in name for name in names), words
+    assert any("anchors from 200 to 200" in name for name in names)
+
+
+def test_settings_that_differ_from_the_defaults_come_first(tmp_path: Path) -> None:
+    config = Config.parse({"graph": {"source": "tables", "edges": "e.csv"}, "train": {"epochs": 7}})
+    _, page = render(tmp_path / "report.html", record={"config": config.dump()})
+    start = page.text.index("Settings that differ from the defaults")
+    shown = page.text[start : page.text.index("All settings")]
+    for words in ("graph.edges", "e.csv", "train.epochs", "7", "100"):
+        assert words in shown
+    assert "model.width" not in shown
+
+
+def test_samples_are_told(tmp_path: Path) -> None:
+    part = {"bytes": 3 << 20}
+    samples = {
+        "rounds": [{"parts": [part, part]}, None], "rounds_asked": 4, "num_nodes": 100, "rings": {"engine": "auto"},
+        "mean_ring_size": [4.0, 120.5], "mean_stored": [4.0, 16.0, 32.0], "fingerprint": "f00d",
+    }  # fmt: skip
+    _, page = render(tmp_path / "report.html", samples=samples)
+    for words in ("1 of 4 asked for", "6 MiB", "120.5", "f00d"):
         assert words in page.text
 
 

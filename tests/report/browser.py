@@ -1,0 +1,176 @@
+"""A headless Chromium that is spoken to over its DevTools protocol."""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import websocket
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+_WAIT_S = 60.0
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator["Browser"]:
+    """A browser with a profile of its own, without a network; it has ended when this is left."""
+    assert CHROMIUM is not None
+    with tempfile.TemporaryDirectory(prefix="gscl-scale-chromium-", ignore_cleanup_errors=True) as profile:
+        process = subprocess.Popen(
+            [
+                CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                "--no-first-run", "--remote-debugging-port=0", "--remote-allow-origins=*",
+                f"--user-data-dir={profile}", "about:blank",
+            ],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            with contextlib.closing(
+                websocket.create_connection(_address(Path(profile), process), timeout=_WAIT_S)
+            ) as own:
+                yield Browser(own)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the browser and all that it has started, which are a group of their own."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _address(profile: Path, process: subprocess.Popen[bytes]) -> str:
+    until = time.monotonic() + _WAIT_S
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            port, path = (profile / "DevToolsActivePort").read_text(encoding="ascii").split()
+            return f"ws://127.0.0.1:{port}{path}"
+        time.sleep(0.05)
+    raise AssertionError("the browser did not start")
+
+
+class Browser:
+    """One browser; every page is a tab of its own."""
+
+    def __init__(self, socket: websocket.WebSocket) -> None:
+        self._socket = socket
+        self._next = 0
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """Ask for something and wait for the answer; events that come meanwhile are kept."""
+        self._next += 1
+        asked = {"id": self._next, "method": method, "params": parameters}
+        self._socket.send(json.dumps({**asked, "sessionId": session} if session else asked))
+        while True:
+            answer = json.loads(self._socket.recv())
+            if answer.get("id") == self._next:
+                assert "error" not in answer, (method, answer["error"])
+                return dict(answer["result"])
+            self.events.append(answer)
+
+    def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False, ratio: float = 1) -> "Tab":
+        """Open a page and wait until it is loaded, and its map drawn."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        tab = Tab(self, session, path)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            tab.call(f"{domain}.enable")
+        tab.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False
+        )
+        tab.prefer(dark=dark)
+        began = time.monotonic()
+        tab.call("Page.navigate", url=path.absolute().as_uri())
+        tab.wait("document.readyState === 'complete'")
+        if tab.run("!!document.getElementById('map')"):
+            tab.wait("document.getElementById('map').dataset.ready === 'yes'")
+        tab.seconds = time.monotonic() - began
+        return tab
+
+
+class Tab:
+    """A page in the browser."""
+
+    def __init__(self, browser: Browser, session: str, path: Path) -> None:
+        self._browser, self._session, self._path = browser, session, path
+        self.seconds = 0.0
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Ask this page for something."""
+        return self._browser.call(method, self._session, **parameters)
+
+    def run(self, expression: str) -> Any:
+        """What an expression is in the page."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def wait(self, condition: str) -> None:
+        """Wait until an expression is true."""
+        until = time.monotonic() + _WAIT_S
+        while time.monotonic() < until:
+            if self.run(condition):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"never came true: {condition}")
+
+    def prefer(self, dark: bool = False, media: str = "") -> None:
+        """Say what the reader prefers, and whether the page is printed."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
+
+    def point(self, x: float, y: float, click: bool = False) -> None:
+        """Move the pointer, and click."""
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        for kind in ("mousePressed", "mouseReleased") if click else ():
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        code = {"Enter": 13, "Tab": 9, "Escape": 27}.get(key, 0)
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, windowsVirtualKeyCode=code)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def type(self, text: str) -> None:
+        """Put text where the cursor is."""
+        self.call("Input.insertText", text=text)
+
+    def screenshot(self, path: Path, whole: bool = False) -> None:
+        """Keep what is seen."""
+        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._whole(whole))
+        path.write_bytes(base64.b64decode(taken["data"]))
+
+    def _whole(self, whole: bool) -> dict[str, Any]:
+        if not whole:
+            return {}
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        return {"clip": {**size, "scale": 1}}
+
+    def print_pdf(self, path: Path) -> None:
+        """Print the page."""
+        printed = self.call("Page.printToPDF", printBackground=False, preferCSSPageSize=True)
+        path.write_bytes(base64.b64decode(printed["data"]))
+
+    def complaints(self) -> list[str]:
+        """What the console says, what failed, and whatever was asked of a network."""
+        self.run("0")
+        own = [one for one in self._browser.events if one.get("sessionId") == self._session]
+        said = [
+            json.dumps(one["params"])
+            for one in own
+            if one["method"]
+            in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
+        ]
+        asked = [one["params"]["request"]["url"] for one in own if one["method"] == "Network.requestWillBeSent"]
+        return [*said, *(url for url in asked if url != self._path.absolute().as_uri())]

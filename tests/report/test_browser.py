@@ -1,0 +1,249 @@
+"""The page as a reader meets it, in a headless Chromium."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gscl_scale.report import Findings, NodeMap, write_report
+from tests.report.browser import CHROMIUM, Browser, Tab, chromium
+from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
+from tests.report.test_report import CURVE, metrics, statistics
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium, chromium-browser or google-chrome")
+
+PARTS = ["colour", "id", "in", "out", "whole", "canvas"]
+NODES, CLASSES = 400, ["apples", "pears", "<b>plums</b>"]
+
+
+def found(name: str = "made up") -> dict[str, Any]:
+    return {"metrics": metrics(), "statistics": {**statistics(), "name": name}, "curve": CURVE}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NodeMap, list[str], Any]:
+    """A page of 400 nodes in three classes, some of whose ids are hostile."""
+    folder = tmp_path_factory.mktemp("page")
+    vectors, labels = clustered(NODES, 3)
+    ids = [*HOSTILE_IDS, *(f"node-{number}" for number in range(len(HOSTILE_IDS), NODES))]
+    graph = graph_of(folder / "graph", ids, [CLASSES[label] for label in labels])
+    drawn = page_of(folder / "report.html", graph, vectors, found())
+    return folder / "report.html", drawn, ids, labels
+
+
+@pytest.fixture
+def tab(browser: Browser, page: Any) -> Tab:
+    return browser.open(page[0])
+
+
+def shown_colours(tab: Tab) -> list[int]:
+    """How many pixels the map has drawn, and in how many colours that are quite covered."""
+    return list(
+        tab.run(
+            "(() => { const c = document.querySelector('canvas');"
+            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; const s = new Set();"
+            "for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200)"
+            " { n++; s.add([d[i] >> 3, d[i + 1] >> 3, d[i + 2] >> 3].join()); } return [n, s.size]; })()"
+        )
+    )
+
+
+def listed(tab: Tab) -> list[str]:
+    tab.wait("document.querySelectorAll('[data-part=chosen] li').length > 0")
+    return list(tab.run("[...document.querySelectorAll('[data-part=chosen] li .id')].map(e => e.textContent)"))
+
+
+def title(tab: Tab) -> str:
+    return str(tab.run("document.querySelector('[data-part=chosen] h3').textContent"))
+
+
+def said(tab: Tab) -> str:
+    return str(tab.run("document.querySelector('[data-part=said]').textContent"))
+
+
+def place_of(tab: Tab, node: int) -> tuple[float, float]:
+    """Where a node is in the window, once the map is in view."""
+    tab.run("document.querySelector('canvas').scrollIntoView({block: 'center'})")
+    x, y = tab.run(
+        f"(() => {{ const b = canvas.getBoundingClientRect(), [x, y] = toScreen({node});"
+        "return [x + b.left, y + b.top]; })()"
+    )
+    return x, y
+
+
+def visible_node(tab: Tab) -> int:
+    """A node with an ordinary id that no other one covers."""
+    return int(tab.run(f"[...nodes.x.keys()].find(n => n >= {len(HOSTILE_IDS)} && nodeAt(...toScreen(n)) === n)"))
+
+
+def ids_nearest(page: Any, node: int) -> list[str]:
+    _, drawn, ids, _ = page
+    return [ids[neighbour] for neighbour in drawn.nearest[node]]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_opens_without_complaint_and_draws_every_class(browser: Browser, page: Any, dark: bool) -> None:
+    tab = browser.open(page[0], dark=dark)
+    pixels, colours = shown_colours(tab)
+    assert pixels > NODES
+    assert colours >= 3
+    assert tab.complaints() == []
+    background = tab.run("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", background))) < 80) == dark
+
+
+def test_pointing_at_a_node_tells_its_id_class_and_degree(tab: Tab, page: Any) -> None:
+    _, _, ids, labels = page
+    node = visible_node(tab)
+    tab.point(*place_of(tab, node))
+    tip = tab.run("[...document.querySelector('[data-part=tip]').querySelectorAll('.id,dd')].map(e => e.textContent)")
+    assert tip[:3] == [ids[node], CLASSES[labels[node]], "2"]
+    tab.point(2, 2)
+    assert tab.run("document.querySelector('[data-part=tip]').hidden")
+
+
+def test_a_click_lists_the_nearest_nodes_that_python_finds_and_each_of_them_selects(tab: Tab, page: Any) -> None:
+    node = visible_node(tab)
+    tab.point(*place_of(tab, node), click=True)
+    assert listed(tab) == ids_nearest(page, node)
+    cosines = tab.run("[...document.querySelectorAll('.cosine')].map(e => Number(e.textContent))")
+    assert np.allclose(cosines, page[1].cosines[node], atol=6e-4)
+    other = int(page[1].nearest[node][3])
+    tab.run("document.querySelectorAll('[data-part=chosen] li button')[3].click()")
+    assert title(tab) == page[2][other]
+    assert listed(tab) == ids_nearest(page, other)
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE_IDS)))
+def test_the_search_finds_every_id_and_no_id_is_taken_for_html(tab: Tab, page: Any, number: int) -> None:
+    tab.run("document.querySelector('[data-part=id]').focus()")
+    tab.type(HOSTILE_IDS[number])
+    tab.press("Enter")
+    assert listed(tab) == ids_nearest(page, number)
+    assert title(tab) == HOSTILE_IDS[number]
+    assert f"Selected {HOSTILE_IDS[number]}, class" in said(tab)
+    assert tab.run("document.title") != "owned"
+    assert tab.complaints() == []
+
+
+def test_an_id_that_is_not_there_is_told(tab: Tab) -> None:
+    tab.run("document.querySelector('[data-part=id]').focus()")
+    tab.type("nobody")
+    tab.press("Enter")
+    assert said(tab) == "No node with the id nobody is on the map."
+
+
+def test_everything_can_be_done_with_keys(tab: Tab) -> None:
+    tab.run("document.querySelector('canvas').focus()")
+    before = tab.run("JSON.stringify(view)")
+    for key in ("+", "ArrowRight", "ArrowDown"):
+        tab.press(key)
+        after = tab.run("JSON.stringify(view)")
+        assert after != before
+        before = after
+    tab.press("0")
+    assert json.loads(tab.run("JSON.stringify(view)")) == {"x": 0.5, "y": 0.5, "zoom": 1}
+    tab.press("Enter")
+    assert listed(tab)
+    assert said(tab).startswith("Selected ")
+    tab.press("Escape")
+    tab.wait("document.querySelectorAll('[data-part=chosen] li').length === 0")
+    reached = []
+    tab.run("document.querySelector('[data-part=colour]').focus()")
+    for _ in range(20):
+        reached.append(tab.run("document.activeElement.dataset.part || document.activeElement.textContent"))
+        tab.press("Tab")
+    assert [name for name in reached if name in PARTS][: len(PARTS)] == PARTS
+    assert any(name.startswith("apples") for name in reached)
+
+
+def test_the_legend_hides_a_class_and_nodes_can_be_coloured_otherwise(tab: Tab, page: Any) -> None:
+    whole, _ = shown_colours(tab)
+    tab.run("document.querySelector('.legend button').click()")
+    tab.wait("canvas.dataset.drawn === '0' && !!document.querySelector('.legend [aria-pressed=false]')")
+    tab.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert shown_colours(tab)[0] < 0.9 * whole
+    for number, name in enumerate(
+        tab.run("[...document.querySelectorAll('[data-part=colour] option')].map(e => e.text)")
+    ):
+        tab.run(
+            f"(() => {{ const s = document.querySelector('[data-part=colour]'); s.value = '{number}';"
+            "s.dispatchEvent(new Event('change')); })()"
+        )
+        tab.wait(f"canvas.dataset.drawn === '{number}'")
+        assert shown_colours(tab)[0] > NODES, name
+    assert tab.complaints() == []
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_is_wider_than_the_window(browser: Browser, page: Any, width: int) -> None:
+    tab = browser.open(page[0], width=width, height=800)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_prints_with_its_map(browser: Browser, page: Any, tmp_path: Path) -> None:
+    tab = browser.open(page[0], dark=True)
+    tab.print_pdf(tmp_path / "page.pdf")
+    content = (tmp_path / "page.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert re.search(rb"/Subtype\s*/Image", content)
+
+
+def test_the_policy_of_the_page_forbids_any_request_and_any_other_script(tab: Tab) -> None:
+    assert tab.run("fetch('data:text/plain,x').then(() => 'answered', () => 'refused')") == "refused"
+    tab.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
+    assert tab.run("window.ran") is None
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "classes"), [(2, None), (2, ["one", "one"]), (3, ["one", None, None]), (12, None)]
+)
+def test_maps_of_hardly_anything_are_drawn(
+    browser: Browser, tmp_path: Path, num_nodes: int, classes: list[str | None] | None
+) -> None:
+    graph = graph_of(tmp_path / "graph", list(range(num_nodes)), classes)
+    vectors = np.random.default_rng(0).normal(size=(num_nodes, 3)).astype(np.float32)
+    page_of(tmp_path / "report.html", graph, vectors, found())
+    tab = browser.open(tmp_path / "report.html")
+    assert shown_colours(tab)[0] > 0
+    tab.run("select(1)")
+    assert len(listed(tab)) == min(10, num_nodes - 1)
+    assert tab.complaints() == []
+
+
+def test_embeddings_that_are_all_the_same_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    graph = graph_of(tmp_path / "graph", list(range(50)), None)
+    drawn = page_of(tmp_path / "report.html", graph, np.ones((50, 4), np.float32), found())
+    assert np.isfinite(drawn.places).all()
+    tab = browser.open(tmp_path / "report.html")
+    assert shown_colours(tab)[0] > 0
+    assert tab.complaints() == []
+
+
+def test_a_hundred_thousand_nodes_fit_and_can_be_walked_on(browser: Browser, tmp_path: Path) -> None:
+    count = 100_000
+    draw = np.random.default_rng(0)
+    graph = graph_of(tmp_path / "graph", list(range(count)), [f"class {number % 40}" for number in range(count)])
+    drawn = NodeMap(
+        np.arange(count),
+        draw.random((count, 2), np.float32),
+        draw.integers(0, count, (count, 10), np.int32),
+        draw.random((count, 10), np.float32),
+    )
+    write_report(tmp_path / "report.html", Findings(**{**found(), "graph": graph, "nodes": drawn}))
+    assert (tmp_path / "report.html").stat().st_size < 12e6
+    tab = browser.open(tmp_path / "report.html")
+    node = visible_node(tab)
+    tab.point(*place_of(tab, node), click=True)
+    assert listed(tab) == [str(other) for other in drawn.nearest[node]]
+    assert tab.complaints() == []
