@@ -46,16 +46,22 @@ def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
 
 def places_of(asked: pa.Array, ids: pa.Array, told: str) -> npt.NDArray[np.int64]:
     """The row of each id that is asked for; UserError for one that is unknown."""
-    places = pc.index_in(asked, ids)
-    if places.null_count:
-        unknown = asked[pc.index(places.is_null(), True).as_py()].as_py()
+    distinct = asked.dictionary_encode(null_encoding="encode")
+    found = pc.index_in(ids, distinct.dictionary)  # this way round the table in memory is that of the few
+    row_of = np.full(len(distinct.dictionary), -1)
+    row_of[found.drop_null().to_numpy()] = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    places = row_of[distinct.indices.to_numpy()]
+    if (places < 0).any():
+        unknown = asked[int(np.argmax(places < 0))].as_py()
         alike = ", ".join(str(one) for one in _alike(unknown, ids))
         raise UserError(f"{told} has no node {unknown!r}" + (f"; the nearest ids are {alike}" if alike else ""))
-    return places.to_numpy().astype(np.int64)
+    return places
 
 
-def _alike(unknown: int | str, ids: pa.Array) -> list[int | str]:
+def _alike(unknown: int | str | None, ids: pa.Array) -> list[int | str]:
     """A few ids that may have been meant: the nearest numbers, or text that is written alike."""
+    if unknown is None:
+        return []
     if isinstance(unknown, int):
         numbers = ids.to_numpy()
         away = np.abs(numbers.astype(np.float64) - unknown)

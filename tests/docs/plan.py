@@ -159,7 +159,7 @@ PLAN = {
     "docs/ray.md 1: runtime:": Yaml(),
     "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_job.py::test_with_the_token_the_cluster_is_joined"),
     "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
-        {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0"},
+        {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0 --set runtime.address=local"},
         mark="ray",
     ),
     "docs/ray.md 4: gscl-scale precompute --config FILE --run NAME": Shell(
@@ -178,7 +178,7 @@ PLAN = {
         then="gscl-scale run --config mine.yaml --run s3://bucket/documented --set train.epochs=1", mark="slow",
     ),
     SEARCH: Shell(
-        {"pip install \"gscl-scale[tune]\"": "pip show optuna", "--trials 50": "--trials 2 {short}"}, world="fresh", mark="ray"
+        {"pip install \"gscl-scale[tune]\"": "pip show optuna", "--trials 50": "--trials 2 {short} --set runtime.address=local"}, world="fresh", mark="ray"
     ),
     "docs/tune.md 2: gscl-scale run --config runs/mine/best.yaml": Shell(
         {"best.yaml": "best.yaml --set train.epochs=1"}, world="fresh", mark="ray", after=SEARCH

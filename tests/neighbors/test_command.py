@@ -109,6 +109,15 @@ def test_ids_of_another_kind_and_unknown_numbers_are_told(tmp_path):
         call(run, "--id", "33")
 
 
+def test_ids_may_come_twice_and_must_not_be_missing(run, tmp_path):
+    pq.write_table(pa.table({"id": ["node-3", "node-1", "node-3"]}), tmp_path / "ids.parquet")
+    call(run, "--ids", tmp_path / "ids.parquet", "--count", 1, "--out", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == ["node-3", "node-1", "node-3"]
+    pq.write_table(pa.table({"id": ["node-3", None]}), tmp_path / "ids.parquet")
+    with pytest.raises(UserError, match="has no node None$"):
+        call(run, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
+
+
 def test_of_a_run_with_repeats_the_first_is_asked_unless_another_is_named(tmp_path):
     run = write_run(tmp_path / "run", VECTORS, labels=LABELS, repeats=2)
     assert f"{run}/seed-3: 200 nodes" in call(run, "--id", "node-7")
