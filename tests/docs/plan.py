@@ -39,10 +39,9 @@ class Python:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program prints, compared with it; the lines before `left_out_before` are not all shown."""
+    """What a program prints, compared with it; `...` stands for lines that are left out."""
 
     by: str
-    left_out_before: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,17 @@ PLAN = {
         {"<this repository>": "{root} gscl-scale", "make demo": "make -o {venv}/.installed VENV={venv} demo"},
         world="fresh", mark="slow",
     ),
-    "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2", left_out_before="Means of"),
+    "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2"),
     "README.md 4: graph: {source: tables, edges: edges.parquet, node": Yaml(),
     "README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml": Shell(world="fresh"),
-    "README.md 6: $ .venv/bin/gscl-scale ingest --source synthetic #": Shell(
+    "README.md 6: $ .venv/bin/gscl-scale neighbors runs/mine --id 10": Shell(
+        {"--id 1042": "--id user-12"}, after="README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml", world="fresh", then="test -s vectors.npy",
+    ),
+    "README.md 7: $ .venv/bin/gscl-scale ingest --source synthetic #": Shell(
         {"--source synthetic": "--source synthetic --set graph.preset=small"}
     ),
-    "README.md 7: import gscl_scale": Python(),
-    "README.md 8: $ make test # everything that must hold: format, l": Shell(
+    "README.md 8: import gscl_scale": Python(),
+    "README.md 9: $ make test # everything that must hold: format, l": Shell(
         {"make": "make -n -C {root}", "--config configs/ogbn_arxiv_structure.yaml": "--set graph.source=synthetic --set graph.preset=tiny --turns 1 --seconds 0.2"},
         mark="slow",
     ),
@@ -122,6 +124,14 @@ PLAN = {
     ),
     "docs/cluster.md 15: sudo useradd --system gscl-scale": Elsewhere(
         "tests/cluster/test_systemd.py::test_systemd_takes_both_units", NO_ROOT
+    ),
+    "docs/reliability.md 1: $ make chaos # 220 faults": Shell({"make": "make -n -C {root}"}),
+    "docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru": Shell(
+        {"--config configs/digits.yaml --run runs/digits": "--config mine.yaml {short} --run runs/digits"}, world="fresh",
+    ),
+    "docs/report.md 2: $ gscl-scale run --config configs/digits.yaml --ru": Shell(
+        {"--config configs/digits.yaml --run runs/wider --set model.width=512": "--config mine.yaml {short} --run runs/wider --set model.width=24"},
+        world="fresh", after="docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru", then="test -s wider.html",
     ),
     "docs/compare.md 1: $ gscl-scale compare --config mine.yaml": Shell(
         {

@@ -114,7 +114,7 @@ def test_ids_may_come_twice_and_must_not_be_missing(run, tmp_path):
     call(run, "--ids", tmp_path / "ids.parquet", "--count", 1, "--out", tmp_path / "out.parquet")
     assert pq.read_table(tmp_path / "out.parquet").column("id").to_pylist() == ["node-3", "node-1", "node-3"]
     pq.write_table(pa.table({"id": ["node-3", None]}), tmp_path / "ids.parquet")
-    with pytest.raises(UserError, match="has no node None$"):
+    with pytest.raises(UserError, match=r"has no node None$"):
         call(run, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
 
 
