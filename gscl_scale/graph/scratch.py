@@ -1,5 +1,6 @@
 """Rows that are too many for memory: a stream of them, and a file without a name that vanishes with its last reader."""
 
+import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gscl_scale.errors import RunError
 
 _BYTES_AT_ONCE = 1 << 24
 
@@ -28,11 +31,13 @@ class RowFile:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with its last reader)
 
     def __del__(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # of rows that did not fit on the disk
+            self._file.close()
 
     def append(self, rows: npt.NDArray[Any]) -> None:
         """Append rows [n, width]."""
-        self._file.write(np.ascontiguousarray(rows, np.float32).data)
+        with _temporary_files():
+            self._file.write(np.ascontiguousarray(rows, np.float32).data)
         self.width = rows.shape[1]
         self._num_rows += rows.shape[0]
 
@@ -42,7 +47,8 @@ class RowFile:
 
     def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
         assert self.width
-        self._file.flush()
+        with _temporary_files():
+            self._file.flush()
         self._file.seek(0)
         numbers = max(1, _BYTES_AT_ONCE // (4 * self.width)) * self.width
         while True:
@@ -50,3 +56,14 @@ class RowFile:
             if not part.size:
                 return
             yield part.reshape(-1, self.width)
+
+
+@contextlib.contextmanager
+def _temporary_files() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{tempfile.gettempdir()}, the folder of temporary files: {error.strerror}; make room there, or set TMPDIR "
+            "to a folder that has it, then run the same command again"
+        ) from None

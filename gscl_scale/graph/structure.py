@@ -1,5 +1,6 @@
 """Features made from the structure alone, for graphs that bring none."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.files import naming
 from gscl_scale.graph.parallel import in_order
 
 _HOPS = 3
@@ -30,9 +32,7 @@ def structural_features(
     does not depend on the order of the nodes. All arrays of N rows live in files below `folder`.
     """
     num_nodes = identities.size
-    current, following, out = (
-        np.memmap(folder / f"structure-{name}.raw", np.float32, "w+", shape=(num_nodes, width)) for name in "abc"
-    )
+    current, following, out = (_rows_on_disk(folder / f"structure-{name}.raw", (num_nodes, width)) for name in "abc")
     parts = [slice(low, low + _ROWS_AT_ONCE) for low in range(0, num_nodes, _ROWS_AT_ONCE)]
     key = seeding.key("structure")
     _all(in_order(lambda part: _random_signs(key, identities[part], current[part]), parts, threads))
@@ -42,6 +42,13 @@ def structural_features(
     degree = np.log1p(np.diff(indptr)).astype(np.float32)
     out[:, -1] = (degree - degree.mean()) / max(float(degree.std()), 1e-6)
     return out
+
+
+def _rows_on_disk(path: Path, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """Zeros in a file that has its blocks: where a mapped one finds the disk full, the system kills the process."""
+    with naming(path), path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
+    return np.memmap(path, np.float32, "r+", shape=shape)
 
 
 def _average_all(

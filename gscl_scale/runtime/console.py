@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from gscl_scale.files import naming
+
 _QUIET_S = 2.0
 _LINE_EVERY_S = 5.0
 
@@ -34,7 +36,7 @@ class Console:
         run = self._log.absolute().parent.name
         line = json.dumps({"time": now, "run": run, "stage": stage, "event": event, **fields}, default=float)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("a", encoding="utf-8") as file:
+        with naming(self._log), self._log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def say(self, text: str, style: str | None = None) -> None:
