@@ -14,9 +14,10 @@ from typing import Any
 
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, LeaseError
-from gscl_scale.files import is_temporary, locked, read_json, write_json
+from gscl_scale.files import is_temporary, locked, naming, read_json, write_json
 
-_LOCK = ".lock.tmp"
+_LOCK = ".lock"
+_OURS: set[Path] = set()  # locks that this process has
 
 
 @dataclass(frozen=True)
@@ -100,30 +101,39 @@ class Run:
 def alone(folder: Path) -> Iterator[None]:
     """Be the only process that works in a run folder; LeaseError if there is another one, on any machine.
 
-    The system lets go of the lock of a killed process. A folder that is no run is left as it is: `open_run` refuses it.
+    The system lets go of the lock of a killed process, and a process may come in again. A folder that is no run, or
+    cannot be written, is left as it is: whoever writes there is told.
     """
-    if folder.exists() and not _may_be_run(folder):
+    path = (folder / _LOCK).absolute()
+    if path in _OURS or (folder.exists() and not (_may_be_run(folder) and os.access(folder, os.W_OK))):
         yield
         return
-    path = folder / _LOCK
     with locked(path, wait=False) as ours:
         if not ours:
             raise LeaseError(
                 f"{folder} is being worked on by {path.read_text(encoding='utf-8').strip() or 'another process'}; "
                 "wait until that has ended, or stop it, then run again"
             )
-        path.write_text(f"process {os.getpid()} of {socket.gethostname()}", encoding="utf-8")
+        with naming(path):
+            path.write_text(f"process {os.getpid()} of {socket.gethostname()}", encoding="utf-8")
+        _OURS.add(path)
         try:
             yield
         finally:
-            if folder.exists() and [*folder.iterdir()] == [path]:  # nothing was made
+            _OURS.remove(path)
+            if folder.exists() and _is_empty(folder):
                 shutil.rmtree(folder)
 
 
 def _may_be_run(folder: Path) -> bool:
     if not folder.is_dir():
         return False
-    return (folder / "run.json").exists() or all(is_temporary(path) for path in folder.iterdir())
+    return (folder / "run.json").exists() or _is_empty(folder)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing was published there: what killed attempts have left does not count."""
+    return all(path.name == _LOCK or is_temporary(path) for path in folder.iterdir())
 
 
 def open_run(config: Config, folder: Path) -> Run:
@@ -153,7 +163,7 @@ def forget(run: Run) -> None:
     """Take back the claim on a folder in which nothing was made."""
     for path in (run.folder / "run.json", run.log):
         path.unlink(missing_ok=True)
-    if all(is_temporary(path) for path in run.folder.iterdir()):
+    if _is_empty(run.folder):
         shutil.rmtree(run.folder)
 
 

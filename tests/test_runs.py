@@ -60,6 +60,15 @@ def test_nothing_is_left_where_nothing_was_made(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_process_may_come_in_again(tmp_path):
+    with alone(tmp_path / "run"):
+        open_run(Config(), tmp_path / "run")
+        with alone(tmp_path / "run"):
+            pass
+        assert (tmp_path / "run/run.json").exists()
+    assert cli("status", "--run", "run", cwd=tmp_path).returncode == 0
+
+
 def test_a_folder_of_something_else_is_left_as_it_is(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with alone(tmp_path):

@@ -23,9 +23,9 @@ def neighbors(
     out: Annotated[Path | None, typer.Option(help="Parquet file for the neighbours, in place of the screen.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The nodes nearest to others, by the cosine of their embeddings.
+    """The nodes nearest to others, by their embeddings.
 
-    Exact, and in bounded memory however many nodes there are; with --index approximate, and for many nodes much
+    By cosine. Exact, and in bounded memory however many nodes there are; with --index approximate, and for many nodes much
     faster. Of a run with repeats the first one is asked."""
     from gscl_scale.ids import asked_nodes
     from gscl_scale.neighbors.answers import answers, write_answers

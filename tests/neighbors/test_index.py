@@ -90,6 +90,6 @@ def test_an_index_of_other_embeddings_is_built_again(tmp_path, capsys):
 def test_too_little_memory_is_told_before_the_work(tmp_path, monkeypatch):
     embeddings = write_folder(tmp_path / "embeddings", drawn(500))
     monkeypatch.setattr(index, "available_memory", lambda: 1000)
-    with pytest.raises(RunError, match="takes 0 MiB of memory while it is built, and 0 MiB are available"):
+    with pytest.raises(RunError, match=r"takes 111 KiB of memory while it is built, and 1 KiB are available"):
         index.open_index(embeddings, tmp_path / "index", QUIET)
     assert not (tmp_path / "index/index.faiss").exists()

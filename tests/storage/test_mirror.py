@@ -158,7 +158,8 @@ def test_a_run_on_s3_goes_on_on_another_machine(place, tmp_path):
     kept = store_at(place).read("embeddings/embeddings.parquet")
     assert kept == (tmp_path / "here/embeddings/embeddings.parquet").read_bytes()
     log = [json.loads(line) for line in store_at(place).read("log.jsonl").decode().splitlines()]
-    assert [line["event"] for line in log].count("started") == 3  # ingest, train and evaluate: each once
+    begun = [line["stage"] for line in log if line["event"] == "started"]
+    assert sorted(begun) == ["embed", "evaluate", "ingest", "precompute", "report", "train"]  # each once
     shutil.rmtree(cache_of(place))
     status = cli("status", "--config", "quick.yaml", "--run", place, "--json", cwd=tmp_path)
     assert {state["state"] for state in json.loads(status.stdout)} == {"complete"}
