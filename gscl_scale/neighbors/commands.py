@@ -25,8 +25,8 @@ def neighbors(
 ) -> None:
     """The nodes nearest to others, by their embeddings.
 
-    By cosine. Exact, and in bounded memory however many nodes there are; with --index approximate, and for many nodes much
-    faster. Of a run with repeats the first one is asked."""
+    By cosine. Exact, and in bounded memory however many nodes there are; with --index approximate, and for many nodes
+    much faster. Of a run with repeats the first one is asked."""
     from gscl_scale.ids import asked_nodes
     from gscl_scale.neighbors.answers import answers, write_answers
     from gscl_scale.neighbors.places import place_of
