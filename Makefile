@@ -19,10 +19,10 @@ test: $(VENV)/.installed-dev check
 	@echo "all checks passed"
 
 test-ray: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -v -m "ray and not slow" tests/ray
+	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "ray and not slow" tests/ray
 
 test-ray-slow: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -v -m "ray and slow" tests/ray
+	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "ray and slow" tests/ray
 
 test-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray"
