@@ -60,7 +60,7 @@ def test_a_submitted_job_writes_the_bytes_of_one_machine(guarded, dashboard_port
         env=outside(guarded, RAY_AUTH_MODE="token"), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert submitted.returncode == 0, submitted.stdout + submitted.stderr
-    assert [line["event"] for line in read_json_lines(run.log) if line["stage"] == "precompute"] == ["done"]
+    assert [line["event"] for line in read_json_lines(run.log) if line["stage"] == "precompute"] == ["started", "done"]
     with start_runner(RunnerSettings(workers=1)) as runner:
         precompute(run.graph, tmp_path / "samples", Config.parse(CONFIG).rings, 1, runner, Console(quiet=True))
     assert_same_bytes(tmp_path / "samples", run.samples)
