@@ -1,6 +1,7 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-slow: tests of more than a minute: nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
+# make test-docs: the blocks of the README and docs that take long.
 # make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/reliability.md.
 # make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
@@ -9,7 +10,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 
-.PHONY: demo test test-slow test-ray test-ray-slow chaos test-torch-sparse results check data-test install install-dev clean
+.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -25,7 +26,10 @@ test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "ray and slow" tests/ray
 
 test-slow: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray" --ignore tests/docs
+
+test-docs: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "slow and not ray" tests/docs
 
 chaos: $(VENV)/.installed-dev
 	$(BIN)/pytest -s -m chaos tests/chaos
