@@ -1,22 +1,25 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-slow: tests of more than a minute: nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
-# make test-docs: the blocks of the README and docs that take long.
+# make test-docs: the tutorial, and the blocks of the README and docs that take long.
 # make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/reliability.md.
+# make fuzz: 20,000 mutated inputs over all readers, and docs/figures/fuzz.md; SEED=7 for others.
+# make licences: docs/licences.md from what is installed. make audit: pins, withdrawn versions, known vulnerabilities.
 # make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/digits
+SEED   ?= 0
 
-.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos test-torch-sparse results check data-test install install-dev clean
+.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz licences audit test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
 
 test: $(VENV)/.installed-dev check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 	@echo "all checks passed"
 
 test-ray: $(VENV)/.installed-dev
@@ -24,6 +27,15 @@ test-ray: $(VENV)/.installed-dev
 
 test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "ray and slow" tests/ray
+
+fuzz: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.campaign --inputs 20000 --seed $(SEED) --page docs/figures/fuzz.md
+
+licences: $(VENV)/.installed-dev
+	$(BIN)/python .ci/licences
+
+audit: $(VENV)/.installed-dev
+	$(BIN)/python .ci/audit
 
 test-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray" --ignore tests/docs

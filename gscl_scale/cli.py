@@ -33,6 +33,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong; 3 and 4 of retrain."""
@@ -47,8 +49,12 @@ def main() -> None:
         _fail(str(error), 1)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; finished work is kept, run again to go on", 1)
-    except KeyboardInterrupt:
-        _fail("stopped; finished work is kept, run the same command again to go on", 130)
+    except MemoryError:
+        _fail("this needs more memory than there is; finished work is kept, give it more or make the graph smaller", 1)
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:  # typer has heard the interrupt, and said nothing
+            _fail("stopped; finished work is kept, run the same command again to go on", INTERRUPTED)
+        raise
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -12,8 +12,9 @@ from gscl_scale.config import BaselineConfig, Config
 from gscl_scale.errors import ConfigError, RunError, StoppedError
 from gscl_scale.evaluate import combine_repeats, why_no_splits
 from gscl_scale.files import publish, read_json_lines, write_json
+from gscl_scale.logs import read_curve
 from gscl_scale.report import comparison_page, plot_comparison
-from gscl_scale.runs import Run, claim, open_run, read_curve, with_seed
+from gscl_scale.runs import Run, claim, open_run, with_seed
 from gscl_scale.runtime import Console
 from gscl_scale.training import train
 
@@ -114,7 +115,7 @@ def _samples(config: Config, run: Run, whole: Run, console: Console) -> float:
         told.event("compare", "sampled", seconds=time.monotonic() - began)
     if not run.samples.exists():
         run.samples.symlink_to(os.path.relpath(shared.samples, run.folder))
-    return sum(event["seconds"] for event in read_json_lines(shared.log) if event["event"] == "sampled")
+    return sum(event["seconds"] for event in read_json_lines(shared.log) if event.get("event") == "sampled")
 
 
 def _settings(config: Config, one: Config) -> dict[str, Any]:

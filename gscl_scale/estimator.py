@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from gscl_scale.config import Config
 from gscl_scale.embed import Workplace, encode_nodes, read_embeddings, read_rotation, turned
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.files import read_json
 from gscl_scale.finding import find_run
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.pipeline import embed, ingest, precompute, trained_encoder
-from gscl_scale.runs import Run, open_run
+from gscl_scale.runs import Run, config_in, open_run
 from gscl_scale.runtime import Console
 from gscl_scale.training import checkpoints_of, train
 
@@ -69,7 +68,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def load(cls, run: Path | str, quiet: bool = True) -> Self:
         """The encoder of a finished run: its folder, its URL, or a registry, whose current version is meant."""
         found = find_run(str(run), "encoder")
-        config = Config.parse(read_json(found.run.folder / "run.json")["config"])
+        config = config_in(found.run.folder)
         one = cls(config, quiet=quiet)
         one._take(config, found.run)
         return one
@@ -110,9 +109,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _take(self, config: Config, run: Run) -> None:
         """Hold what a finished run has learnt."""
         trained_on = Graph.open(run.graph)
-        state, _ = checkpoints_of(config, run).chosen()
+        checkpoints = checkpoints_of(config, run)
+        state, _ = checkpoints.chosen()
         self.config_, self.n_features_in_ = config, trained_on.num_features
-        self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state)
+        self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
         self.rotation_ = read_rotation(run.rotation)
         self._n_features_out = self.encoder_.widths[-1]
 

@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import socket
+import struct
 import uuid
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,9 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gscl_scale.checked import checked, lines_of, listed, of_kind, parse_json, read_text_bytes, shortened, size_of
 from gscl_scale.errors import FolderError, RunError
 
 _CHUNK = 1 << 22
+_ARROW = b"ARROW1\0\0"  # at the beginning, and without the zeros at the end
+_END = 6
+_SEAL = "checksum"
+_CURE = "delete its folder and run again"
 
 
 @contextlib.contextmanager
@@ -94,6 +101,10 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
     """
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            raise FolderError(f"{path} leads elsewhere; delete it")
+        if path.exists():
+            size_of(path)
         file = path.open("a")  # what the one who has it has written stays
     with file:
         with naming(path):
@@ -120,6 +131,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 def sha256_of(path: Path) -> str:
     """Checksum of a file's bytes."""
     digest = hashlib.sha256()
+    size_of(path)
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
@@ -132,35 +144,42 @@ def fingerprint_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Publish a JSON file."""
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Publish a JSON file; its last member is a checksum of all others."""
+    plain = json.loads(json.dumps(value, default=str))
     with publish(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, default=str) + "\n", encoding="utf-8")
+        text = json.dumps({**plain, _SEAL: _seal_of(plain)}, indent=2)
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object that gscl-scale wrote."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FolderError(f"{path} does not exist; run the stage that writes it first") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise FolderError(f"{path} is damaged: not valid JSON ({error}); delete its folder and run again") from None
-    if not isinstance(value, dict):
-        raise FolderError(f"{path} is damaged: expected a JSON object; delete its folder and run again")
-    return value
-
-
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file of JSON lines, none if it is not there; a line cut off by a kill ends them."""
+def read_json(path: Path, kind: Any = dict[str, Any], cure: str = _CURE) -> dict[str, Any]:
+    """Read a JSON value of a kind, such as a TypedDict, that gscl-scale wrote."""
     if not path.exists():
-        return []
+        raise FolderError(f"{path} does not exist; run the stage that writes it first")
+    plain = parse_json(read_text_bytes(path), str(path), cure)
+    if isinstance(plain, dict) and plain.pop(_SEAL, None) not in (None, _seal_of(plain)):
+        raise FolderError(
+            f"{path}: its content does not fit its {_SEAL}, it is damaged or was changed by another program; {cure}"
+        )
+    values: dict[str, Any] = checked(kind, plain, str(path), cure)
+    return values
+
+
+def _seal_of(plain: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(plain).encode()):08x}"
+
+
+def read_json_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
+    """The whole lines of a file of JSON lines, none if it is not there; one of another kind, or cut off, ends them."""
     lines = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for text in lines_of(path) if path.exists() else ():
         try:
-            lines.append(json.loads(text))
-        except json.JSONDecodeError:
+            value = parse_json(text, str(path), "")
+        except FolderError:
             break
+        if of_kind(kind, value):
+            break
+        lines.append(value)
     return lines
 
 
@@ -176,22 +195,77 @@ def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
 
 
 def map_arrow(path: Path) -> pa.RecordBatch:
-    """Map a file of `write_arrow` into memory: nothing is read until it is used."""
+    """Map a file of `write_arrow` into memory: nothing is read until it is used.
+
+    What its head says is checked against the bytes that are there; what the columns hold is not looked at.
+    """
+    if (size := size_of(path)) < 2 * len(_ARROW):
+        raise _damaged(path, "it ends too early")
     try:
-        file = pa.ipc.open_file(pa.memory_map(str(path)))
-        if file.num_record_batches == 1:
-            return file.get_batch(0)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise FolderError(f"{path} cannot be read: {error}; delete its folder and run again") from None
-    raise FolderError(f"{path} is damaged: expected one record batch; delete its folder and run again")
+        with pa.memory_map(str(path)) as file:
+            whole = (file.read_at(len(_ARROW), 0), file.read_at(_END, size - _END)) == (_ARROW, _ARROW[:_END])
+            if not whole:
+                raise _damaged(path, "it is no whole Arrow file")
+            file.seek(len(_ARROW))
+            messages = pa.ipc.MessageReader.open_stream(file)
+            schema = pa.ipc.read_schema(messages.read_next_message())
+            body = messages.read_next_message()
+            if body.type != "record batch" or is_compressed(body.metadata.to_pybytes()):
+                raise _damaged(path, "expected one uncompressed record batch")
+            batch = pa.ipc.read_record_batch(body, schema)
+            batch.validate()
+            listed(schema.names)  # UnicodeDecodeError where they are no text
+            with contextlib.suppress(StopIteration):
+                messages.read_next_message()
+                raise _damaged(path, "expected one record batch")
+            return batch
+    except StopIteration:
+        raise _damaged(path, "it ends too early") from None
+    except (OSError, pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path} cannot be read: {shortened(error)}; {_CURE}") from None
 
 
-def map_array(path: Path, column: str) -> npt.NDArray[Any]:
+def is_compressed(head: bytes) -> bool:
+    """Whether the head of a record batch says that its buffers are compressed: Message.fbs and RecordBatch of Arrow."""
+    header = _field(head, struct.unpack_from("<I", head)[0], 2)
+    return bool(header and _field(head, header + struct.unpack_from("<I", head, header)[0], 3))
+
+
+def _field(head: bytes, table: int, number: int) -> int:
+    """Where a field of a flatbuffer's table is, 0 where it has none."""
+    entries = table - struct.unpack_from("<i", head, table)[0]
+    size = struct.unpack_from("<H", head, entries)[0]
+    place = struct.unpack_from("<H", head, entries + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+    return table + place if place else 0
+
+
+def column_of(batch: pa.RecordBatch, name: str, path: Path) -> pa.Array:
+    """A column of a mapped file, which must be there once and have no missing values."""
+    if batch.schema.names.count(name) != 1:
+        raise _damaged(path, f"expected one column {name}, got {listed(batch.schema.names)}")
+    column = batch.column(name)
+    if column.null_count:
+        raise _damaged(path, f"{name} has missing values")
+    return column
+
+
+def numbers_of(column: pa.Array, path: Path, *kinds: str) -> npt.NDArray[Any]:
+    """A column of numbers, of some types if any are given, as an array over the mapped file; lists become rows."""
+    rows = pa.types.is_fixed_size_list(column.type)
+    values = column.flatten() if rows else column
+    if (kinds and str(values.type) not in kinds) or values.null_count or (rows and not column.type.list_size):
+        raise _damaged(path, f"expected numbers of type {' or '.join(kinds)}, got {shortened(column.type, 80)}")
+    array = values.to_numpy(zero_copy_only=True)
+    return array.reshape(len(column), column.type.list_size) if rows else array
+
+
+def map_array(path: Path, column: str, *kinds: str) -> npt.NDArray[Any]:
     """A column of numbers as a read-only array over the mapped file; lists of fixed size become rows."""
-    values = map_arrow(path).column(column)
-    if pa.types.is_fixed_size_list(values.type):
-        return values.flatten().to_numpy(zero_copy_only=True).reshape(len(values), values.type.list_size)
-    return values.to_numpy(zero_copy_only=True)
+    return numbers_of(column_of(map_arrow(path), column, path), path, *kinds)
+
+
+def _damaged(path: Path, what: str) -> FolderError:
+    return FolderError(f"{path} is damaged: {what}; {_CURE}")
 
 
 def as_rows(array: npt.NDArray[Any]) -> pa.Array:

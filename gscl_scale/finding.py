@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gscl_scale.errors import FolderError
-from gscl_scale.files import read_json
 from gscl_scale.registry import Registry
-from gscl_scale.runs import Run
+from gscl_scale.runs import Run, config_in
 from gscl_scale.storage import cache_of, is_remote, kept_files, small_files
 
 Wanted = Callable[[str], bool]
@@ -58,8 +57,8 @@ def _part_of(folder: Path, where: str) -> str:
     """Of a run with repeats the name of the folder of its first one, else nothing."""
     if not (folder / "run.json").exists():
         raise FolderError(f"{where} holds no run; expected a run folder, the folder of a registry, or the URL of one")
-    train = read_json(folder / "run.json").get("config", {}).get("train", {})
-    return f"seed-{train['seed']}/" if train.get("repeats", 1) > 1 else ""
+    train = config_in(folder).train
+    return f"seed-{train.seed}/" if train.repeats > 1 else ""
 
 
 def _told(where: str, part: str) -> str:

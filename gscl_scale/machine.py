@@ -18,8 +18,8 @@ _UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
 
 
 def available_memory(root: Path = _ROOT) -> int:
-    """Bytes that this process may still take: of the machine, and of each control group that limits it."""
-    return max(0, min(_machine_memory(root), *_group_memory(root), _UNLIMITED))
+    """Bytes that this process may still take: of the machine, of each control group that limits it, and by ulimit."""
+    return max(0, min(_machine_memory(root), *_group_memory(root), *_own_limits(root), _UNLIMITED))
 
 
 def whole_memory() -> int:
@@ -131,8 +131,16 @@ def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
                     break
 
 
-def _of_process(name: str) -> int | None:
-    for line in _lines(_ROOT / "proc/self/status"):
+def _own_limits(root: Path) -> Iterator[int]:
+    """What is left of the limits that the process was started with: ulimit -v and -d."""
+    for kind, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        limit = resource.getrlimit(kind)[0]
+        if limit not in (resource.RLIM_INFINITY, -1) and limit < _UNLIMITED:
+            yield limit - (_of_process(name, root) or 0)
+
+
+def _of_process(name: str, root: Path = _ROOT) -> int | None:
+    for line in _lines(root / "proc/self/status"):
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) << 10
     return None

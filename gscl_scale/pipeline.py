@@ -16,17 +16,35 @@ from gscl_scale import shards
 from gscl_scale.batches import held_out
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError
-from gscl_scale.evaluate import combine_repeats, evaluate_run, ring_lists, statistics
-from gscl_scale.files import fingerprint_of, read_json, sha256_of, write_json
+from gscl_scale.evaluate import (
+    combine_repeats,
+    evaluate_run,
+    read_metrics,
+    read_statistics,
+    ring_lists,
+    statistics,
+)
+from gscl_scale.files import fingerprint_of, sha256_of, write_json
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.ids import asked_nodes
+from gscl_scale.logs import read_curve, read_events
 from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.report import Findings, NodeMap, kept_map, neighbour_overlap, write_comparison, write_report
-from gscl_scale.runs import Run, claim, forget, input_state, open_run, read_curve, read_events, with_seed
+from gscl_scale.runs import (
+    Run,
+    claim,
+    config_in,
+    forget,
+    input_state,
+    open_run,
+    read_record,
+    with_seed,
+)
 from gscl_scale.runtime import Console, start_runner
+from gscl_scale.train import fill
 from gscl_scale.training import checkpoints_of, train
 
 
@@ -83,7 +101,7 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     """Bring the graph into its folder."""
     inputs = input_state(config)
     if (run.graph / "manifest.json").exists():
-        before = read_json(run.folder / "run.json").get("inputs", {})
+        before = read_record(run.folder).get("inputs", {})
         for path in inputs:
             if path in before and before[path] != inputs[path]:
                 raise FolderError(
@@ -95,7 +113,7 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
         return graph
     console = console.with_log(run.log)
     console.event("ingest", "started", source=config.graph.source)
-    record = {**read_json(run.folder / "run.json"), "inputs": inputs}  # before the graph: it is never of unknown inputs
+    record = {**read_record(run.folder), "inputs": inputs}  # before the graph: it is never of unknown inputs
     write_json(run.folder / "run.json", record)
     try:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say)
@@ -164,7 +182,7 @@ def embed(
     if out:
         embeddings.refuse_taken(out)
     console.event("embed", "started")
-    encoder, scaling = trained_encoder(config, trained_on, state)
+    encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
     place = embeddings.Workplace.of(config.runtime, embeddings.scratch_folder(folder), fingerprint, "embed")
     with embeddings.encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():
@@ -182,10 +200,10 @@ def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
     embeddings.export(made, file, asked_nodes(made.ids, None, ids, str(folder)))
 
 
-def trained_encoder(config: Config, graph: Graph, state: dict[str, Any]) -> tuple[Encoder, Scaling]:
+def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:
     """The encoder of a checkpoint, and how it reads features: as those of the graph that it was trained on."""
     model = build_model(config.model, graph.num_features, config.train.seed)
-    model.load_state_dict(state["model"])
+    fill(model, state.get("model"), where)
     return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
 
 
@@ -219,18 +237,20 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
         "embeddings": embeddings.fingerprint_in(run.embeddings),
         "evaluate": config.evaluate.model_dump(mode="json"),
     }
-    if run.metrics.exists() and (metrics := read_json(run.metrics)).get("made_from") == made_from:
+    if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
         return metrics
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     _, trained = embeddings.read_embeddings(run.embeddings)
     rings = None
     if config.train.reads_samples:
         out = np.flatnonzero(held_out(graph, config.train.held_out, config.train.seed))
-        rings = ring_lists(shards.Samples.open(run.samples).round(0), graph, config.evaluate, out)
+        samples = shards.Samples.open(run.samples).round(0)
+        samples.check_nodes(graph.num_nodes)
+        rings = ring_lists(samples, graph, config.evaluate, out)
     console.event("evaluate", "started")
-    with _untrained(config, run, graph, console) as untrained, console.progress("evaluate", 1):
+    with _untrained(config, run, graph, console) as untrained:
         vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
-        metrics = evaluate_run(graph, vectors, rings, config.evaluate, device, config.train.learnt)
+        metrics = evaluate_run(graph, vectors, rings, config.evaluate, device, config.train.learnt, console)
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)
     console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})
@@ -241,7 +261,7 @@ def stats(config: Config, run: Run, console: Console, anchors: int | None = None
     """Statistics of the graph; kept in the graph's run folder and made once per sample size."""
     path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
     graph = Graph.open(run.graph)
-    if path.exists() and (known := read_json(path)).get("graph_fingerprint") == graph.fingerprint:
+    if path.exists() and (known := read_statistics(path))["graph_fingerprint"] == graph.fingerprint:
         return known
     result = {**statistics(graph, anchors=anchors), "graph_fingerprint": graph.fingerprint}
     write_json(path, result)
@@ -261,7 +281,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
     found, places = {}, {}
     for name, folder in folders.items():
         run = Run.found(folder)
-        config = Config.parse(read_json(folder / "run.json")["config"])
+        config = config_in(folder)
         found[name] = findings(config, run, console, mapped=False)
         places[name] = _first(config, run).embeddings
     overlap = None
@@ -275,15 +295,15 @@ def findings(config: Config, run: Run, console: Console, mapped: bool = True) ->
     graph, first = Graph.open(run.graph), _first(config, run)
     mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
     return Findings(
-        metrics=read_json(run.metrics),
+        metrics=read_metrics(run.metrics),
         statistics=stats(config, run, console),
         curve=read_curve(first.log),
         events=[*(read_events(run.log) if first != run else []), *read_events(first.log)],
-        record=read_json(run.folder / "run.json"),
-        samples=read_json(first.samples / "manifest.json") if (first.samples / "manifest.json").exists() else None,
+        record=read_record(run.folder),
+        samples=shards.read_manifest(first.samples) if (first.samples / "manifest.json").exists() else None,
         notes=graph.manifest["notes"],
         graph=graph,
-        nodes=_map(config, run, first) if mapped else None,
+        nodes=_map(config, run, first, console) if mapped else None,
     )
 
 
@@ -292,6 +312,6 @@ def _first(config: Config, run: Run) -> Run:
     return run if config.train.repeats == 1 else run.repeat(config.train.seed)
 
 
-def _map(config: Config, run: Run, first: Run) -> NodeMap:
+def _map(config: Config, run: Run, first: Run, console: Console) -> NodeMap:
     _, vectors = embeddings.read_embeddings(first.embeddings)
-    return kept_map(run.map, vectors, embeddings.fingerprint_in(first.embeddings), config.evaluate.seed)
+    return kept_map(run.map, vectors, embeddings.fingerprint_in(first.embeddings), config.evaluate.seed, console)

@@ -1,7 +1,6 @@
 """The run folder: where everything lives, whose it is, and how far it is."""
 
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -10,14 +9,49 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, quoted
 from gscl_scale.config import Config
-from gscl_scale.errors import FolderError, LeaseError
+from gscl_scale.errors import ConfigError, FolderError, LeaseError
 from gscl_scale.files import is_temporary, locked, naming, read_json, write_json
 
 _LOCK = ".lock"
 _OURS: set[Path] = set()  # locks that this process has
+
+
+class _Record(TypedDict):
+    """run.json, as far as it is read."""
+
+    config: NotRequired[dict[str, dict[str, Any]]]
+    inputs: NotRequired[dict[str, Any]]
+    versions: NotRequired[dict[str, Any]]
+
+
+class _Trained(TypedDict):
+    epoch: Count
+    finished: bool
+
+
+class _Checkpoints(TypedDict):
+    checkpoints: Annotated[list[_Trained], Field(min_length=1)]
+
+
+class _Rounds(TypedDict):
+    rounds: list[Any]
+
+
+class _Embedded(TypedDict):
+    rows: Count
+    width: Count
+
+
+class _Counted(TypedDict):
+    num_nodes: Count
+    num_entries: Count
 
 
 @dataclass(frozen=True)
@@ -148,7 +182,7 @@ def open_run(config: Config, folder: Path) -> Run:
 def claim(config: Config, run: Run) -> Run:
     """Write run.json, the resolved configuration and the versions; work of another configuration is refused."""
     path = run.folder / "run.json"
-    previous = read_json(path) if path.exists() else {}
+    previous = read_record(run.folder) if path.exists() else {}
     if "config" in previous:
         _refuse_other_config(config, run, previous["config"])
     packages = ("gscl-scale", "torch", "torch-geometric", "numpy", "numba", "pyarrow")
@@ -157,6 +191,22 @@ def claim(config: Config, run: Run) -> Run:
     if record != previous:
         write_json(path, record)
     return run
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What a run folder says of itself."""
+    return read_json(folder / "run.json", _Record, f"choose another --run, or delete {folder} to start again")
+
+
+def config_in(folder: Path) -> Config:
+    """The configuration that a run was made with."""
+    record = read_record(folder)
+    if "config" not in record:
+        raise FolderError(f"{folder / 'run.json'} is damaged: it holds no config; delete {folder} to start again")
+    try:
+        return Config.parse(record["config"])
+    except ConfigError as error:
+        raise FolderError(f"{folder / 'run.json'} is damaged: {error}") from None
 
 
 def forget(run: Run) -> None:
@@ -190,8 +240,9 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         for key in sorted({*before, *now[section]} - free.get(section, set())):
             if place.exists() and before.get(key) != now[section].get(key):
                 raise FolderError(
-                    f"{run.folder} was made with {section}.{key} = {before.get(key)!r}, now it is "
-                    f"{now[section].get(key)!r}; choose another --run, or delete {place} and what was made from it"
+                    f"{run.folder} was made with {section}.{key} = {quoted(before.get(key))}, now it is "
+                    f"{quoted(now[section].get(key))}; choose another --run, or delete {place} and what was made "
+                    "from it"
                 )
 
 
@@ -233,7 +284,7 @@ def status(folder: Path) -> list[StageState]:
     """The state of every stage of a run, and of its repeats."""
     if not (folder / "run.json").exists():
         raise FolderError(f"{folder} holds no run; give --run or --config the run to look at")
-    config = Config.parse(read_json(folder / "run.json")["config"])
+    config = config_in(folder)
     whole = Run.at(folder)
     states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
     repeats = range(config.train.repeats)
@@ -248,14 +299,14 @@ def status(folder: Path) -> list[StageState]:
 
 def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
     def train_detail(manifest: Path) -> str:
-        last = read_json(manifest)["checkpoints"][-1]
+        last = read_json(manifest, _Checkpoints)["checkpoints"][-1]
         return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
 
     def samples_detail(manifest: Path) -> str:
-        return f"{sum(entry is not None for entry in read_json(manifest)['rounds'])} rounds"
+        return f"{sum(entry is not None for entry in read_json(manifest, _Rounds)['rounds'])} rounds"
 
     def rows_detail(manifest: Path) -> str:
-        values = read_json(manifest)
+        values = read_json(manifest, _Embedded)
         return f"{values['rows']:,} x {values['width']}"
 
     states = [
@@ -270,7 +321,7 @@ def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
 
 
 def _graph_detail(manifest: Path) -> str:
-    values = read_json(manifest)
+    values = read_json(manifest, _Counted)
     return f"{values['num_nodes']:,} nodes, {values['num_entries']:,} entries"
 
 
@@ -282,23 +333,3 @@ def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str])
     if place.exists():
         return StageState(stage, "begun", place, place.stat().st_mtime, "run the same command again to go on")
     return StageState(stage, "missing", place, None, "")
-
-
-def read_curve(log: Path) -> list[dict[str, Any]]:
-    """The training steps of a log, each once: a step that a resumed run repeated counts as it was last."""
-    steps: dict[int, dict[str, Any]] = {}
-    for event in _lines(log):
-        if event.get("event") == "step":
-            steps[event["step"]] = event
-    return [steps[step] for step in sorted(steps)]
-
-
-def read_events(log: Path) -> list[dict[str, Any]]:
-    """The events of a log other than the training steps."""
-    return [event for event in _lines(log) if event.get("event") != "step"]
-
-
-def _lines(log: Path) -> Iterator[dict[str, Any]]:
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
-        with contextlib.suppress(json.JSONDecodeError):  # a line cut off when the run was killed
-            yield json.loads(line)

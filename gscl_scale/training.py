@@ -23,7 +23,19 @@ from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console, Meter, Runner, start_runner, train_together
-from gscl_scale.train import Checkpoints, Stream, Trainer, Training, Validate, World, encode_all, join_world, shown
+from gscl_scale.train import (
+    Checkpoints,
+    Stream,
+    Trainer,
+    Training,
+    Validate,
+    World,
+    encode_all,
+    fill,
+    join_world,
+    load_state,
+    shown,
+)
 
 
 def train(config: Config, run: Run, console: Console) -> None:
@@ -54,7 +66,7 @@ def train_here(
             keep_freed_memory()
         model = build_model(config.model, graph.num_features, config.train.seed).to(device)
         if run.start.exists():
-            model.load_state_dict(torch.load(run.start, map_location=device, weights_only=True))
+            load_start(model, run)
         told.event(
             "train", "started", device=str(device), epochs=config.train.epochs, processes=world.size,
             processor=processor_name(), cores=len(usable_cores()), memory=whole_memory(),
@@ -77,6 +89,11 @@ def train_here(
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
         Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves, meter).run()
         told.event("train", "done")
+
+
+def load_start(model: Model, run: Run) -> None:
+    """The weights that a training begins with."""
+    fill(model, load_state(run.start), run.start)
 
 
 def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: shards.SomeRounds, world: World) -> BatchStream:

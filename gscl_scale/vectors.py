@@ -5,13 +5,15 @@ import functools
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import TypedDict
 
+from gscl_scale.checked import Count, FileName, shortened, size_of
 from gscl_scale.errors import FolderError
 from gscl_scale.files import as_rows, publish, read_json, sha256_of, write_json
 
@@ -20,10 +22,20 @@ if TYPE_CHECKING:
 
 FILE, NPY = "embeddings.parquet", "embeddings.npy"
 Rows = npt.NDArray[np.float32]
+_CURE = "run gscl-scale embed again"
 _MANIFEST = "manifest.json"
+_MOST_WIDTH = 1 << 20
+_EXPANSION = 64  # compressed numbers of a hundred equal rows become that many times as many
 _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
 _BYTES_EXPORTED = 1 << 28  # at once: of nodes in any order, each part is looked for in the whole file
+
+
+class _Manifest(TypedDict):
+    fingerprint: str
+    rows: Count
+    width: Count
+    files: NotRequired[dict[FileName, str]]
 
 
 def write_embeddings(
@@ -75,11 +87,11 @@ def turned(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]
 
 def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
     """Whether the folder holds the embeddings of this checkpoint, with the content that was written."""
-    if not (folder / _MANIFEST).exists():
+    if not ((folder / _MANIFEST).exists() and (folder / FILE).exists()):
         return False
-    manifest = read_json(folder / _MANIFEST)
+    manifest = read_manifest(folder)
     files = manifest.get("files", {})
-    if manifest.get("fingerprint") != fingerprint or not {FILE, *([NPY] if npy else [])} <= files.keys():
+    if manifest["fingerprint"] != fingerprint or not {FILE, *([NPY] if npy else [])} <= files.keys():
         return False
     return all(_is_whole(folder / name, checksum) for name, checksum in files.items())
 
@@ -111,7 +123,12 @@ def fingerprint_in(folder: Path) -> str:
     """What the embeddings of a folder were made from."""
     if not (folder / _MANIFEST).exists():
         raise FolderError(f"{folder} holds no finished embeddings; run gscl-scale embed first")
-    return str(read_json(folder / _MANIFEST)["fingerprint"])
+    return str(read_manifest(folder)["fingerprint"])
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What an embeddings folder says of itself."""
+    return read_json(folder / _MANIFEST, _Manifest, _CURE)
 
 
 class Embeddings:
@@ -126,7 +143,7 @@ class Embeddings:
         self.path = folder / FILE
         with self._opened() as file:
             self.rows: int = file.metadata.num_rows
-            self.width: int = file.schema_arrow.field("embedding").type.list_size
+            self.width = _width(file)
             groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
 
@@ -145,6 +162,8 @@ class Embeddings:
 
     def take(self, nodes: npt.NDArray[np.int64]) -> Rows:
         """The vectors of some nodes, in any order; row groups without one of them are not read."""
+        if nodes.size and nodes.max() >= self.rows:
+            raise _damaged(self.path, f"expected more than {nodes.max():,} rows, got {self.rows:,}")
         out, group_of = np.empty((nodes.size, self.width), np.float32), self._groups_of(nodes)
         with self._opened() as file:
             for group in np.unique(group_of):
@@ -156,18 +175,14 @@ class Embeddings:
         return np.searchsorted(self._starts, nodes, "right") - 1
 
     def _group(self, file: pq.ParquetFile, group: int) -> Rows:
-        column = file.read_row_group(int(group), columns=["embedding"]).column(0).combine_chunks()
-        return column.flatten().to_numpy().reshape(-1, self.width)
+        column = file.read_row_group(int(group), columns=["embedding"]).column(0)
+        rows = _vectors(self.path, column, int(self._starts[group + 1] - self._starts[group]), self.width)
+        if rows.size and not np.isfinite([rows.min(), rows.max()]).all():
+            raise _damaged(self.path, f"not all rows from {self._starts[group]:,} on are finite")
+        return rows
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[pq.ParquetFile]:
-        try:
-            with pq.ParquetFile(self.path) as file:
-                yield file
-        except FileNotFoundError:
-            raise FolderError(f"{self.path} does not exist; run gscl-scale embed first") from None
-        except (pa.ArrowException, OSError) as error:
-            raise FolderError(f"{self.path} cannot be read: {error}; run gscl-scale embed again") from None
+    def _opened(self) -> contextlib.AbstractContextManager[pq.ParquetFile]:
+        return _opened(self.path)
 
 
 def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> None:
@@ -188,17 +203,51 @@ def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:
 
 def read_embeddings(folder: Path) -> tuple[pa.Array, Rows]:
     """(ids, vectors [N, d]) of an embeddings folder, with the content that was written."""
-    recorded = read_json(folder / _MANIFEST).get("files", {}) if (folder / _MANIFEST).exists() else {}
+    recorded = read_manifest(folder).get("files", {}) if (folder / _MANIFEST).exists() else {}
     if FILE in recorded and (folder / FILE).exists() and not _is_whole(folder / FILE, recorded[FILE]):
         raise FolderError(
             f"{folder / FILE}: expected the content that was written, got other bytes; run gscl-scale embed again"
         )
+    with _opened(folder / FILE) as file:
+        table = file.read(columns=["id", "embedding"])
+        vectors = _vectors(folder / FILE, table.column("embedding"), file.metadata.num_rows, _width(file))
+        return table.column("id").combine_chunks(), vectors
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """The file of embeddings, with the columns that it has; of no more numbers than its bytes can be."""
+    if not path.exists():
+        raise FolderError(f"{path} does not exist; run gscl-scale embed first")
+    size = size_of(path)
     try:
-        table: Any = pq.read_table(folder / FILE)
-    except FileNotFoundError:
-        raise FolderError(f"{folder / FILE} does not exist; run gscl-scale embed first") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FolderError(f"{folder / FILE} cannot be read: {error}; run gscl-scale embed again") from None
-    column = table.column("embedding").combine_chunks()
-    vectors = column.flatten().to_numpy().reshape(len(column), column.type.list_size)
-    return table.column("id").combine_chunks(), vectors
+        with pq.ParquetFile(path) as file:
+            kinds = {field.name: field.type for field in file.schema_arrow}
+            names = [name for name in file.schema_arrow.names if name in ("id", "embedding")]
+            if sorted(names) != ["embedding", "id"] or not pa.types.is_fixed_size_list(kinds["embedding"]):
+                raise _damaged(path, "expected the columns id and embedding")
+            if kinds["embedding"].value_type != pa.float32() or not 0 < _width(file) <= _MOST_WIDTH:
+                raise _damaged(path, f"expected rows of float32, got {shortened(kinds['embedding'], 80)}")
+            numbers = file.metadata.num_rows * _width(file)
+            if not file.metadata.num_rows >= 0 or 4 * numbers > _EXPANSION * size:
+                raise _damaged(path, f"{file.metadata.num_rows:,} rows cannot be in {size:,} bytes")
+            yield file
+    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path} cannot be read: {shortened(error)}; {_CURE}") from None
+
+
+def _width(file: pq.ParquetFile) -> int:
+    return int(file.schema_arrow.field("embedding").type.list_size)
+
+
+def _vectors(path: Path, column: pa.ChunkedArray, rows: int, width: int) -> Rows:
+    """The rows of a column, none of them missing."""
+    values = column.combine_chunks().flatten()
+    if column.null_count or values.null_count or len(values) != rows * width:
+        raise _damaged(path, f"expected {rows:,} whole rows of {width:,} numbers")
+    vectors: Rows = values.to_numpy().reshape(rows, width)
+    return vectors
+
+
+def _damaged(path: Path, what: str) -> FolderError:
+    return FolderError(f"{path} is damaged: {what}; {_CURE}")

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gscl_scale.files import read_json, write_json
+
 ROOT = Path(__file__).parent.parent
 QUICK = """
 graph: {source: tables, edges: edges.csv, nodes: nodes.parquet}
@@ -248,9 +250,23 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tmp
     assert mine == theirs
 
 
+def test_a_run_that_is_interrupted_says_so_in_one_sentence(tmp_path):
+    write_tables(tmp_path)
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "gscl_scale.cli", "run", "--config", "quick.yaml"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        while run.poll() is None and not (tmp_path / "runs/quick/graph/manifest.json").exists():
+            time.sleep(0.005)
+        run.send_signal(signal.SIGINT)
+        told = run.communicate()[1]
+    assert run.returncode == 130
+    sentences = [line for line in told.splitlines() if line.startswith("gscl-scale: ")]
+    assert sentences == ["gscl-scale: stopped; finished work is kept, run the same command again to go on"]
+
+
 def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     listed = cli("--help", cwd=tmp_path, COLUMNS="80").stdout
-    assert "..." not in listed.partition("Commands:")[2]
+    groups = [cli(group, "--help", cwd=tmp_path, COLUMNS="80").stdout for group in ("bench", "registry")]
+    assert not [shown for shown in (listed, *groups) if "..." in shown.partition("Commands:")[2]]
     words = (
         "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain "
         "neighbors doctor"
@@ -287,9 +303,9 @@ def test_two_runs_are_compared_on_one_page_and_one_run_alone_is_refused(tmp_path
     first = finished[0] / "runs/quick"
     shutil.copytree(finished[0], tmp_path / "copy")
     (tmp_path / "copy/runs/quick").rename(tmp_path / "second")
-    record = json.loads((tmp_path / "second/run.json").read_text())
+    record = read_json(tmp_path / "second/run.json")
     record["config"]["train"]["learning_rate"] = 0.123
-    (tmp_path / "second/run.json").write_text(json.dumps(record))
+    write_json(tmp_path / "second/run.json", record)
     told = cli("report", first, "second", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert told.stdout == "comparison is in comparison.html\n"

@@ -8,6 +8,7 @@ from gscl_scale.baselines import METHODS
 from gscl_scale.compare import compare
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.files import read_json
 from gscl_scale.runtime import Console
 
 QUIET = Console(quiet=True)
@@ -59,7 +60,7 @@ def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(
             assert row["training_s"] > 0
             assert row["peak_bytes"] > 1 << 20
             assert row["steps"] == 4
-    assert json.loads((folder / "compare.json").read_text()) == result
+    assert read_json(folder / "compare.json") == result
     page = (folder / "compare.md").read_text()
     assert all(row["title"] in page for row in result["methods"])
     assert (folder / "compare.png").read_bytes()[:4] == b"\x89PNG"

@@ -19,6 +19,7 @@ def refused(*settings, values=None):
         ("train.epoch=3", "train.epoch: ", "unknown key; did you mean epochs?"),
         ("trane.epochs=3", "trane: ", "unknown key; did you mean train?"),
         ("loss.gate=2", "loss.gate: ", "less than or equal to 1, got 2"),
+        ("train.repeats=1048576", "train.repeats: ", "less than or equal to 1000"),  # status would list them all
         ("loss.gate=.nan", "loss.gate: ", "finite number"),
         ("rings.per_ring=ratio:2", "rings.per_ring: ", "a share, such as ratio:0.2, got 'ratio:2'"),
         ("rings.per_ring=0", "rings.per_ring: ", "expected a number from 1, 'all'"),

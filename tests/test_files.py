@@ -104,6 +104,23 @@ def test_json_is_read_back(tmp_path):
     assert files.read_json(tmp_path / "a.json") == {"b": [1, 2]}
 
 
+def test_any_bit_of_json_that_flips_is_noticed_or_changes_nothing(tmp_path):
+    path, written = tmp_path / "a.json", {"share": 0.25, "rows": 90, "name": "é", "parts": [{"crc": 7}], "none": None}
+    files.write_json(path, written)
+    content, noticed = path.read_bytes(), 0
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            read = files.read_json(path)
+        except FolderError:
+            noticed += 1
+        else:
+            assert {name: value for name, value in read.items() if name in written} == written
+    assert noticed > 4 * len(content)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -117,6 +117,7 @@ class BatchStream:
     def _round(self, number: int) -> tuple[RoundReader, Draw | None]:
         if self._reader is None or self._reader[0] != number:
             reader = self._samples.round(number)
+            reader.check_nodes(self._num_nodes)
             draw = None
             if self._fields is not None and self._fields.samples:
                 assert reader.priorities is not None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gscl_scale.config import Config
+from gscl_scale.errors import UserError
 from gscl_scale.options import ConfigFile, Settings
 from gscl_scale.runtime import Console
 
@@ -34,7 +35,9 @@ def rings(
     turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder for rings.json and rings.md.")] = Path("bench-results"),
 ) -> None:
-    """Hop rings: our engines beside igraph, scipy, networkit and torch-geometric, on the same cores."""
+    """Hop rings: our engines beside other tools.
+
+    igraph, scipy, networkit and torch-geometric, on the same cores."""
     from gscl_scale.bench.rings import RingsBench, bench_rings
 
     config = Config.load(config_file, settings)
@@ -68,7 +71,9 @@ def changes(
     turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder for changes.json and changes.md.")] = Path("bench-results"),
 ) -> None:
-    """Samples since an earlier run against samples from nothing, after some edges changed."""
+    """Samples since an earlier run against samples from nothing.
+
+    After some edges of the graph changed."""
     from gscl_scale.bench.changes import bench_changes
 
     given: list[tuple[str, Sequence[Any]]] = [
@@ -98,7 +103,9 @@ def scale(
     out: Annotated[Path, typer.Option(help="Folder for scale.json and scale.md.")] = Path("bench-results"),
     keep: Annotated[Path | None, typer.Option(help="Keep the drawn graphs here, and use those that are there.")] = None,
 ) -> None:
-    """Hop rings of growing graphs: time, memory, disk, and what papers100M would take."""
+    """Hop rings of growing graphs: time, memory and disk.
+
+    And what papers100M would take."""
     from gscl_scale.bench.scale import ScaleBench, bench_scale
     from gscl_scale.machine import usable_cores
 
@@ -124,7 +131,9 @@ def train(
     turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for train.json and train.md.")] = Path("bench-results"),
 ) -> None:
-    """A training step: ours beside the same step in torch-geometric, and what each idea gives."""
+    """A training step beside the same step in torch-geometric.
+
+    And what each idea gives."""
     from gscl_scale.bench.train import TrainBench, bench_train
 
     given: list[tuple[str, Sequence[Any]]] = [
@@ -158,7 +167,9 @@ def embed(
     ),
     keep: Annotated[Path | None, typer.Option(help="Keep the drawn graphs here, and use those that are there.")] = None,
 ) -> None:
-    """Embeddings of all nodes, layer by layer: time, memory and disk as graphs grow."""
+    """Embeddings of all nodes, layer by layer, as graphs grow.
+
+    Time, memory and disk."""
     from gscl_scale.bench.embed import EmbedBench, bench_embed
 
     sizes = edges if edges is not None else [] if graph else [1e6, 1e7]
@@ -191,7 +202,9 @@ def memory(
         Path | None, typer.Option(help="Keep graph and samples here, and use those that are there.")
     ] = None,
 ) -> None:
-    """What a training process holds after some steps, and after ten times as many anchors and rounds."""
+    """Memory of a training process, early and late.
+
+    After some steps, and after ten times as many anchors and rounds."""
     from gscl_scale.bench.memory import MemoryBench, bench_memory
 
     given: list[tuple[str, Sequence[Any]]] = [
@@ -218,7 +231,9 @@ def neighbors(
     ),
     keep: Annotated[Path | None, typer.Option(help="Keep what is drawn here, and use what is there.")] = None,
 ) -> None:
-    """Nearest nodes: the exact search beside the index, with its recall, memory and file."""
+    """Nearest nodes: the exact search beside the index.
+
+    With its recall, memory and file."""
     from gscl_scale.bench.neighbors import NeighborsBench, bench_neighbors
 
     numbers = rows if rows is not None else [] if embeddings else [1e5, 1e6]
@@ -229,3 +244,22 @@ def neighbors(
     ]
     asked = NeighborsBench([int(number) for number in numbers], embeddings or [], width, _command("neighbors", given))
     print(bench_neighbors(asked, out, keep, Console()))
+
+
+@bench.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="{run}", help="Folders of finished runs.")],
+    turns: Annotated[int, typer.Option(min=1, help="How often each page is opened; medians are reported.")] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for report.json and report.md.")] = Path("bench-results"),
+) -> None:
+    """The page of a run in a headless Chromium.
+
+    How fast it opens and answers, and how large it is."""
+    try:
+        from gscl_scale.bench.report import ReportBench, bench_report
+    except ImportError as error:
+        raise UserError(f"bench report: {error.name} is not installed; pip install 'gscl-scale[dev]'") from None
+
+    given: list[tuple[str, Sequence[Any]]] = [("--turns", [] if turns == 5 else [turns])]
+    command = f"{_command('report', given)} {shlex.join(map(str, runs))}"
+    print(bench_report(ReportBench(runs, turns, command), out, Console()))

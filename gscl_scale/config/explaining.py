@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from gscl_scale.checked import quoted, shortened
 from gscl_scale.config.graphs import SOURCES
 from gscl_scale.errors import ConfigError
 
@@ -32,7 +33,9 @@ def explain(config: type[BaseModel], error: ValidationError, values: dict[str, A
     elif len(location) > 1 and location[0] in config.model_fields:
         annotation = config.model_fields[location[0]].annotation
         section = annotation if isinstance(annotation, type) else None
-    dotted = ".".join(part for part in location if not part.startswith("function-") and part not in ("int", "str"))
+    dotted = ".".join(
+        shortened(part, 60) for part in location[:6] if not part.startswith("function-") and part not in ("int", "str")
+    )
     more = f" ({len(problems) - 1} more problem{'s' * (len(problems) > 2)} after this one)" if len(problems) > 1 else ""
     kind = first["type"]
     if kind == "extra_forbidden":
@@ -45,9 +48,9 @@ def explain(config: type[BaseModel], error: ValidationError, values: dict[str, A
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         known_sources = ", ".join(name for name in SOURCES if name != "memory")
         got = values.get("graph", {}).get("source")
-        return f"graph.source: expected one of {known_sources}, got {got!r}{more}"
+        return f"graph.source: expected one of {known_sources}, got {quoted(got)}{more}"
     message = first["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    got = f", got {first['input']!r}" if not isinstance(first["input"], dict) else ""
+    message = shortened(message[0].lower() + message[1:])
+    got = f", got {quoted(first['input'])}" if not isinstance(first["input"], dict) else ""
     place = f"{dotted}: " if dotted else ""  # what is wrong between two sections names them itself
     return f"{place}{message}{got}; see gscl-scale config --schema{more}"

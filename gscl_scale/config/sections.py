@@ -201,7 +201,10 @@ class TrainConfig(Section):
     )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
     repeats: int = Field(
-        1, ge=1, description="Repeat the run with this many seeds; figures are then means with standard errors."
+        1,
+        ge=1,
+        le=1000,
+        description="Repeat the run with this many seeds; figures are then means with standard errors.",
     )
 
     @property

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.explaining import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
-from gscl_scale.config.reading import apply_setting, expand_paths, read_yaml
+from gscl_scale.config.reading import apply_setting, expand_paths, read_yaml, refuse_secrets
 from gscl_scale.config.retraining import GateConfig, RetrainConfig
 from gscl_scale.config.sections import (
     EvaluateConfig,
@@ -77,6 +77,7 @@ class Config(Section):
         """Check plain values, as read from YAML."""
         if isinstance(values.get("graph"), dict):
             values = {**values, "graph": {"source": "digits", **expand_paths(values["graph"])}}
+        refuse_secrets(values)
         refuse_true_as_number(cls, values)
         try:
             return cls.model_validate(values)

@@ -9,7 +9,7 @@ from gscl_scale.config import RuntimeConfig
 from gscl_scale.doctor.finding import Finding, note, ok, trouble
 from gscl_scale.machine import available_memory, in_words, num_cores, processor_name, usable_cores
 
-_SHARED = Path("/dev/shm")
+_SHARED = Path("/dev/shm")  # noqa: S108  (only looked at)
 _LITTLE_MEMORY, _LITTLE_SHARED, _FEW_FILES = 4 << 30, 1 << 30, 4096
 
 

@@ -12,6 +12,7 @@ from gscl_scale.doctor.finding import Finding, ok, trouble
 _SHOWN = ("torch", "torch-geometric", "ray", "pyarrow", "numpy", "numba")
 _EXTRAS = {
     "tune": "proposals of gscl-scale tune by Optuna",
+    "index": "an index of neighbors --index",
     "cloud": "a registry on an object store",
     "torch-sparse": "its sparse product",
 }

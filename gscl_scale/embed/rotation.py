@@ -13,13 +13,16 @@ import numpy.typing as npt
 import scipy.linalg
 
 from gscl_scale import seeding
+from gscl_scale.errors import FolderError
 from gscl_scale.files import publish
 from gscl_scale.graph import Graph
+from gscl_scale.npyfiles import read_array
 from gscl_scale.shards import match_nodes
 
 Rows = npt.NDArray[np.float32]
 
 _MOST = 100_000
+_CURE = "remove it and run gscl-scale embed again: the embeddings are then in a space of their own"
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,14 @@ def write_rotation(path: Path, rotation: Rows) -> None:
 
 def read_rotation(path: Path) -> Rows | None:
     """The rotation of a run, None where it has none."""
-    return np.load(path, allow_pickle=False) if path.exists() else None
+    if not path.exists():
+        return None
+    rotation = read_array(path, _CURE)
+    if rotation.dtype != np.float32 or rotation.ndim != 2 or rotation.shape[0] != rotation.shape[1]:
+        raise FolderError(f"{path}: expected a square of float32, got {rotation.dtype} of {rotation.shape}; {_CURE}")
+    if not np.isfinite(rotation).all():
+        raise FolderError(f"{path} is damaged: its numbers are not finite; {_CURE}")
+    return rotation
 
 
 def _unit(rows: Any) -> Any:

@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
 
+from gscl_scale.checked import Count, of_kind, size_of
 from gscl_scale.files import naming, publish, read_json_lines
 
 _JOURNAL = "journal.jsonl"
 _BYTES_AT_ONCE = 1 << 24
+
+
+class _Block(TypedDict):
+    file: str
+    first: Count
+    end: Count
+    crc32: Count
 
 
 class Scratch:
@@ -30,6 +39,9 @@ class Scratch:
         header = {"fingerprint": fingerprint, "rows": num_rows, "widths": widths}
         lines = read_json_lines(folder / _JOURNAL)
         self.resumed = bool(lines) and lines[0] == header
+        lines = lines[:1] + [
+            line for line in lines[1:] if not of_kind(_Block, line) and line["first"] < line["end"] <= num_rows
+        ]
         if not self.resumed:
             shutil.rmtree(folder, ignore_errors=True)
             lines = [header]
@@ -71,7 +83,7 @@ class Scratch:
         size = self._num_rows * self._widths[name] * 4
         with naming(path):
             path.touch()
-            if path.stat().st_size != size:
+            if size_of(path) != size:
                 os.truncate(path, size)
 
     def _record(self, line: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from gscl_scale.evaluate.consistency import statistics, statistics_table
 from gscl_scale.evaluate.figures import combine_repeats, figures_table
+from gscl_scale.evaluate.kept import read_metrics, read_statistics
 from gscl_scale.evaluate.linear_probe import ProbeResult, probe, probe_splits
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.similarity import RingLists, ring_lists, ring_similarity
@@ -18,6 +19,8 @@ __all__ = [
     "make_splits",
     "probe",
     "probe_splits",
+    "read_metrics",
+    "read_statistics",
     "ring_lists",
     "ring_similarity",
     "statistics",

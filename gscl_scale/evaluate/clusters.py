@@ -4,9 +4,6 @@ import warnings
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import normalized_mutual_info_score
 
 from gscl_scale import seeding
 from gscl_scale.evaluate.rows import Vectors, take, unit
@@ -24,6 +21,10 @@ def sample_labelled(labels: npt.NDArray[np.int64], sample: int, seed: int, purpo
 
 def cluster_nmi(vectors: Vectors, labels: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64], seed: int) -> float:
     """Normalised mutual information of labels and k-means on rows of length one, with one cluster per class."""
+    from sklearn.cluster import KMeans  # a second to import, which only this needs
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.metrics import normalized_mutual_info_score
+
     rows, known = unit(take(vectors, nodes)), labels[nodes]
     k_means = KMeans(np.unique(known).size, n_init=N_INIT, random_state=seeding.integer("clusters", seed) % 2**32)
     with warnings.catch_warnings():

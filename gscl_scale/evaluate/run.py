@@ -1,5 +1,6 @@
 """All figures of a run, each with the protocol beside it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
 from gscl_scale.graph import Graph
+from gscl_scale.runtime import Console
 
 METHODS = ("trained", "untrained", "raw")
+
+_OfEach = Callable[[Callable[[Vectors], Any]], dict[str, Any]]  # what a function of vectors is, by method
 
 
 def evaluate_run(
@@ -28,6 +32,7 @@ def evaluate_run(
     config: EvaluateConfig,
     device: torch.device | str = "cpu",
     learnt: int | None = None,
+    console: Console | None = None,
 ) -> dict[str, Any]:
     """The figures of `trained`, `untrained` and `raw` vectors; what cannot be measured is named under `missing`.
 
@@ -43,16 +48,28 @@ def evaluate_run(
         "width": {name: width(rows) for name, rows in methods.items()},
         "missing": {},
     }
-    if reason := why_no_splits(graph, config):
-        metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
-    else:
-        metrics |= _probes(make_splits(graph, config, learnt), graph, methods, config, device)
-        metrics["clusters"] = _clusters(graph, methods, config)
-        metrics["search"] = _search(graph, methods, config, device)
-    if rings is None:
-        metrics["missing"]["rings"] = "no ring samples were given"
-    else:
-        metrics["rings"] = _rings(methods, rings, config)
+    reason = why_no_splits(graph, config)
+    splits = [] if reason else make_splits(graph, config, learnt)
+    figures = len({split.fraction for split in splits}) + 2 * bool(splits) + (rings is not None)
+    with (console or Console(quiet=True)).progress("evaluate", figures * len(methods), "figures") as advance:
+
+        def of_each(figure: Callable[[Vectors], Any]) -> dict[str, Any]:
+            found = {}
+            for name, rows in methods.items():
+                found[name] = figure(rows)
+                advance()
+            return found
+
+        if reason:
+            metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
+        else:
+            metrics |= _probes(splits, graph, of_each, config, device)
+            metrics["clusters"] = _clusters(graph, of_each, config)
+            metrics["search"] = _search(graph, of_each, config, device)
+        if rings is None:
+            metrics["missing"]["rings"] = "no ring samples were given"
+        else:
+            metrics["rings"] = _rings(of_each, rings, config)
     metrics["spread"] = {name: spread(rows, config.seed) for name, rows in methods.items()}
     return metrics
 
@@ -79,7 +96,7 @@ def _check(name: str, rows: Vectors, graph: Graph) -> None:
 def _probes(
     splits: list[Split],
     graph: Graph,
-    methods: dict[str, Vectors],
+    of_each: _OfEach,
     config: EvaluateConfig,
     device: torch.device | str,
 ) -> dict[str, Any]:
@@ -87,7 +104,7 @@ def _probes(
     sections = {}
     for fraction in dict.fromkeys(split.fraction for split in splits):
         some = [split for split in splits if split.fraction == fraction]
-        sections[fraction] = _probe_section(graph, methods, some, config, device)
+        sections[fraction] = _probe_section(graph, of_each, some, config, device)
     out = {"probe": next(iter(sections.values()))}
     if len(sections) > 1:
         out["probe_by_fraction"] = {f"{fraction:g}": section for fraction, section in sections.items()}
@@ -96,16 +113,14 @@ def _probes(
 
 def _probe_section(
     graph: Graph,
-    methods: dict[str, Vectors],
+    of_each: _OfEach,
     splits: list[Split],
     config: EvaluateConfig,
     device: torch.device | str,
 ) -> dict[str, Any]:
     assert graph.labels is not None
-    classes = max(len(graph.classes), int(graph.labels.max()) + 1)
-    results = {
-        name: probe_splits(rows, graph.labels, splits, classes, config, device) for name, rows in methods.items()
-    }
+    labels, classes = graph.labels, max(len(graph.classes), int(graph.labels.max()) + 1)
+    results = of_each(lambda rows: probe_splits(rows, labels, splits, classes, config, device))
     return {
         **{name: result.figures() for name, result in results.items()},
         "splits": [
@@ -158,10 +173,10 @@ def _probe_protocol(splits: list[Split], results: dict[str, ProbeResult], config
 # --- clusters, search, rings -----------------------------------------------------------------------------------------
 
 
-def _clusters(graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig) -> dict[str, Any]:
+def _clusters(graph: Graph, of_each: _OfEach, config: EvaluateConfig) -> dict[str, Any]:
     assert graph.labels is not None
-    nodes = sample_labelled(graph.labels, config.sample, config.seed, "cluster nodes")
-    values = {_key("nmi", name): cluster_nmi(rows, graph.labels, nodes, config.seed) for name, rows in methods.items()}
+    labels, nodes = graph.labels, sample_labelled(graph.labels, config.sample, config.seed, "cluster nodes")
+    values = of_each(lambda rows: cluster_nmi(rows, labels, nodes, config.seed))
     protocol = {
         "algorithm": "k-means on rows of length one",
         "k": int(np.unique(graph.labels[nodes]).size),
@@ -169,22 +184,21 @@ def _clusters(graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig)
         "seed": config.seed,
         **_sampling(nodes, graph.labels),
     }
-    return {**values, "protocol": protocol}
+    return {**_keyed("nmi", values), "protocol": protocol}
 
 
-def _search(
-    graph: Graph, methods: dict[str, Vectors], config: EvaluateConfig, device: torch.device | str
-) -> dict[str, Any]:
+def _search(graph: Graph, of_each: _OfEach, config: EvaluateConfig, device: torch.device | str) -> dict[str, Any]:
     assert graph.labels is not None
+    labels = graph.labels
     most = most_queries(int((graph.labels >= 0).sum()), config.sample)
     queries = sample_labelled(graph.labels, most, config.seed, "search queries")
-    values = {_key("sim_at_5", name): sim_at_5(rows, graph.labels, queries, device) for name, rows in methods.items()}
+    values = of_each(lambda rows: sim_at_5(rows, labels, queries, device))
     protocol = {
         "algorithm": "exact cosine search among all labelled nodes, the query apart",
         "seed": config.seed,
         **_sampling(queries, graph.labels),
     }
-    return {**values, "protocol": protocol}
+    return {**_keyed("sim_at_5", values), "protocol": protocol}
 
 
 def _sampling(nodes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> dict[str, Any]:
@@ -192,10 +206,17 @@ def _sampling(nodes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> di
     return {"nodes": int(nodes.size), "labelled": labelled, "sampled": bool(nodes.size < labelled)}
 
 
-def _rings(methods: dict[str, Vectors], rings: RingLists, config: EvaluateConfig) -> dict[str, Any]:
+def _rings(of_each: _OfEach, rings: RingLists, config: EvaluateConfig) -> dict[str, Any]:
     """Mean cosine per hop, and last beyond, and how often nearer is more similar; distributions are for violins."""
-    levels = {name: ring_similarity(rows, rings.anchors, rings.levels, config.seed) for name, rows in methods.items()}
-    means = {_key("similarity", name): [level["mean"] for level in found] for name, found in levels.items()}
+    found = of_each(
+        lambda rows: (
+            ring_similarity(rows, rings.anchors, rings.levels, config.seed),
+            ring_ranking(rows, rings.anchors, rings.levels, config.seed),
+        )
+    )
+    levels = {name: similarity for name, (similarity, _) in found.items()}
+    means = {name: [level["mean"] for level in similarity] for name, similarity in levels.items()}
+    ranking = {name: ranked for name, (_, ranked) in found.items()}
     protocol = {
         "levels": [*(f"hop {hop}" for hop in range(1, len(rings.levels))), "beyond"],
         "anchors": int(rings.anchors.size),
@@ -207,12 +228,13 @@ def _rings(methods: dict[str, Vectors], rings: RingLists, config: EvaluateConfig
         "histogram": f"{BINS} bins over cosines from -1 to 1",
         "seed": config.seed,
     }
-    ranking = {
-        _key("ranking", name): ring_ranking(rows, rings.anchors, rings.levels, config.seed)
-        for name, rows in methods.items()
+    return {
+        **_keyed("similarity", means),
+        **_keyed("ranking", ranking),
+        "distribution": levels,
+        "protocol": protocol,
     }
-    return {**means, **ranking, "distribution": levels, "protocol": protocol}
 
 
-def _key(figure: str, method: str) -> str:
-    return figure if method == "trained" else f"{figure}_{method}"
+def _keyed(figure: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {figure if name == "trained" else f"{figure}_{name}": value for name, value in values.items()}

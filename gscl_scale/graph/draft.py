@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from gscl_scale import machine, seeding
+from gscl_scale.checked import quoted
 from gscl_scale.config import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.files import fingerprint_of, map_array, publish_folder, sha256_of, write_arrow, write_json
@@ -65,7 +66,7 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
         _write_ids(out / "ids.arrow", ids)
         features = draft.features
         if features is None:
-            indices = map_array(out / "indices.arrow", "indices")
+            indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
             features = structural_features(
                 indptr, indices, seeding.identities_of(ids), config.structural_features, room, num_threads()
             )
@@ -151,7 +152,7 @@ def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
         counts = pc.value_counts(ids)
         example = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
         raise GraphError(
-            f"{origin}: {num_nodes - distinct:,} node ids are repeated, such as {example.as_py()!r}; "
+            f"{origin}: {num_nodes - distinct:,} node ids are repeated, such as {quoted(example.as_py())}; "
             "give every node one row"
         )
     return ids

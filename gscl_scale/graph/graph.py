@@ -2,20 +2,38 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from typing_extensions import TypedDict
 
 from gscl_scale import seeding
+from gscl_scale.checked import Count, FileEntry, FileName, of_kind, quoted, size_of
 from gscl_scale.errors import FolderError
-from gscl_scale.files import map_array, map_arrow, read_json, sha256_of
+from gscl_scale.files import column_of, map_array, map_arrow, numbers_of, read_json, sha256_of
 from gscl_scale.graph.parallel import in_order, num_threads
+from gscl_scale.graph.sound import refuse_unsound, stamp_of
 
 FORMAT = 1
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
-_NEEDED = ("name", "files", "num_features", "undirected", "classes", "fingerprint")
+_INDEX = ("int32", "int64")
+
+
+class Manifest(TypedDict):
+    """What a graph folder says of itself, as far as it is read."""
+
+    name: str
+    files: dict[FileName, FileEntry]
+    num_nodes: Count
+    num_entries: Count
+    num_features: Count
+    undirected: bool
+    classes: list[str]
+    fingerprint: str
+    notes: list[str]
+    splits: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)
@@ -73,28 +91,29 @@ class Graph:
         manifest = read_json(folder / "manifest.json")
         if manifest.get("format") != FORMAT:
             raise FolderError(
-                f"{folder}: expected graph format {FORMAT}, got {manifest.get('format')!r}; ingest the graph again"
+                f"{folder}: expected graph format {FORMAT}, got {quoted(manifest.get('format'))}; "
+                "ingest the graph again"
             )
-        if lacking := [key for key in _NEEDED if key not in manifest]:
-            raise FolderError(
-                f"{folder / 'manifest.json'} is damaged: it lacks {', '.join(lacking)}; ingest the graph again"
-            )
-        _check_files(folder, manifest["files"])
-        splits = map_arrow(folder / "splits.arrow") if "splits.arrow" in manifest["files"] else None
-        return cls(
+        if hindrance := of_kind(Manifest, manifest):
+            raise FolderError(f"{folder / 'manifest.json'} is damaged: {hindrance}; ingest the graph again")
+        files = manifest["files"]
+        _check_files(folder, files)
+        graph = cls(
             name=manifest["name"],
-            indptr=map_array(folder / "indptr.arrow", "indptr"),
-            indices=map_array(folder / "indices.arrow", "indices"),
+            indptr=map_array(folder / "indptr.arrow", "indptr", "int64"),
+            indices=map_array(folder / "indices.arrow", "indices", *_INDEX),
             features=_map_features(folder, manifest),
-            labels=map_array(folder / "labels.arrow", "label") if "labels.arrow" in manifest["files"] else None,
-            splits={name: splits.column(name).to_numpy() for name in splits.schema.names} if splits else {},
-            ids=map_arrow(folder / "ids.arrow").column("id"),
+            labels=map_array(folder / "labels.arrow", "label", "int64") if "labels.arrow" in files else None,
+            splits=_map_splits(folder / "splits.arrow") if "splits.arrow" in files else {},
+            ids=column_of(map_arrow(folder / "ids.arrow"), "id", folder / "ids.arrow"),
             undirected=manifest["undirected"],
             classes=manifest["classes"],
             fingerprint=manifest["fingerprint"],
             folder=folder,
             manifest=manifest,
         )
+        refuse_unsound(graph, stamp_of(folder, [*files, "manifest.json"]))
+        return graph
 
     def verify(self) -> None:
         """Raise FolderError if a file has other content than was written: opening it compares sizes only."""
@@ -110,7 +129,7 @@ class Graph:
 
 def _check_files(folder: Path, files: dict[str, Any]) -> None:
     for name, entry in files.items():
-        size = (folder / name).stat().st_size if (folder / name).exists() else -1
+        size = size_of(folder / name) if (folder / name).exists() else -1
         if size != entry["bytes"]:
             raise FolderError(
                 f"{folder / name}: expected {entry['bytes']} bytes, got {'no file' if size < 0 else size}; "
@@ -118,12 +137,17 @@ def _check_files(folder: Path, files: dict[str, Any]) -> None:
             )
 
 
+def _map_splits(path: Path) -> dict[str, npt.NDArray[np.int8]]:
+    batch = map_arrow(path)
+    return {name: numbers_of(column_of(batch, name, path), path, "int8") for name in batch.schema.names}
+
+
 def _map_features(folder: Path, manifest: dict[str, Any]) -> npt.NDArray[np.float32] | SparseFeatures:
     if "features.arrow" in manifest["files"]:
-        return map_array(folder / "features.arrow", "features")
+        return map_array(folder / "features.arrow", "features", "float")
     return SparseFeatures(
-        map_array(folder / "feature_indptr.arrow", "indptr"),
-        map_array(folder / "feature_indices.arrow", "indices"),
-        map_array(folder / "feature_values.arrow", "values"),
+        map_array(folder / "feature_indptr.arrow", "indptr", "int64"),
+        map_array(folder / "feature_indices.arrow", "indices", "int32"),
+        map_array(folder / "feature_values.arrow", "values", "float"),
         manifest["num_features"],
     )

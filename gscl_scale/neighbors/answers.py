@@ -35,7 +35,7 @@ class Answer:
 
 def answers(place: Place, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search) -> list[Answer]:
     """The nearest of some nodes, for a reader."""
-    found, known = search(nodes), place.classes()
+    found, known = search(nodes), place.classes(embeddings.rows)
 
     def label(row: int) -> str | None:
         return known[1][known[0][row]] if known and known[0][row] >= 0 else None

@@ -1,15 +1,15 @@
 """An approximate index of embeddings: inverted lists of faiss in a file that is mapped, with its measured recall."""
 
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
 
 from gscl_scale import seeding
-from gscl_scale.errors import RunError, UserError
+from gscl_scale.errors import FolderError, RunError, UserError
 from gscl_scale.files import locked, publish, read_json, sha256_of, write_json
 from gscl_scale.machine import available_memory, in_words
 from gscl_scale.neighbors.exact import Nearest, exact, unit
@@ -26,8 +26,7 @@ _TRAINED_PER_LIST = 64
 _TURNS = 10
 
 
-@dataclass(frozen=True)
-class About:
+class About(TypedDict):
     """What is known of an index.
 
     made_from   fingerprint of the embeddings, and the size of their file
@@ -54,11 +53,11 @@ class Index:
 
     def search(self, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
         """As `exact`, but a few of the nearest may be missing."""
-        return _search(self._lists, self.about.probes, queries, own, count)
+        return _search(self._lists, self.about["probes"], queries, own, count)
 
     def told(self) -> str:
         """How good it is, in words."""
-        share, queries = self.about.recall, self.about.queries
+        share, queries = self.about["recall"], self.about["queries"]
         return f"approximate: {share:.1%} of the {AT} nearest are found, measured on {queries:,} nodes"
 
 
@@ -92,22 +91,26 @@ def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index
     with publish(folder / _FILE) as temporary:
         faiss.write_index(lists, str(temporary))
     path = folder / _FILE
-    about = About(
-        FORMAT, _made_from(embeddings), number, probes, recall, queries, round(time.monotonic() - began, 1),
-        path.stat().st_size, sha256_of(path),
-    )  # fmt: skip
-    write_json(folder / _MANIFEST, asdict(about))
-    console.say(f"index of {embeddings.rows:,} rows made in {about.seconds:,.0f} s, {in_words(about.bytes)}")
+    about: About = {
+        "format": FORMAT, "made_from": _made_from(embeddings), "lists": number, "probes": probes, "recall": recall,
+        "queries": queries, "seconds": round(time.monotonic() - began, 1), "bytes": path.stat().st_size,
+        "sha256": sha256_of(path),
+    }  # fmt: skip
+    write_json(folder / _MANIFEST, about)
+    console.say(f"index of {embeddings.rows:,} rows made in {about['seconds']:,.0f} s, {in_words(about['bytes'])}")
     return Index(lists, about)
 
 
 def _read(folder: Path, made_from: dict[str, Any]) -> tuple[Index | None, str]:
     """The index, or why it is not to be used; a file is opened only if its bytes are those that were recorded."""
-    values, path = read_json(folder / _MANIFEST), folder / _FILE
-    if values.get("format") != FORMAT or values.get("made_from") != made_from:
+    path = folder / _FILE
+    try:
+        about = cast(About, read_json(folder / _MANIFEST, About))
+    except FolderError:
+        return None, "is damaged"
+    if about["format"] != FORMAT or about["made_from"] != made_from:
         return None, "was made from other embeddings"
-    about = About(**values)
-    if not path.exists() or path.stat().st_size != about.bytes or sha256_of(path) != about.sha256:
+    if not path.exists() or path.stat().st_size != about["bytes"] or sha256_of(path) != about["sha256"]:
         return None, "is damaged"
     faiss = _faiss()
     return Index(faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY), about), ""

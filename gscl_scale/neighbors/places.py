@@ -5,12 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
 
+from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array, read_json
 from gscl_scale.finding import find_run, place_for
 from gscl_scale.vectors import FILE
 
 _NEEDED = (f"embeddings/{FILE}", "embeddings/manifest.json", "graph/manifest.json", "graph/labels.arrow")
+
+
+class _Classes(TypedDict):
+    classes: list[str]
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,18 @@ class Place:
     index: Path
     graph: Path | None = None
 
-    def classes(self) -> tuple[npt.NDArray[np.int64], list[str]] | None:
-        """(class of each node, -1 where unknown; names of the classes), where the graph has labels."""
+    def classes(self, rows: int) -> tuple[npt.NDArray[np.int64], list[str]] | None:
+        """(class of each of so many nodes, -1 where unknown; names of the classes), where the graph has labels."""
         if self.graph is None or not (self.graph / "labels.arrow").exists():
             return None
-        return map_array(self.graph / "labels.arrow", "label"), read_json(self.graph / "manifest.json")["classes"]
+        labels = map_array(self.graph / "labels.arrow", "label", "int64")
+        names = read_json(self.graph / "manifest.json", _Classes)["classes"]
+        if labels.shape != (rows,) or labels.max() >= len(names):
+            raise FolderError(
+                f"{self.graph / 'labels.arrow'} is damaged: expected {rows:,} labels of {len(names):,} classes; "
+                "ingest the graph again"
+            )
+        return labels, names
 
 
 def place_of(where: str) -> Place:

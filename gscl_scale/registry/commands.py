@@ -31,11 +31,11 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
         return
     rows = []
     for one in versions:
-        figures, graph = one.index["figures"], one.index["graph"]
+        figures, graph = one.index.get("figures", {}), one.index.get("graph", {})
         size = sum(entry["bytes"] for entry in one.index["files"].values()) / 1e6
         rows.append(
-            (one.name, _state_of(one.name, state), f"{graph['nodes']:,}", _share(figures["probe"]),
-             _share(figures["ranking"]), _share(figures["alignment"]), f"{size:,.1f} MB")
+            (one.name, _state_of(one.name, state), f"{graph.get('nodes', 0):,}", _share(figures.get("probe")),
+             _share(figures.get("ranking")), _share(figures.get("alignment")), f"{size:,.1f} MB")
         )  # fmt: skip
     print_table(["version", "", "nodes", "probe", "ranking", "alignment", "size"], rows, title=f"registry {where}")
 

@@ -9,9 +9,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from gscl_scale.errors import GsclError, LeaseError, StoppedError
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import of_kind, parse_json
+from gscl_scale.errors import FolderError, GsclError, LeaseError, StoppedError
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.runtime import Console
 from gscl_scale.storage import Store
@@ -19,6 +23,10 @@ from gscl_scale.storage import Store
 _HEARTBEATS = "heartbeats"
 _BEATS = 4  # within the time after which a silent holder is dead
 _LOOK_S = 0.5
+
+
+class _Life(TypedDict):
+    time: Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Lease:
@@ -143,7 +151,10 @@ def _is_dead(store: Store, state: State, seconds: float) -> bool:
 
 
 def _time_of(state: State) -> float:
-    return datetime.fromisoformat(state.time).timestamp()
+    try:
+        return datetime.fromisoformat(state.time).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0  # no time that is known: long ago
 
 
 def _name(token: int) -> str:
@@ -155,8 +166,8 @@ def _show_life(store: Store, token: int) -> None:
 
 
 def _sign_of_life(store: Store, token: int) -> dict[str, float] | None:
-    text = store.read(_name(token))
-    with contextlib.suppress(ValueError):
-        values: dict[str, float] = json.loads(text or b"")
-        return values
-    return None
+    try:
+        values: dict[str, float] = parse_json(store.read(_name(token)) or b"", _name(token), "")
+    except FolderError:
+        return None
+    return None if of_kind(_Life, values) else values

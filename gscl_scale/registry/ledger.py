@@ -7,9 +7,12 @@ fails, and nothing has changed: so a run that lost its lease, however late it wa
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from gscl_scale.errors import FolderError
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, checked, parse_json
 from gscl_scale.storage import Store
 
 FOLDER = "ledger"
@@ -44,6 +47,24 @@ class State:
         return sorted({*self.promoted, *self.refused})
 
 
+VersionName = Annotated[str, Field(pattern=r"^v[0-9]{1,18}$")]
+
+
+class _Record(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    number: Count
+    token: Count
+    holder: str
+    current: VersionName | Literal[""]
+    promoted: list[VersionName]
+    refused: list[VersionName]
+    event: str
+    version: str
+    reason: str
+    time: str
+
+
 class Ledger:
     """The records in a store."""
 
@@ -64,14 +85,10 @@ class Ledger:
         """The state after a record."""
         name = f"{FOLDER}/{number:08d}.json"
         text = self._store.read(name)
-        try:
-            values: dict[str, Any] = json.loads(text or b"")
-            lists = {key: tuple(values[key]) for key in ("promoted", "refused")}
-            return State(**{**values, **lists})
-        except (ValueError, TypeError, KeyError):
-            raise FolderError(
-                f"{self._store.where}/{name} is damaged: expected a record of the registry; restore it from a backup"
-            ) from None
+        where, cure = f"{self._store.where}/{name}", "expected a record of the registry, restore it from a backup"
+        values = checked(_Record, parse_json(text or b"", where, cure), where, cure)
+        lists = {key: tuple(values[key]) for key in ("promoted", "refused")}
+        return State(**{**values, **lists, "number": number})
 
     def append(self, state: State, **changes: Any) -> State | None:
         """The state after a change of `state`; None if that is not the newest state any more."""

@@ -4,18 +4,41 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, checked, parse_json
 from gscl_scale.errors import FolderError
 from gscl_scale.files import fingerprint_of
 from gscl_scale.registry.lease import Lease
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.storage import LocalStore, fetch_folder, keep_folder, store_at
-from gscl_scale.storage.folders import INDEX, index_of
+from gscl_scale.storage.folders import INDEX, Index, index_of
 from gscl_scale.storage.places import cache_of
 
 CURRENT = "current.json"
 _VERSIONS = "versions"
+
+
+class _Check(TypedDict):
+    name: str
+    figure: float
+    limit: float
+    holds: bool
+    sentence: str
+
+
+class _Graph(TypedDict):
+    nodes: NotRequired[Count]
+
+
+class _Index(Index):
+    made_from: NotRequired[str]
+    warm: NotRequired[Count]
+    figures: NotRequired[dict[str, float | None]]
+    checks: NotRequired[list[_Check]]
+    graph: NotRequired[_Graph]
 
 
 @dataclass(frozen=True)
@@ -50,7 +73,9 @@ class Registry:
 
     def version(self, name: str) -> Version:
         """A version that is kept."""
-        return Version(name, index_of(self.store, f"{_VERSIONS}/{name}"))
+        index = index_of(self.store, f"{_VERSIONS}/{name}")
+        where = f"{self.store.where}/{_VERSIONS}/{name}/{INDEX}"
+        return Version(name, checked(_Index, index, where, "use another version"))
 
     def folder(self, name: str, wanted: Callable[[str], bool] = bool) -> Path:
         """The files of a version on this machine, brought here first where they are not and are wanted."""
@@ -70,11 +95,18 @@ class Registry:
             state = self.ledger.newest()
             if state.current:
                 told = {"version": state.current, "path": f"{_VERSIONS}/{state.current}", "record": state.number}
-                known = json.loads(self.store.read(CURRENT) or b"{}")
-                if known.get("version") != state.current:
+                if self._pointed() != state.current:
                     self.store.write(CURRENT, (json.dumps(told) + "\n").encode())
             if self.ledger.newest().current == state.current:  # else somebody was faster: the newest is right
                 return state
+
+    def _pointed(self) -> str:
+        """What the pointer says; "" where it says nothing."""
+        try:
+            known = parse_json(self.store.read(CURRENT) or b"{}", CURRENT, "")
+        except FolderError:
+            return ""  # the ledger knows
+        return str(known.get("version")) if isinstance(known, dict) else ""
 
     def clear(self, lease: Lease) -> list[str]:
         """Remove versions that the ledger does not name, here and among the copies on this machine; their names.

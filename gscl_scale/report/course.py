@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from gscl_scale.machine import in_words
 from gscl_scale.report.findings import Findings
 from gscl_scale.report.pieces import figures, listing, seconds, section
@@ -70,6 +68,6 @@ def _words(found: Findings) -> list[str]:
     if peak := max((one.get("peak_bytes") or 0 for one in steps), default=0):
         sentences.append(f"at most {in_words(peak)} of memory were resident, mapped files included")
     if epoch := found.last("embed", "done").get("epoch"):
-        chosen = np.isfinite(epoch) and any(one["event"] == "validation" for one in found.events)
+        chosen = any(one["event"] == "validation" for one in found.events)
         sentences.append(f"the embeddings are of epoch {epoch}{', the best on validation' if chosen else ''}")
     return sentences

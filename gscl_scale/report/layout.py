@@ -1,6 +1,7 @@
 """A place in the plane for every node of a map, so that nodes with similar vectors stand close together."""
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,22 +13,37 @@ _NEIGHBOURS_PER_PERPLEXITY = 3  # as usual for t-SNE
 _FFT_FROM = 5_000  # nodes: below it sums over a tree are quicker than a grid
 
 
+_EXAGGERATED, _SETTLING = 250, 500  # turns of t-SNE, as usual
+TURNS = _EXAGGERATED + _SETTLING
+_TOLD_EVERY = 25  # turns
+
+Advance = Callable[[int], None]
+
+
 def lay_out(
-    vectors: npt.NDArray[np.float32], nearest: npt.NDArray[np.int64], cosines: npt.NDArray[np.float32], seed: int
+    vectors: npt.NDArray[np.float32],
+    nearest: npt.NDArray[np.int64],
+    cosines: npt.NDArray[np.float32],
+    seed: int,
+    advance: Advance = lambda turns: None,
 ) -> npt.NDArray[np.float32]:
     """Places [M, 2] in the unit square for rows of length one [M, d]: t-SNE, begun with their principal components.
 
     `nearest` [M, K] are the nearest other rows of each, `cosines` how near. One thread, so that equal input and seed
-    give equal places.
+    give equal places. `advance` is told of each of some `TURNS`.
     """
     begun = _principal(vectors, seed)
     if vectors.shape[0] < _FEWEST or nearest.shape[1] < _NEIGHBOURS_PER_PERPLEXITY:
         return _in_unit_square(begun)
-    return _in_unit_square(_t_sne(begun, nearest, np.sqrt(np.maximum(2 - 2 * cosines, 0)), seed))
+    return _in_unit_square(_t_sne(begun, nearest, np.sqrt(np.maximum(2 - 2 * cosines, 0)), seed, advance))
 
 
 def _t_sne(
-    begun: npt.NDArray[np.float64], nearest: npt.NDArray[np.int64], distances: npt.NDArray[np.float32], seed: int
+    begun: npt.NDArray[np.float64],
+    nearest: npt.NDArray[np.int64],
+    distances: npt.NDArray[np.float32],
+    seed: int,
+    advance: Advance,
 ) -> npt.NDArray[np.float64]:
     from openTSNE import TSNE, affinity, nearest_neighbors
 
@@ -38,9 +54,12 @@ def _t_sne(
             perplexity=nearest.shape[1] / _NEIGHBOURS_PER_PERPLEXITY, knn_index=known, n_jobs=1
         )
         method = "fft" if begun.shape[0] >= _FFT_FROM else "bh"
-        places = TSNE(random_state=seeding.integer("map", seed) % 2**31, n_jobs=1, negative_gradient_method=method).fit(
-            affinities=joint, initialization=begun
-        )
+        drawing = TSNE(
+            early_exaggeration_iter=_EXAGGERATED, n_iter=_SETTLING, n_jobs=1, negative_gradient_method=method,
+            random_state=seeding.integer("map", seed) % 2**31, callbacks_every_iters=_TOLD_EVERY,
+            callbacks=lambda *_: advance(_TOLD_EVERY),
+        )  # fmt: skip
+        places = drawing.fit(affinities=joint, initialization=begun)
     return np.asarray(places, np.float64)
 
 

@@ -7,18 +7,42 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from gscl_scale import __version__, pipeline
 from gscl_scale.baselines import configured
+from gscl_scale.checked import of_kind
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError
+from gscl_scale.errors import ConfigError, FolderError
+from gscl_scale.evaluate.kept import Finite, flaw_of_metrics
 from gscl_scale.files import fingerprint_of, read_json, write_json
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.reproduce.tables import Line, Table
 from gscl_scale.runtime import Console
 
 _LARGE = ("distribution",)  # what pictures of single runs are drawn from
+
+
+_CURE = "delete it to measure it again"
+
+
+class _Record(TypedDict):
+    """A kept cell, as far as it is read."""
+
+    figures: dict[str, Any]
+    seeds: list[Any]
+    split: Literal["published", "random"] | None
+    seconds: float
+    finished: str
+    version: str
+    commit: str | None
+    machine: str
+
+
+class _Consistency(TypedDict):
+    lc: list[Finite] | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +98,14 @@ def cells_of(
 def kept(cell: Cell, out: Path) -> dict[str, Any] | None:
     """What was measured of a cell, None where it was not yet."""
     path = out / "cells" / f"{cell.name}.json"
-    return read_json(path) if path.exists() else None
+    if not path.exists():
+        return None
+    record = read_json(path, _Record, _CURE)
+    figures = record["figures"]
+    flaw = flaw_of_metrics(figures) if "statistics" not in figures else of_kind(_Consistency, figures["statistics"])
+    if flaw:
+        raise FolderError(f"{path} is damaged: {flaw}; {_CURE}")
+    return record
 
 
 def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:

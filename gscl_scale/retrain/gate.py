@@ -1,9 +1,10 @@
 """The gate: figures of a new version beside those of the current one, and whether it may take its place."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from gscl_scale.config import GateConfig
+from gscl_scale.errors import FolderError
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Figures:
     @classmethod
     def of(cls, metrics: dict[str, Any], norm: float, alignment: float | None = None) -> "Figures":
         """From the figures of a run."""
-        spread = metrics["spread"]["trained"]
+        spread = metrics.get("spread", {}).get("trained")
+        if spread is None:
+            raise FolderError("metrics.json of tonight has no spread of the trained vectors; remove the work folder")
         return cls(
             probe=metrics.get("probe", {}).get("trained", {}).get("val_mean"),
             ranking=metrics.get("rings", {}).get("ranking", {}).get("accuracy"),
@@ -41,7 +44,10 @@ class Figures:
     @classmethod
     def parse(cls, values: dict[str, Any]) -> "Figures":
         """From what `asdict` wrote."""
-        return cls(**values)
+        known: dict[str, Any] = {one.name: values.get(one.name) for one in fields(cls)}
+        if known["norm"] is None or known["cosine"] is None:
+            raise FolderError("the current version has no figures to compare with; promote another one by hand")
+        return cls(**known)
 
 
 @dataclass(frozen=True)

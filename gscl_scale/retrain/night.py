@@ -15,6 +15,7 @@ import numpy as np
 from gscl_scale import embed, pipeline, training
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, GsclError, RunError, StoppedError
+from gscl_scale.evaluate import read_metrics
 from gscl_scale.files import read_json, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.registry import Lease, Registry, State, Version, leased
@@ -161,7 +162,7 @@ class _Night:
 
     def _warm_in_a_row(self) -> int:
         """How many versions have started warm, up to the current one."""
-        return int(self._registry.version(self._state.current).index["warm"]) if self._state.current else 0
+        return int(self._registry.version(self._state.current).index.get("warm", 0)) if self._state.current else 0
 
     def _config_if(self, warm: bool) -> Config:
         """The settings of tonight: fewer epochs where the training starts warm and that is set."""
@@ -181,11 +182,11 @@ class _Night:
     def _known(self, asked_for: str) -> Version | None:
         """The kept version that was made from the same graph with the same settings."""
         versions = (self._registry.version(name) for name in reversed(self._state.kept()))
-        return next((version for version in versions if version.index["made_from"] == asked_for), None)
+        return next((version for version in versions if version.index.get("made_from") == asked_for), None)
 
     def _again(self, known: Version) -> Outcome:
         """Nothing is to be computed: it was, with this result; the graph may have gone back to an earlier one."""
-        checks, name = known.index["checks"], known.name
+        checks, name = known.index.get("checks", []), known.name
         if name in self._state.refused:
             reason = "; ".join(check["sentence"] for check in checks if not check["holds"])
             return Outcome("refused", name, self._state.current, reason or "it was rolled back by hand", checks, {})
@@ -197,7 +198,7 @@ class _Night:
 
     def _figures(self, run: Run) -> tuple[Figures, Figures | None]:
         """Those of the new version, and of the current one."""
-        metrics, graph = read_json(run.metrics), Graph.open(run.graph)
+        metrics, graph = read_metrics(run.metrics), Graph.open(run.graph)
         nodes = np.unique(np.linspace(0, graph.num_nodes - 1, _MEASURED).astype(np.int64))
         norm = float(np.median(np.linalg.norm(embed.take_rows(run.embeddings, nodes), axis=1)))
         if self._base is None:
@@ -205,7 +206,7 @@ class _Night:
         common = embed.common_nodes(Graph.open(self._base.graph), graph, most=_MEASURED)
         ours = embed.take_rows(run.embeddings, common.later)
         theirs = embed.take_rows(self._base.embeddings, common.earlier)
-        before = self._registry.version(self._state.current).index["figures"]
+        before = self._registry.version(self._state.current).index.get("figures", {})
         return Figures.of(metrics, norm, embed.alignment(ours, theirs)), Figures.parse(before)
 
     def _decide(self, version: Version, verdict: Verdict) -> State:

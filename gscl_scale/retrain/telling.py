@@ -1,5 +1,6 @@
 """Who is told how a night ended: Prometheus by a file, anybody else by a command."""
 
+import contextlib
 import json
 import subprocess
 import time
@@ -7,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gscl_scale.checked import lines_of
 from gscl_scale.config import Config
 from gscl_scale.errors import GsclError
 from gscl_scale.files import publish
@@ -132,8 +134,8 @@ def _as_text(values: list[tuple[str, dict[str, str], float]], registry: str) -> 
 
 def _success_in(path: Path) -> float:
     """When the last success was, by the file of the run before."""
-    if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith(f"{_PREFIX}_last_success_timestamp_seconds"):
-                return float(line.rpartition(" ")[2])
+    for line in lines_of(path) if path.exists() else ():
+        if line.startswith(f"{_PREFIX}_last_success_timestamp_seconds".encode()):
+            with contextlib.suppress(ValueError):
+                return float(line.rpartition(b" ")[2])
     return 0.0

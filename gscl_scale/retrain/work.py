@@ -2,17 +2,31 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from gscl_scale import training
+from gscl_scale.checked import Count, of_kind
 from gscl_scale.config import Config
-from gscl_scale.files import fingerprint_of, read_json, read_json_lines
+from gscl_scale.files import fingerprint_of, read_json_lines
 from gscl_scale.graph import Graph
-from gscl_scale.runs import Run
+from gscl_scale.runs import Run, config_in
 from gscl_scale.train import write_state
 
 NOTE = "night.json"
 _NOT_KEPT = (NOTE, "untrained", "tensorboard")
+
+
+class _Since(TypedDict):
+    """The line of a log that tells what precompute found changed."""
+
+    stage: Literal["precompute"]
+    event: Literal["since"]
+    anchors_again: Count
+    nodes_come: Count
+    nodes_gone: Count
+    rows_changed: Count
 
 
 def take_over(work: Path, token: int) -> Path:
@@ -32,7 +46,7 @@ def take_over(work: Path, token: int) -> Path:
 
 def config_of(run: Run) -> Config:
     """The configuration that a run was made with."""
-    return Config.parse(read_json(run.folder / "run.json")["config"])
+    return config_in(run.folder)
 
 
 def made_from(config: Config, graph: Graph) -> str:
@@ -51,7 +65,7 @@ def may_build_on(config: Config, base: Run) -> bool:
 
 def changes_since(run: Run, graph: Graph) -> dict[str, Any]:
     """What precompute found changed since the current version, over all rounds; everything, where it began anew."""
-    told = [line for line in read_json_lines(run.log) if line["stage"] == "precompute" and line["event"] == "since"]
+    told = [line for line in read_json_lines(run.log) if not of_kind(_Since, line)]
     if not told:
         return {"sampled_again": 1.0}
     share = sum(line["anchors_again"] for line in told) / (len(told) * max(1, graph.num_nodes))

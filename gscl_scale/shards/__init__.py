@@ -2,6 +2,7 @@
 
 from gscl_scale.shards.ahead import RoundsAhead
 from gscl_scale.shards.changes import match_nodes
+from gscl_scale.shards.plan import read_manifest
 from gscl_scale.shards.precompute import is_complete, name_of_samples, precompute, rounds_asked
 from gscl_scale.shards.reader import RoundReader, Samples, SomeRounds
 
@@ -14,5 +15,6 @@ __all__ = [
     "match_nodes",
     "name_of_samples",
     "precompute",
+    "read_manifest",
     "rounds_asked",
 ]

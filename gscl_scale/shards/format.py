@@ -7,9 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gscl_scale.errors import TaskError
-from gscl_scale.files import as_rows, map_arrow, write_arrow
+from gscl_scale.errors import FolderError, TaskError
+from gscl_scale.files import as_rows, column_of, map_arrow, numbers_of, write_arrow
 from gscl_scale.rings import Lists, Priorities, RingSample
+
+_NODES = ("int32", "int64")
 
 
 def round_folder(folder: Path, round_number: int) -> Path:
@@ -48,14 +50,16 @@ def map_part(path: Path) -> RingSample:
     """The samples of a part as arrays over the mapped file."""
     batch = map_arrow(path)
     hops = sum(name.startswith("ring_") and name[5:].isdigit() for name in batch.schema.names)
-    sizes = batch.column("ring_size")
+    exact = column_of(batch, "ring_size_exact", path)
+    if not pa.types.is_boolean(exact.type):
+        raise FolderError(f"{path} is damaged: expected truth in ring_size_exact; run gscl-scale precompute again")
     return RingSample(
-        anchors=batch.column("anchor").to_numpy(),
-        rings=[_lists(batch.column(f"ring_{hop}")) for hop in range(1, hops + 1)],
-        beyond=_lists(batch.column("beyond")),
-        decided=batch.column("decided").to_numpy(),
-        ring_size=sizes.flatten().to_numpy().reshape(-1, hops),
-        ring_size_exact=batch.column("ring_size_exact").to_numpy(zero_copy_only=False),
+        anchors=numbers_of(column_of(batch, "anchor", path), path, "int64"),
+        rings=[_lists(batch, f"ring_{hop}", path) for hop in range(1, hops + 1)],
+        beyond=_lists(batch, "beyond", path),
+        decided=numbers_of(column_of(batch, "decided", path), path, "double"),
+        ring_size=numbers_of(column_of(batch, "ring_size", path), path, "int64"),
+        ring_size_exact=exact.to_numpy(zero_copy_only=False),
     )
 
 
@@ -72,7 +76,10 @@ def write_weights(path: Path, weights: npt.NDArray[np.float64]) -> None:
 def map_priorities(path: Path) -> Priorities:
     """The priorities of a round as arrays over the mapped file."""
     batch = map_arrow(path)
-    return Priorities(batch.column("node").to_numpy(), batch.column("priority").to_numpy())
+    return Priorities(
+        numbers_of(column_of(batch, "node", path), path, *_NODES),
+        numbers_of(column_of(batch, "priority", path), path, "double"),
+    )
 
 
 def _list_column(lists: Lists, path: Path) -> pa.Array:
@@ -84,6 +91,9 @@ def _list_column(lists: Lists, path: Path) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(lists.offsets.astype(np.int32)), pa.array(lists.members))
 
 
-def _lists(column: pa.ListArray) -> Lists:
+def _lists(batch: pa.RecordBatch, name: str, path: Path) -> Lists:
+    column = column_of(batch, name, path)
+    if not pa.types.is_list(column.type):
+        raise FolderError(f"{path} is damaged: expected lists in {name}; run gscl-scale precompute again")
     offsets: npt.NDArray[Any] = column.offsets.to_numpy()
-    return Lists(offsets, column.values.to_numpy())
+    return Lists(offsets, numbers_of(column.values, path, *_NODES))

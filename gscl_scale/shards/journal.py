@@ -2,13 +2,30 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
-from gscl_scale.files import naming, read_json, read_json_lines, sha256_of
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, size_of
+from gscl_scale.files import naming, read_json_lines, sha256_of
 from gscl_scale.shards.format import part_path, priorities_path, weights_path
 from gscl_scale.shards.levels import LevelFiles
-from gscl_scale.shards.plan import JOURNAL, MANIFEST, Plan
+from gscl_scale.shards.plan import JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
 from gscl_scale.shards.task import PartRecord, PassRecord
+
+
+class _Pass(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    round_number: Count
+    radius: Count
+    first: Count
+    end: Count
+    checksum: Count
+
+
+_Line = TypedDict("_Line", {"part": NotRequired[PartEntry], "pass": NotRequired[_Pass]})
 
 
 class Journal:
@@ -17,10 +34,11 @@ class Journal:
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
         self._path = folder / JOURNAL
-        self.manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).exists() else None
+        self._hops = int(plan.rings["hops"])
+        self.manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
         if self.manifest is not None:
             plan.refuse_other(self.manifest, folder)
-        lines = read_json_lines(self._path)
+        lines = read_json_lines(self._path, JournalHead)
         if lines:
             plan.refuse_other(lines[0], folder)
         else:
@@ -28,7 +46,7 @@ class Journal:
 
     def parts(self) -> dict[tuple[int, int], PartRecord]:
         """The finished parts whose files are still what was recorded."""
-        lines = [line["part"] for line in read_json_lines(self._path)[1:] if "part" in line]
+        lines: list[Any] = [line["part"] for line in read_json_lines(self._path, _Line)[1:] if "part" in line]
         if self.manifest is not None:
             lines += [part for entry in self.manifest["rounds"] if entry for part in entry["parts"]]
         records = [PartRecord.from_json(line) for line in lines]
@@ -36,7 +54,7 @@ class Journal:
 
     def passes(self, round_number: int, radius: int, files: LevelFiles) -> set[int]:
         """First vertices of the finished ranges of a pass whose rows are still what was recorded."""
-        lines = [line["pass"] for line in read_json_lines(self._path)[1:] if "pass" in line]
+        lines = [line["pass"] for line in read_json_lines(self._path, _Line)[1:] if "pass" in line]
         records = [PassRecord(**line) for line in lines]
         return {
             record.first
@@ -51,14 +69,14 @@ class Journal:
         recorded = self.manifest["rounds"] if self.manifest is not None else []
         if not path.exists() or round_number >= len(recorded) or recorded[round_number] is None:
             return path.exists()
-        return bool(sha256_of(path) == recorded[round_number]["priorities"]["sha256"])
+        return bool(sha256_of(path) == recorded[round_number].get("priorities", {}).get("sha256"))
 
     def has_weights(self) -> bool:
         """Whether the weights of the nodes are on disk, and what a manifest says they are."""
         path = weights_path(self._folder)
         if not path.exists() or self.manifest is None:
             return path.exists()
-        return bool(sha256_of(path) == self.manifest["weights"]["sha256"])
+        return bool(sha256_of(path) == self.manifest.get("weights", {}).get("sha256"))
 
     def append(self, record: PartRecord | PassRecord) -> None:
         """Record a finished part or pass."""
@@ -76,4 +94,6 @@ class Journal:
 
     def _is_whole(self, record: PartRecord) -> bool:
         path = part_path(self._folder, record.round_number, record.part)
-        return path.exists() and path.stat().st_size == record.bytes and sha256_of(path) == record.sha256
+        if (len(record.ring_size_sum), len(record.members)) != (self._hops, self._hops + 1):
+            return False
+        return path.exists() and size_of(path) == record.bytes and sha256_of(path) == record.sha256

@@ -95,6 +95,8 @@ class LevelFiles:
         if not (0 <= num_heads <= end - first and 0 <= num_tails <= (end - first) * self.width):
             return -1
         start = first * self.width
+        if not _fits(block, whole.tails[start : start + num_tails], num_heads, self.num_nodes):
+            return -1
         checksum = 0
         for piece in (block.table, whole.heads[first : first + num_heads], whole.tails[start : start + num_tails]):
             checksum = zlib.crc32(np.ascontiguousarray(piece).data.cast("B") if piece.size else b"", checksum)
@@ -111,6 +113,16 @@ class LevelFiles:
             "tails.raw": (self.width, self.index_type),
         }
         return {name: (self.num_nodes, number, dtype) for name, (number, dtype) in columns.items()}
+
+
+def _fits(block: Level, tails: npt.NDArray[Any], num_heads: int, num_nodes: int) -> bool:
+    """Whether the rows of a block name only bits, entries and nodes that are there: kernels trust them."""
+    bits, entries, heads, starts = (block.table[:, column].astype(np.int64) for column in (0, 1, 4, 5))
+    rows = (
+        (bits >= 0) & (bits <= 64 * block.words) & (entries >= 0) & (entries <= block.width)
+        & (starts >= 0) & (starts + entries <= tails.size) & (heads >= 0) & ((bits == 0) | (heads < num_heads))
+    )  # fmt: skip
+    return bool(rows.all() and (not tails.size or (tails.min() >= 0 and tails.max() < num_nodes)))
 
 
 def _read(file: BufferedReader, first: int, rows: npt.NDArray[Any]) -> None:

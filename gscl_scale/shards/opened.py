@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array
 from gscl_scale.graph import Graph
 from gscl_scale.rings import Level, Priorities
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.reader import RoundReader, Samples
+from gscl_scale.shards.sound import flaw_of_priorities
 
 Thing = TypeVar("Thing")
 
@@ -36,12 +38,14 @@ def open_graph(folder: Path) -> Graph:
     return _keep("graph", (folder, _stamp(folder / "manifest.json")), lambda: Graph.open(folder))
 
 
-def open_round(samples: Path, round_number: int) -> OpenRound:
+def open_round(samples: Path, round_number: int, num_nodes: int) -> OpenRound:
     """A round of a samples folder."""
     path = priorities_path(samples, round_number)
 
     def opened() -> OpenRound:
         priorities = map_priorities(path)
+        if flaw := flaw_of_priorities(priorities, num_nodes):
+            raise FolderError(f"{path} is damaged: {flaw}; delete {path.parent} and run gscl-scale precompute again")
         return OpenRound(priorities, priorities.rank(), open_weights(samples))
 
     return _keep("round", (path, _stamp(path)), opened)
@@ -50,7 +54,7 @@ def open_round(samples: Path, round_number: int) -> OpenRound:
 def open_weights(samples: Path) -> npt.NDArray[np.float64] | None:
     """The weights of a samples folder, None where all nodes count alike."""
     path = weights_path(samples)
-    return map_array(path, "weight") if path.exists() else None
+    return map_array(path, "weight", "double") if path.exists() else None
 
 
 def open_level(files: LevelFiles, in_memory: bool) -> Level:

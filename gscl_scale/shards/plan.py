@@ -1,9 +1,13 @@
 """What the samples of a folder depend on, and how the work is cut into parts and passes."""
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, FileEntry, Number, of_kind, quoted
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json, read_json_lines
@@ -14,6 +18,70 @@ from gscl_scale.shards import levels
 FORMAT = 1
 MANIFEST = "manifest.json"
 JOURNAL = "progress.jsonl"
+
+
+class PartEntry(FileEntry):
+    """A finished part, of a manifest or of a journal."""
+
+    round_number: Count
+    part: Count
+    members: list[Count]
+    ring_size_sum: list[Count]
+    short: NotRequired[list[Count]]
+    rows: Count
+    anchors: list[Count]
+
+
+class _Round(TypedDict):
+    parts: list[PartEntry]
+    priorities: NotRequired[FileEntry]
+
+
+class JournalHead(TypedDict):
+    """The first line of a journal: what its folder is made from."""
+
+    graph_fingerprint: str
+    rings: dict[str, Any]
+
+
+class Manifest(JournalHead):
+    """What a samples folder says of itself, as far as it is read; a round that is not there is null."""
+
+    num_nodes: Count
+    rounds_asked: Count
+    mean_ring_size: list[Number]
+    mean_stored: list[Number]
+    rounds: list[_Round | None]
+    weights: NotRequired[FileEntry]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a samples folder, checked as far as it is read."""
+    manifest = read_json(folder / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        raise FolderError(
+            f"{folder}: expected samples format {FORMAT}, got {quoted(manifest.get('format'))}; sample again"
+        )
+    if hindrance := of_kind(Manifest, manifest) or _flaw_of_ranges(manifest):
+        raise FolderError(f"{folder / MANIFEST} is damaged: {hindrance}; delete {folder} and sample again")
+    return manifest
+
+
+def _flaw_of_ranges(manifest: dict[str, Any]) -> str:
+    """Whether the parts of every round follow each other from the first node to the last."""
+    rounds = [entry for entry in manifest["rounds"] if entry]
+    if not rounds or not manifest["rounds"][0] or len({len(entry["parts"]) for entry in rounds}) > 1:
+        return "expected the first round, and as many parts in each"
+    for entry in rounds:
+        ends = [0, *(part["anchors"][-1] for part in entry["parts"] if len(part["anchors"]) == 2)]
+        spans = [[low, high] for low, high in itertools.pairwise(ends)]
+        given = [part["anchors"] for part in entry["parts"]]
+        rows = [part["rows"] for part in entry["parts"]]
+        if given != spans or ends[-1] != manifest["num_nodes"] or rows != [high - low for low, high in spans]:
+            return "expected parts that follow each other from the first node to the last"
+        if not all(rows) or ("priorities" in entry) != ("priorities" in rounds[0]):
+            return "expected parts with rows, and priorities for all rounds or none"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -63,12 +131,12 @@ class Plan:
             raise FolderError(
                 f"{folder} holds samples of another graph; choose another --run, or delete this folder to sample again"
             )
-        theirs = found.get("rings", {})
+        theirs = found["rings"]
         for name, value in self.rings.items():
             if theirs.get(name) != value:
                 raise FolderError(
-                    f"{folder} was made with rings.{name} = {theirs.get(name)!r}, now it is {value!r}; "
-                    "choose another --run, or delete this folder to sample again"
+                    f"{folder} was made with rings.{name} = {quoted(theirs.get(name))}, now it is "
+                    f"{value!r}; choose another --run, or delete this folder to sample again"
                 )
 
 
@@ -85,6 +153,12 @@ def make_plan(graph: Graph, folder: Path, config: RingsConfig, since: Path | Non
 def _engine_of(folder: Path) -> str | None:
     """The engine that a folder was begun with, if it was begun."""
     if (folder / MANIFEST).exists():
-        return str(read_json(folder / MANIFEST).get("rings", {}).get("engine"))
-    lines = read_json_lines(folder / JOURNAL)
-    return str(lines[0].get("rings", {}).get("engine")) if lines else None
+        known: dict[str, Any] | None = read_manifest(folder)["rings"]
+    else:
+        known = next((line["rings"] for line in read_json_lines(folder / JOURNAL, JournalHead)[:1]), None)
+    return _engine_in(known) if known is not None else None
+
+
+def _engine_in(rings: dict[str, Any]) -> str | None:
+    engine = rings.get("engine")
+    return engine if engine in ("exact", "sketch") else None

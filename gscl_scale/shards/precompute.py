@@ -4,14 +4,14 @@ from pathlib import Path
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.files import fingerprint_of, read_json
+from gscl_scale.files import fingerprint_of
 from gscl_scale.graph import Graph
 from gscl_scale.machine import free_disk, in_words
 from gscl_scale.runtime import Console, Runner
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.shards.estimate import admit
 from gscl_scale.shards.journal import Journal
-from gscl_scale.shards.plan import MANIFEST, make_plan
+from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
 from gscl_scale.shards.rounds import Rounds
 from gscl_scale.shards.since import Since
 
@@ -51,7 +51,7 @@ def is_complete(folder: Path, graph: Graph, config: RingsConfig, epochs: int) ->
     if not (folder / MANIFEST).exists():
         return False
     plan, _ = make_plan(graph, folder, config)
-    manifest = read_json(folder / MANIFEST)
+    manifest = read_manifest(folder)
     plan.refuse_other(manifest, folder)
     return bool(manifest["rounds_asked"] >= rounds_asked(config, epochs))
 

@@ -10,12 +10,14 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.checked import size_of
 from gscl_scale.errors import FolderError
-from gscl_scale.files import map_array, read_json, sha256_of
+from gscl_scale.files import map_array, sha256_of
 from gscl_scale.machine import let_go_of_files
 from gscl_scale.rings import Lists, Priorities, RingSample
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
-from gscl_scale.shards.plan import FORMAT, MANIFEST
+from gscl_scale.shards.plan import MANIFEST, read_manifest
+from gscl_scale.shards.sound import flaw_of_part, flaw_of_priorities
 
 Rows = tuple[RingSample, npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -34,12 +36,7 @@ class Samples:
         """Read the manifest; nothing else is trusted."""
         if not (folder / MANIFEST).exists():
             raise FolderError(f"{folder} holds no finished samples; run gscl-scale precompute first")
-        manifest = read_json(folder / MANIFEST)
-        if manifest.get("format") != FORMAT:
-            raise FolderError(
-                f"{folder}: expected samples format {FORMAT}, got {manifest.get('format')!r}; sample again"
-            )
-        return cls(folder, manifest)
+        return cls(folder, read_manifest(folder))
 
     def identity(self) -> dict[str, Any]:
         """What the samples depend on: equal identities mean equal samples, whatever is on disk at the moment."""
@@ -56,7 +53,9 @@ class Samples:
             raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
         shared = "priorities" in self.manifest["rounds"][number]
         parts = [self.part(number, part) for part in range(self.num_parts)]
-        weights = map_array(weights_path(self.folder), "weight") if "weights" in self.manifest else None
+        weights = map_array(weights_path(self.folder), "weight", "double") if "weights" in self.manifest else None
+        if weights is not None and weights.size != self.manifest["num_nodes"]:
+            raise FolderError(f"{weights_path(self.folder)} is damaged: expected a weight for each node; sample again")
         return RoundReader(self.folder, parts, self.priorities(number) if shared else None, weights)
 
     @property
@@ -66,16 +65,22 @@ class Samples:
 
     def part(self, number: int, part: int, verify: bool = True) -> RingSample:
         """Map a part of a round, after comparing it with its checksum."""
-        path = part_path(self.folder, number, part)
+        path, entry = part_path(self.folder, number, part), self.manifest["rounds"][number]["parts"][part]
         if verify:
-            _verify(path, self.manifest["rounds"][number]["parts"][part])
-        return map_part(path)
+            _verify(path, entry)
+        sample = map_part(path)
+        if flaw := flaw_of_part(sample, entry["anchors"][0], entry["rows"], self.manifest["num_nodes"]):
+            raise FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
+        return sample
 
     def priorities(self, number: int) -> Priorities:
         """Map the priorities of a round, after comparing them with their checksum."""
         path = priorities_path(self.folder, number)
         _verify(path, self.manifest["rounds"][number]["priorities"])
-        return map_priorities(path)
+        priorities = map_priorities(path)
+        if flaw := flaw_of_priorities(priorities, self.manifest["num_nodes"]):
+            raise FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
+        return priorities
 
 
 class SomeRounds(Protocol):
@@ -102,6 +107,11 @@ class RoundReader:
     parts: list[RingSample]
     priorities: Priorities | None
     weights: npt.NDArray[np.float64] | None = None
+
+    def check_nodes(self, num_nodes: int) -> None:
+        """FolderError where these are the samples of a graph with another number of nodes."""
+        if (ours := sum(part.anchors.size for part in self.parts)) != num_nodes:
+            raise FolderError(f"{self.folder} holds samples of {ours:,} nodes, expected {num_nodes:,}; sample again")
 
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Of some anchors, the priority below which all is decided."""
@@ -157,7 +167,7 @@ def _copy(source_offsets, source, rows, targets, offsets, members):  # type: ign
 
 
 def _verify(path: Path, entry: dict[str, Any]) -> None:
-    size = path.stat().st_size if path.exists() else -1
+    size = size_of(path) if path.exists() else -1
     if size == entry["bytes"] and _sha256(path, path.stat().st_mtime_ns) == entry["sha256"]:
         return
     got = "no file" if size < 0 else f"{size} bytes" if size != entry["bytes"] else "other content"

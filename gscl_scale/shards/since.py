@@ -25,6 +25,8 @@ from gscl_scale.shards.levels import scratch_folder
 from gscl_scale.shards.plan import Plan
 from gscl_scale.shards.reader import Samples
 
+_SAME_GRAPH = ("graph_fingerprint", "num_nodes")
+
 
 @dataclass(frozen=True)
 class Since:
@@ -45,7 +47,7 @@ class Since:
                     "set it back, or leave --since out to sample from nothing"
                 )
         before = Graph.open(old_graph)
-        if before.fingerprint != samples.manifest["graph_fingerprint"]:
+        if (before.fingerprint, before.num_nodes) != tuple(samples.manifest[key] for key in _SAME_GRAPH):
             raise FolderError(f"--since: {old_samples} was not made from {old_graph}; give the folder of a whole run")
         return cls(before, samples, match_nodes(before, graph))
 
@@ -58,7 +60,9 @@ class Since:
         path = self.samples.folder / "weights.arrow"
         if not path.exists():
             return None
-        old = map_array(path, "weight")
+        old = map_array(path, "weight", "double")
+        if old.size != self.matching.new_of_old.size:
+            raise FolderError(f"--since: {path} is damaged: expected a weight for each node; leave --since out")
         known = self.matching.old_of_new >= 0
         weights = np.full(known.size, old.mean())
         weights[known] = old[self.matching.old_of_new[known]]
@@ -88,10 +92,12 @@ def write_changes(folder: Path, round_number: int, depths: npt.NDArray[np.uint8]
 
 def map_depths(folder: Path, round_number: int) -> npt.NDArray[np.uint8]:
     """The largest radius at which each vertex is needed; the anchors to sample again are those of the last."""
-    return map_array(scratch_folder(folder, round_number) / "depths.arrow", "depth")
+    return map_array(scratch_folder(folder, round_number) / "depths.arrow", "depth", "uint8")
 
 
 def map_matching(folder: Path, round_number: int) -> Matching:
     """Which node of the earlier graph is which."""
     place = scratch_folder(folder, round_number)
-    return Matching(map_array(place / "old_of_new.arrow", "node"), map_array(place / "new_of_old.arrow", "node"))
+    return Matching(
+        map_array(place / "old_of_new.arrow", "node", "int64"), map_array(place / "new_of_old.arrow", "node", "int64")
+    )

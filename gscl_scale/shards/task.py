@@ -1,6 +1,6 @@
 """The bodies of the tasks: a pass of the sketch over a range of vertices, and a finished part of the samples."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +113,14 @@ class PartRecord:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "PartRecord":
         """From plain values."""
-        return cls(**{**values, "anchors": tuple(values["anchors"])})
+        known = {one.name: values[one.name] for one in fields(cls) if one.name in values}
+        return cls(**{**known, "anchors": tuple(values["anchors"])})
 
 
 def run_pass(task: PassTask) -> PassRecord:
     """Compute the task's rows of a level and write them into the level's files."""
-    graph, opened = open_graph(task.graph_folder), open_round(task.folder, task.round_number)
+    graph = open_graph(task.graph_folder)
+    opened = open_round(task.folder, task.round_number, graph.num_nodes)
     needed = None
     if task.since is not None:
         needed = map_depths(task.folder, task.round_number)[task.first : task.end] >= task.radius
@@ -192,7 +194,7 @@ def _sample(task: PartTask, anchors: npt.NDArray[np.int64]) -> tuple[RingSample,
         identities = graph.identities()
         sample = independent_rings(graph.indptr, graph.indices, anchors, identities, weights, task.round_number, config)
         return sample, None
-    opened = open_round(task.folder, task.round_number)
+    opened = open_round(task.folder, task.round_number, graph.num_nodes)
     if config.engine == "sketch":
         return _sketch_sample(task, graph, opened, anchors)
     return exact_rings(graph.indptr, graph.indices, anchors, opened.priorities, opened.rank, config), None

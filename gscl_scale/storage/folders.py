@@ -1,17 +1,27 @@
 """Whole folders in a store: the files first, and last an index with their checksums, so that half of one is nothing."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import FileEntry, NameBelow, checked, parse_json
 from gscl_scale.errors import FolderError
 from gscl_scale.files import sha256_of
 from gscl_scale.storage.stores import Store
 
 INDEX = "index.json"
 _AT_ONCE = 8
+
+
+class Index(TypedDict):
+    """The index of a kept folder, as far as it is read; names lead nowhere but into the folder."""
+
+    files: dict[NameBelow, FileEntry]
 
 
 def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], about: dict[str, Any]) -> dict[str, Any]:
@@ -46,9 +56,10 @@ def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure:
     """Bring a file with the size and checksum of an entry, unless it is here; FolderError if the store has others."""
     if _matches(path, entry):
         return
-    store.download(name, path)
+    with contextlib.suppress(FileNotFoundError):  # told below
+        store.download(name, path)
     if not _matches(path, entry):
-        path.unlink()
+        path.unlink(missing_ok=True)
         raise FolderError(
             f"{store.where}/{name}: expected the {entry['bytes']} bytes that were put there, got others; "
             f"the copy in the store is damaged: {cure}"
@@ -62,11 +73,13 @@ def index_of(store: Store, name: str) -> dict[str, Any]:
         raise FolderError(
             f"{store.where}/{name} is not there, or its copying was cut off; see gscl-scale registry list"
         )
-    try:
-        index: dict[str, Any] = json.loads(text)
-    except ValueError:
-        raise FolderError(f"{store.where}/{name}/{INDEX} is damaged: not valid JSON; use another version") from None
+    index: dict[str, Any] = value_in(Index, text, f"{store.where}/{name}/{INDEX}", "use another version")
     return index
+
+
+def value_in(kind: Any, text: bytes, where: str, cure: str) -> Any:
+    """A JSON value of a kind that a store holds."""
+    return checked(kind, parse_json(text, where, cure), where, cure)
 
 
 def _matches(path: Path, entry: dict[str, Any]) -> bool:

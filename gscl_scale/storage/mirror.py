@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, FileEntry, NameBelow
 from gscl_scale.errors import GsclError, RunError
 from gscl_scale.files import read_json, sha256_of, write_json
-from gscl_scale.storage.folders import at_once, fetch_file
+from gscl_scale.storage.folders import at_once, fetch_file, value_in
 from gscl_scale.storage.places import cache_of, is_remote, store_at
 from gscl_scale.storage.stores import Store
 
@@ -27,6 +30,18 @@ _EVERY_S = 30.0
 _SMALL = 1 << 20
 
 Index = dict[str, dict[str, Any]]
+
+
+class _Entry(FileEntry):
+    key: NameBelow
+
+
+class _Pushed(TypedDict):
+    files: dict[NameBelow, _Entry]
+
+
+class _Note(TypedDict):
+    push: Count
 
 
 @contextlib.contextmanager
@@ -179,7 +194,7 @@ class Mirror:
     def _known(self) -> int:
         """The push that the folder here builds on."""
         note = self._folder / _NOTE
-        return int(read_json(note)["push"]) if note.exists() else 0
+        return int(read_json(note, _Note)["push"]) if note.exists() else 0
 
     def _index(self, number: int) -> Index:
         if not number:
@@ -187,7 +202,8 @@ class Mirror:
         text = self._store.read(f"{_PUSHES}/{number:08d}.json")
         if text is None:
             raise self._overtaken()
-        files: Index = json.loads(text)["files"]
+        cure = "choose another --run, or remove it there to begin again"
+        files: Index = value_in(_Pushed, text, f"{self._store.where}/{_PUSHES}/{number:08d}.json", cure)["files"]
         return files
 
     def _files(self) -> list[str]:

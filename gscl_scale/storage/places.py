@@ -4,6 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from gscl_scale.checked import holds_secret
 from gscl_scale.errors import FolderError
 from gscl_scale.storage.stores import LocalStore, RemoteStore, Store
 
@@ -38,8 +39,7 @@ def cache_of(where: str | Path) -> Path:
 
 def _refuse_secrets(url: str) -> None:
     """URLs are written into logs and records: what is secret does not belong there."""
-    place = url.split("://", 1)[1].split("/", 1)[0]
-    if "@" in place or "secret" in url.lower() or "access_key" in url.lower():
+    if holds_secret(url):
         raise FolderError(
             f"{url.split('://', 1)[0]}://…: expected a URL without secrets, which would be written into logs; "
             "set them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or give the machine a role"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow.fs as arrow_fs
 
+from gscl_scale.checked import read_text_bytes
 from gscl_scale.errors import FolderError, GsclError, RunError
 from gscl_scale.files import link_or_copy, naming, publish
 from gscl_scale.storage.patience import is_final, patiently
@@ -61,10 +62,10 @@ class LocalStore:
 
     def read(self, name: str) -> bytes | None:
         """See Store."""
-        try:
-            return (self.folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        path = self.folder / name
+        if not path.exists() or path.is_dir():
             return None
+        return read_text_bytes(path)
 
     def write(self, name: str, content: bytes) -> None:
         """See Store."""

@@ -16,7 +16,7 @@ from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import StoppedError
 from gscl_scale.model import Inputs, Model
 from gscl_scale.runtime import Console, Meter, asked_to_stop
-from gscl_scale.train.checkpoint import Checkpoints, Position
+from gscl_scale.train.checkpoint import Checkpoints, Position, fill, fill_optimizer
 from gscl_scale.train.scalars import Scalars, scalars_to
 from gscl_scale.train.step import StepResult, training_step
 from gscl_scale.train.told import Told
@@ -53,7 +53,8 @@ class Trainer:
             return False
         state, self.position = found
         for name, part in self.parts().items():
-            part.load_state_dict(state[name])
+            put = fill_optimizer if name == "optimizer" else fill
+            put(part, state.get(name), checkpoints.folder)
         return True
 
     def save(self, checkpoints: Checkpoints, best: bool) -> None:

@@ -4,8 +4,12 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from gscl_scale.checked import Count, shortened
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json, write_json
@@ -34,6 +38,19 @@ class Trial:
     validations: list[tuple[float, float]] = field(default_factory=list)
 
 
+class _Written(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    number: Count
+    settings: dict[str, Value]
+    ended: Literal["", "finished", "stopped", "failed"]
+    accuracy: float | None
+    epoch: Count
+    seconds: float
+    reason: str
+    validations: list[Annotated[list[float], Field(min_length=2, max_length=2)]]
+
+
 class Book:
     """The records of the trials of a search, in memory and on disk."""
 
@@ -41,8 +58,9 @@ class Book:
         self.folder = folder.absolute()
         self._trials: dict[int, Trial] = {}
         for path in sorted((self.folder / "trials").glob("*/trial.json")):
-            values = read_json(path)
-            trial = Trial(**{**values, "validations": [(at, figure) for at, figure in values["validations"]]})
+            values = read_json(path, _Written, f"delete {path.parent} to try it again")
+            told = [(at, figure) for at, figure in values["validations"]]
+            trial = Trial(**{**values, "validations": told})
             self._trials[trial.number] = trial
 
     def begin(self, trial: Trial) -> None:
@@ -86,7 +104,7 @@ def claim_search(folder: Path, search: dict[str, Any]) -> None:
     path = folder / "search.json"
     if path.exists() and (key := _differs(read_json(path), search)):
         raise FolderError(
-            f"{folder} holds the trials of a search with another {key}; "
+            f"{folder} holds the trials of a search with another {shortened(key)}; "
             f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
         )
     write_json(path, search)
@@ -94,7 +112,7 @@ def claim_search(folder: Path, search: dict[str, Any]) -> None:
 
 def _differs(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> str:
     """The dotted key that differs first; how the work runs is no difference."""
-    for key in sorted({*before, *now} - {"runtime", "version"}):
+    for key in sorted({*before, *now} - {"runtime", "version"}, key=str):
         old, new = before.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict) and prefix != "space.":
             if inner := _differs(old, new, f"{prefix}{key}."):

@@ -16,6 +16,7 @@ from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
+from gscl_scale.train import fill
 from gscl_scale.tune.records import rings_run
 
 MOST_SPLITS = 5  # of the protocol: one alone would be tuned to, twenty take longer than many a training
@@ -92,7 +93,7 @@ def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
     graph, checkpoints = Graph.open(run.graph), training.checkpoints_of(config, run)
     state, position = checkpoints.chosen()
     model = build_model(config.model, graph.num_features, config.train.seed)
-    model.load_state_dict(state["model"])
+    fill(model, state.get("model"), checkpoints.folder)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     place = embed.Workplace.of(config.runtime, run.folder / "vectors", checkpoints.fingerprint, "tune")
     with embed.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:

@@ -12,7 +12,8 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate import make_splits
 from gscl_scale.files import read_json, write_json
 from gscl_scale.graph import SPLIT_CODES, Graph
-from gscl_scale.runs import open_run, read_curve, status
+from gscl_scale.logs import read_curve
+from gscl_scale.runs import open_run, status
 from gscl_scale.runtime import Console
 from gscl_scale.train import World, encode_all
 from tests.graphs import make_graph, random_edges

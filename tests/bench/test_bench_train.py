@@ -9,7 +9,7 @@ from gscl_scale.cli import app
 SMALL = ["graph.source=synthetic", "graph.preset=tiny", "rings.width=16", "rings.per_ring=4", "rings.beyond=8"]
 MODEL = ["model.layers=2", "model.width=16", "model.projection=16", "train.batch_size=64", "train.negatives=0"]
 
-pytestmark = pytest.mark.timeout(400)  # a process for each way to take a step
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # a process for each way to take a step
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """A campaign: stories of runs that faults fall on, drawn by a seed, until so many have fallen."""
 
 import json
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gscl_scale import seeding
+from tests.chaos.faults import impossible
 from tests.chaos.lanes import Local, Story
 
 AT_MOST = 4  # faults that fall on one run
@@ -27,19 +29,19 @@ class Fallen:
     wrong: str = ""
 
 
-def campaign(lane: Local, number: int, seed: int, log: Path) -> list[Fallen]:
+def campaign(lane: Local, number: int, seed: int, log: Path, stop: threading.Event) -> list[Fallen]:
     """Let faults fall on one pipeline; every one is told as it falls and kept in a file of JSON lines."""
     draw = seeding.generator(f"chaos {lane.name}", seed)
     fallen: list[Fallen] = []
     waiting: list[str] = []
     story, stories = None, 0
-    while len(fallen) < number:
+    while len(fallen) < number and not stop.is_set():
         if story is None:
             story, stories = lane.story(stories), stories + 1
             lane.current, lane.current_words = story.folder, story.words
             falls = int(draw.integers(2, AT_MOST + 1))
         if not waiting:
-            waiting = [str(name) for name in draw.permutation(sorted(lane.kinds()))]
+            waiting = [str(name) for name in draw.permutation(sorted(set(lane.kinds()) - set(impossible())))]
         kind = waiting.pop()
         one = _befall(lane, story, stories, kind, draw)
         if one is None:

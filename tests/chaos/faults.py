@@ -4,10 +4,12 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -44,6 +46,21 @@ def variables(wanted: dict[str, str]) -> Iterator[None]:
     """Variables of the environment for a while."""
     with mock.patch.dict(os.environ, wanted):
         yield
+
+
+_BY_STRACE = ("flush fails", "rename fails", "writes fail from then on", "slow disk")
+_BY_MOUNTS = ("disk full", "read-only folder", "machine with 64 MB of shared memory")
+
+
+@cache
+def impossible() -> dict[str, str]:
+    """Kinds that cannot be done on this machine, and what is missing."""
+    mounts = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /mnt"]
+    can_mount = shutil.which("unshare") and subprocess.run(mounts, capture_output=True, check=False).returncode == 0
+    return {
+        **dict.fromkeys(() if shutil.which("strace") else _BY_STRACE, "strace"),
+        **dict.fromkeys(() if can_mount else _BY_MOUNTS, "the right to mount"),
+    }
 
 
 # --- while it runs ---------------------------------------------------------------------------------------------------

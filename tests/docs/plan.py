@@ -126,6 +126,7 @@ PLAN = {
         "tests/cluster/test_systemd.py::test_systemd_takes_both_units", NO_ROOT
     ),
     "docs/reliability.md 1: $ make chaos # 220 faults": Shell({"make": "make -n -C {root}"}),
+    "docs/security.md 1: $ make fuzz # 20,000 mutated inputs over all reade": Shell({"make": "make -n -C {root}"}),
     "docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru": Shell(
         {"--config configs/digits.yaml --run runs/digits": "--config mine.yaml {short} --run runs/digits"}, world="fresh",
     ),

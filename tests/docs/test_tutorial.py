@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.docs.pages import assert_alike, blocks
 from tests.docs.world import BIN, bash
 
@@ -23,6 +25,8 @@ def follow(folder):
     return told
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_tutorial_can_be_followed_as_it_is_written(tmp_path):
     (tmp_path / "reader").mkdir()
     assert (BIN / "gscl-scale").exists()

@@ -25,7 +25,8 @@ from gscl_scale import pipeline, training
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, FolderError, TaskError
 from gscl_scale.files import read_json_lines
-from gscl_scale.runs import Run, open_run, read_curve
+from gscl_scale.logs import read_curve
+from gscl_scale.runs import Run, open_run
 from gscl_scale.runtime import Console, RunnerSettings, TrainingSettings, start_runner
 from tests.graphs import make_graph, random_edges
 from tests.ray.clusters import ROOT, wait_until

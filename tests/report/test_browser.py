@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gscl_scale.bench.browser import CHROMIUM, Browser, Tab, chromium
 from gscl_scale.report import Findings, NodeMap, write_report
-from tests.report.browser import CHROMIUM, Browser, Tab, chromium
 from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
 from tests.report.test_report import CURVE, metrics, statistics
 

@@ -76,6 +76,20 @@ def test_a_map_is_kept_until_the_embeddings_are_others(tmp_path: Path) -> None:
     assert kept_map(tmp_path / "map", vectors[::-1].copy(), "b", seed=0).nearest.tolist() != first.nearest.tolist()
 
 
+@pytest.mark.parametrize("name", ["nodes.arrow", "manifest.json"])
+def test_a_damaged_map_is_drawn_again(tmp_path: Path, name: str) -> None:
+    vectors, _ = clustered(40, 2)
+    first = kept_map(tmp_path / "map", vectors, "a", seed=0)
+    expected = {part: np.array(getattr(first, part)) for part in ("nodes", "places", "nearest", "cosines")}
+    content = bytearray((tmp_path / "map" / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "map" / name).unlink()
+    (tmp_path / "map" / name).write_bytes(content)
+    again = kept_map(tmp_path / "map", vectors, "a", seed=0)
+    for part, values in expected.items():
+        np.testing.assert_array_equal(getattr(again, part), values)
+
+
 def test_the_overlap_of_neighbours_is_whole_for_rotated_vectors_and_chance_for_others() -> None:
     rng = np.random.default_rng(0)
     one = rng.normal(size=(101, 8)).astype(np.float32)

@@ -14,7 +14,8 @@ import yaml
 from gscl_scale import pipeline
 from gscl_scale.config import Config
 from gscl_scale.files import read_json_lines
-from gscl_scale.runs import open_run, read_curve
+from gscl_scale.logs import read_curve
+from gscl_scale.runs import open_run
 from gscl_scale.runtime import Console
 from tests.graphs import make_graph, random_edges
 

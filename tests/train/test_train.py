@@ -16,8 +16,9 @@ from gscl_scale.config import Config
 from gscl_scale.errors import DivergedError, FolderError
 from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph
+from gscl_scale.logs import read_curve
 from gscl_scale.model import build_model, prepare_inputs
-from gscl_scale.runs import open_run, read_curve
+from gscl_scale.runs import open_run
 from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.shards import Samples
 from gscl_scale.train import Checkpoints, Position, Trainer, Training, training_step, write_state

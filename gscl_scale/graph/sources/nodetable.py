@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gscl_scale.checked import listed, quoted
 from gscl_scale.config import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.graph import SPLIT_CODES
@@ -72,7 +73,8 @@ def num_feature_columns(config: TablesGraph) -> int:
     assert config.nodes is not None
     path = files_of(config.nodes, "nodes")[0]
     schema = schema_of(path, [config.id_column])
-    kinds = [schema.field(name).type for name in _choose(schema, path, config).features if name in schema.names]
+    features = _choose(schema, path, config).features
+    kinds = [schema.types[schema.names.index(name)] for name in features if name in schema.names]
     return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)
 
 
@@ -120,17 +122,16 @@ def _optional(schema: pa.Schema, path: Path, config: TablesGraph, key: str) -> s
     if name is None or name in schema.names:
         return name
     if name != TablesGraph.model_fields[key].default:
-        raise GraphError(f"{path}: no column {name!r} (graph.{key}); it has {', '.join(schema.names)}")
+        raise GraphError(f"{path}: no column {name!r} (graph.{key}); it has {listed(schema.names)}")
     return None
 
 
 def _column_notes(features: list[str], remaining: list[str]) -> list[str]:
     notes = []
     if features:
-        shown = ", ".join(features[:8]) + (f" and {len(features) - 8:,} more" if len(features) > 8 else "")
-        notes.append(f"features are the columns {shown} (graph.feature_columns chooses others)")
+        notes.append(f"features are the columns {listed(features, 8)} (graph.feature_columns chooses others)")
     if others := [name for name in remaining if name not in features]:
-        notes.append(f"columns that are no numbers were left out: {', '.join(others[:8])}")
+        notes.append(f"columns that are no numbers were left out: {listed(others, 8)}")
     return notes
 
 
@@ -163,7 +164,8 @@ def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
     if known.null_count:
         at = pc.index(known.is_null(), True).as_py()
         raise GraphError(
-            f"{part.where(at)}: {column} is {values[at].as_py()!r}, expected train, val, test, or nothing; correct it"
+            f"{part.where(at)}: {column} is {quoted(values[at].as_py())}, expected train, val, test, or nothing; "
+            "correct it"
         )
     codes: npt.NDArray[np.int8] = np.array(list(_SPLIT_NAMES.values()), np.int8)[known.to_numpy(zero_copy_only=False)]
     return codes
@@ -181,7 +183,9 @@ def _labels(parts: list[pa.Array], from_csv: bool, where: str) -> npt.NDArray[An
         if pc.all(pc.match_substring_regex(labels, _CLASS_NUMBER)).as_py():
             return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        signed = labels.cast(pa.int64()) if labels.null_count or pa.types.is_boolean(kind) else labels
+        if pa.types.is_uint64(kind) and len(labels) and (pc.max(labels).as_py() or 0) >= 2**63:
+            raise GraphError(f"{where} holds labels from 2^63; write them as text")
+        signed = labels.cast(pa.int64())
         return signed.fill_null(-1).to_numpy(zero_copy_only=False)
     elif pa.types.is_floating(kind) or pa.types.is_null(kind):
         return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)

@@ -1,23 +1,31 @@
 """Our import format: one numpy file of plain arrays (docs/graphs.md)."""
 
-import math
+import contextlib
+import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
+from gscl_scale.checked import shortened, size_of
 from gscl_scale.config import NpzGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.graph import SPLIT_CODES
 from gscl_scale.graph.size import Size
 from gscl_scale.graph.splits import splits_from_masks
+from gscl_scale.machine import available_memory, in_words
+from gscl_scale.npyfiles import Head, read_head, read_values, size_in_words
 
+Read = TypeVar("Read")
+
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError)
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 _MASKS = tuple(f"{part}_mask" for part in SPLIT_CODES)
 
@@ -50,57 +58,88 @@ def read(config: NpzGraph) -> Draft:
 def size(config: NpzGraph) -> Size:
     """From the headers of the arrays; nothing where the file cannot be read, which reading it will explain."""
     try:
-        headers = _headers(config.path)
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+        with _archive(config.path) as archive:
+            heads = {name: _head(archive, member) for name, member in _members(archive).items()}
+    except GraphError:
         return Size()
-    shape = {name: shape for name, (shape, _) in headers.items()}
-    held = sum(math.prod(shape) * kind.itemsize for shape, kind in headers.values())
+    shape = {name: head[0] for name, head in heads.items()}
     edges, rows = shape.get("edge_index", ()), shape.get("x") or shape.get("y") or shape.get("ids") or ()
     return Size(
         num_nodes=rows[0] if rows else None,
         num_edges=edges[1] if len(edges) == 2 else None,
         num_features=shape["x"][1] if len(shape.get("x", ())) == 2 else 0 if "x_shape" in shape else None,
-        fixed=held,
+        fixed=sum(size_in_words(head) for head in heads.values()),
     )
 
 
-def _headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Shape and type of each array of the file."""
-    headers = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            with archive.open(name) as file:
-                version = np.lib.format.read_magic(file)
-                reader = (
-                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                )
-                shape, _, kind = reader(file)
-            headers[name.removesuffix(".npy")] = shape, kind
-    return headers
-
-
 def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The plain arrays of the file."""
+    with _archive(path) as archive:
+        return {name: _array(archive, member) for name, member in _members(archive).items()}
+
+
+@contextlib.contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive, and what is wrong with it in one sentence."""
+    if not path.exists():
+        raise GraphError(f"{path} does not exist; check graph.path")
+    if path.is_dir():
+        raise GraphError(f"{path} is a folder; graph.path expects a .npz file")
+    size_of(path, GraphError)
     try:
         with path.open("rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            if not isinstance(arrays, np.lib.npyio.NpzFile):
+            if file.read(6) == b"\x93NUMPY":
                 raise GraphError(f"{path}: expected a .npz file of named arrays, got a single array")
-            with arrays:
-                return {name: arrays[name] for name in arrays.files}
-    except FileNotFoundError:
-        raise GraphError(f"{path} does not exist; check graph.path") from None
-    except IsADirectoryError:
-        raise GraphError(f"{path} is a folder; graph.path expects a .npz file") from None
+            with zipfile.ZipFile(file) as archive:
+                yield archive
     except GraphError:
         raise
-    except ValueError as error:
-        if "pickle" in str(error).lower():
+    except _DAMAGE as error:
+        raise GraphError(
+            f"{path} is truncated or no .npz file: {shortened(error) or 'it ends too early'}; make it again with "
+            "numpy.savez"
+        ) from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays by name; only what numpy writes is read: stored or deflated, each name once."""
+    members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+    if len(members) != len(archive.infolist()):
+        raise GraphError(f"{archive.filename}: a name is given to several arrays; save each once with numpy.savez")
+    for name, member in members.items():
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
             raise GraphError(
-                f"{path} holds pickled objects, which are never loaded; save plain arrays with numpy.savez"
-            ) from None
-        raise GraphError(f"{path} cannot be read as .npz: {error}") from None
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError) as error:
-        raise GraphError(f"{path} is truncated or no .npz file: {error}; make it again with numpy.savez") from None
+                f"{archive.filename}: {shortened(name, 60)} is packed in a way that numpy does not write; "
+                "save it with numpy.savez"
+            )
+    return members
+
+
+def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Head:
+    with archive.open(member) as file:
+        return _told(archive, member, lambda: read_head(file))
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """An array, once its bytes are known to be as many as its head says, and to fit the memory."""
+    with archive.open(member) as file:
+        head = _told(archive, member, lambda: read_head(file))
+        if size_in_words(head) > (memory := available_memory()):
+            raise GraphError(
+                f"{archive.filename}: {shortened(member.filename, 60)} takes {in_words(size_in_words(head))} of memory "
+                f"and {in_words(memory)} are available; use a machine with more memory, or write tables"
+            )
+        return _told(archive, member, lambda: read_values(file, head, member.file_size - file.tell()))
+
+
+def _told(archive: zipfile.ZipFile, member: zipfile.ZipInfo, read: Callable[[], Read]) -> Read:
+    try:
+        return read()
+    except ValueError as error:
+        raise GraphError(
+            f"{archive.filename}: {shortened(member.filename, 60)} {shortened(error)}; "
+            "save plain arrays with numpy.savez"
+        ) from None
 
 
 def _features(arrays: dict[str, npt.NDArray[Any]], origin: str) -> npt.NDArray[Any] | sp.csr_array | None:

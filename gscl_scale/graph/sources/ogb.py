@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import gzip
 import io
 import shutil
 import sys
@@ -18,15 +19,21 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gscl_scale.checked import refuse_special, shortened
 from gscl_scale.config import OgbGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.files import publish, publish_folder
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.splits import split_from_rows
+from gscl_scale.machine import available_memory, free_disk, in_words
 
 _TIMEOUT_S = 60
+_COUNTS = 1 << 20  # bytes of text that the numbers of nodes and edges may take
 _PARTS = {"train": "train", "val": "valid", "test": "test"}
-_DAMAGE = (OSError, EOFError, ValueError, KeyError, IndexError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    OSError, EOFError, ValueError, LookupError, RuntimeError, TypeError, AttributeError, OverflowError, MemoryError,
+    AssertionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def read(config: OgbGraph) -> Draft:
@@ -40,6 +47,11 @@ def read(config: OgbGraph) -> Draft:
     folder = config.path / config.dataset.replace("-", "_")
     _obtain(folder, info, config.dataset)
     graph, labels = _raw(folder, info)
+    if labels.shape[0] != graph["num_nodes"]:
+        raise GraphError(
+            f"{folder} is damaged or not complete: it says {graph['num_nodes']:,} nodes "
+            f"and has {labels.shape[0]:,} labels; delete it to download it again"
+        )
     notes = []
     if graph.get("edge_feat") is not None:
         notes.append("the edges' features are not used")
@@ -96,9 +108,23 @@ def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
             f"{folder} is another release of {dataset}: expected {release}, got {found}; "
             "delete the folder to download it again"
         )
+    refuse_special(folder, GraphError)
+    with _explained(folder):
+        for path in sorted(folder.glob("*/**/*.csv.gz")):
+            _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory())
     needed = folder / "raw" / ("data.npz" if info["binary"] == "True" else "edge.csv.gz")
     if not needed.exists():
         raise GraphError(f"{folder} is not complete: no {needed.name} in raw; delete the folder to download it again")
+
+
+def _refuse_large(path: Path, most: int) -> None:
+    """Refuse a table that unpacks to more: the package reads it as a whole."""
+    size = 0
+    with gzip.open(path) as file:
+        while size <= most and (block := file.read(1 << 20)):
+            size += len(block)
+    if size > most:
+        raise ValueError(f"{path.name} unpacks to more than {in_words(most)}")
 
 
 def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
@@ -107,7 +133,7 @@ def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
         with (
             publish(archive) as temporary,
             _told(folder, info["url"], dataset),
-            urllib.request.urlopen(info["url"], timeout=_TIMEOUT_S) as answer,
+            urllib.request.urlopen(info["url"], timeout=_TIMEOUT_S) as answer,  # noqa: S310  (of the package, no user's)
             temporary.open("wb") as file,
         ):
             shutil.copyfileobj(answer, file, 1 << 22)
@@ -116,12 +142,21 @@ def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
             _told(folder, info["url"], dataset),
             zipfile.ZipFile(archive) as members,
         ):
-            members.extractall(out)
+            _refuse_bomb(members, out)
+            members.extractall(out)  # which lets no name lead out of the folder
             for path in sorted((out / info["download_name"]).iterdir()):
                 path.rename(out / path.name)
             (out / info["download_name"]).rmdir()
     finally:
         archive.unlink(missing_ok=True)
+
+
+def _refuse_bomb(members: zipfile.ZipFile, folder: Path) -> None:
+    if (size := sum(member.file_size for member in members.infolist())) > (free := free_disk(folder)):
+        raise GraphError(
+            f"{shortened(members.filename)} unpacks to {in_words(size)} and {in_words(free)} of disk are free; "
+            "set graph.path to a folder on a larger disk"
+        )
 
 
 @contextlib.contextmanager
@@ -162,5 +197,6 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        what = " ".join(str(error).split())
-        raise GraphError(f"{folder} is damaged or not complete: {what}; delete it to download it again") from None
+        raise GraphError(
+            f"{folder} is damaged or not complete: {shortened(error)}; delete it to download it again"
+        ) from None

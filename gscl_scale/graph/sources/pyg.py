@@ -19,15 +19,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
+from gscl_scale.checked import refuse_special, shortened
 from gscl_scale.config import PygGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.graph import SPLIT_CODES
+from gscl_scale.graph.sources.pickles import only_arrays
 from gscl_scale.graph.splits import splits_from_masks
 
 _TIMEOUT_S = 60
 _OPTIONS = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them
-_DAMAGE = (EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError)
+_DAMAGE = (
+    EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, LookupError, ValueError, RuntimeError, TypeError,
+    AttributeError, OverflowError, MemoryError, ImportError,
+)  # fmt: skip
 
 
 def read(config: PygGraph) -> Draft:
@@ -35,7 +40,8 @@ def read(config: PygGraph) -> Draft:
     class_name, _, name = config.dataset.partition("/")
     dataset_class = _class(class_name)
     options = _options(dataset_class, config, name)
-    with _explained(config):
+    refuse_special(config.path, GraphError)
+    with _explained(config), only_arrays():
         dataset = dataset_class(str(_root(config.path, class_name, name)), **options)
         count, data = len(dataset), dataset[0]
     if count != 1:
@@ -121,7 +127,7 @@ def _explained(config: PygGraph) -> Iterator[None]:
     try:
         yield
     except network as error:
-        what = " ".join(str(error).split()) or type(error).__name__
+        what = shortened(error) or type(error).__name__
         raise GraphError(
             f"{config.dataset} is not in {config.path} and cannot be downloaded ({what}); "
             "check its name and the network, or copy its raw files there"
@@ -130,8 +136,14 @@ def _explained(config: PygGraph) -> Iterator[None]:
         raise GraphError(
             f"graph.dataset: torch-geometric refuses {config.dataset}; look up the names that its class takes"
         ) from None
+    except pickle.UnpicklingError as error:
+        reason = "a pickle holds more than arrays" if "eights only load failed" in str(error) else shortened(error)
+        raise GraphError(
+            f"{config.dataset} in {config.path} cannot be read: {reason}; delete its files to download them again, or "
+            "export the graph as tables"
+        ) from None
     except (*_DAMAGE, OSError) as error:
-        what = " ".join(str(error).split()) or type(error).__name__
+        what = shortened(error) or type(error).__name__
         raise GraphError(
             f"{config.dataset} in {config.path} cannot be read: {what}; check its name, or delete its files to "
             "download them again"

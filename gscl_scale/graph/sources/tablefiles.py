@@ -1,6 +1,8 @@
 """Parquet and CSV files as a stream of record batches, with the place of each row."""
 
 import contextlib
+import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,16 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from gscl_scale.checked import listed, quoted, shortened, size_of
 from gscl_scale.errors import GraphError
+from gscl_scale.machine import available_memory, in_words
 
 ROWS_AT_ONCE = 1 << 20
 _CSV_BLOCK = 1 << 24
+_MOST_COLUMNS = 1 << 16  # of a CSV file
+_MOST_BLANKS = 1000
 _PARQUET_BUFFER = 1 << 20
+_BYTES_OF_TEXT = 8
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".csv.gz")
 
@@ -33,9 +40,14 @@ class Part:
         return f"{self.path}: row {self.first_row + at:,}"
 
     def text_or_numbers(self, name: str) -> pa.Array:
-        """A column with dictionaries decoded."""
+        """A column with dictionaries decoded, and views of text as text."""
         column = self.rows.column(name)
-        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        if pa.types.is_string_view(column.type):
+            return column.cast(pa.large_string())
+        if not pa.types.is_dictionary(column.type):
+            return column
+        values = column.dictionary
+        return pc.take(values.cast(pa.large_string()) if _is_text(values.type) else values, column.indices)
 
 
 def files_of(path: Path, key: str) -> list[Path]:
@@ -59,6 +71,7 @@ def is_csv(path: Path) -> bool:
 def _known(path: Path) -> Path:
     if not path.name.lower().endswith(_PARQUET + _CSV):
         raise GraphError(f"{path}: unknown kind of table; expected a name ending in .parquet, .pq, .csv or .csv.gz")
+    size_of(path, GraphError)
     return path
 
 
@@ -66,15 +79,28 @@ def schema_of(path: Path, needed: list[str]) -> pa.Schema:
     """Names and types of a file's columns; the types of a CSV file are a guess from its first rows."""
     with _explained(path):
         if is_csv(path):
+            _refuse_columns(path)
             with pa.csv.open_csv(path, _csv_reading()) as reader:
                 schema = reader.schema
         else:
             schema = pa.parquet.read_schema(path)
+        names = schema.names  # UnicodeDecodeError where they are no text
     for name in needed:
-        if schema.names.count(name) != 1:
-            kind = "no column" if name not in schema.names else "more than one column"
-            raise GraphError(f"{path}: {kind} {name!r}; it has {', '.join(schema.names)}")
+        if names.count(name) != 1:
+            kind = "no column" if name not in names else "more than one column"
+            raise GraphError(f"{path}: {kind} {name!r}; it has {listed(names)}")
     return schema
+
+
+def _refuse_columns(path: Path) -> None:
+    """Refuse a head of so many columns that their readers alone, some kilobytes each, would fill the memory."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        head = next((line for _ in range(_MOST_BLANKS) if (line := file.readline(_CSV_BLOCK)).strip() or not line), b"")
+    if (number := head.partition(b"\r")[0].count(b",") + 1) > _MOST_COLUMNS:
+        raise GraphError(
+            f"{path}: its first line has at least {number:,} columns, expected at most {_MOST_COLUMNS:,}; write it as "
+            "Parquet, with one column of lists"
+        )
 
 
 def num_rows(files: list[Path]) -> int | None:
@@ -100,8 +126,43 @@ def stream(path: Path, columns: list[str], numbers: tuple[str, ...] = ()) -> Ite
 
 def _parquet_rows(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
     # pyarrow's own choice, pre_buffer, keeps all that was read of the file until it is closed
-    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER) as file:
-        yield from file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns)
+    shared = _shared_texts(path, columns)
+    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER, read_dictionary=shared) as file:
+        for rows in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns):
+            for name in columns:
+                _refuse_bomb(rows.column(name), name, path)
+            yield rows
+
+
+def _shared_texts(path: Path, columns: list[str]) -> list[str]:
+    """Columns of text with few bytes for a row: many rows share a text, and how long that is only reading it tells."""
+    metadata, schema = pa.parquet.read_metadata(path), pa.parquet.read_schema(path)
+    of = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    texts = [name for name in columns if name in of and _is_text(schema.field(name).type)]
+    chunks = {
+        name: [metadata.row_group(group).column(of[name]) for group in range(metadata.num_row_groups)] for name in texts
+    }
+    return [
+        name for name in texts
+        if any(chunk.total_uncompressed_size < _BYTES_OF_TEXT * chunk.num_values for chunk in chunks[name])
+    ]  # fmt: skip
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _refuse_bomb(column: pa.Array, name: str, path: Path) -> None:
+    """Refuse texts that take more memory than there is once each row has its own."""
+    if not (pa.types.is_dictionary(column.type) and _is_text(column.type.value_type)):
+        return
+    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+    whole, memory = pc.sum(lengths.cast(pa.int64())).as_py() or 0, available_memory()
+    if whole > memory:
+        raise GraphError(
+            f"{path}: {quoted(name)} unpacks to {in_words(whole)} of text and {in_words(memory)} of memory "
+            "are available; write it again with shorter texts, or with integers"
+        )
 
 
 def _csv_rows(path: Path, columns: list[str], numbers: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -129,7 +190,8 @@ def _as_numbers(text: pa.Array, where: str, name: str, first_row: int) -> pa.Arr
     except pa.ArrowInvalid:
         at = next(row for row, value in enumerate(low) if not _is_number(value.as_py()))
         raise GraphError(
-            f"{where} {first_row + at:,}: feature {name!r} is {text[at].as_py()!r}, expected a number; correct it, "
+            f"{where} {first_row + at:,}: feature {quoted(name)} is {quoted(text[at].as_py())}, expected a number; "
+            "correct it, "
             "or name the columns that are numbers in graph.feature_columns"
         ) from None
 
@@ -150,6 +212,12 @@ def _csv_reading() -> Any:
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError) as error:
-        what = " ".join(str(error).split())
-        raise GraphError(f"{path} is truncated, empty, or no table of its kind: {what}; write it again") from None
+    except (MemoryError, pa.ArrowMemoryError):
+        raise GraphError(
+            f"{path} unpacks to more than the {in_words(available_memory())} of memory that are available; write it "
+            "again in smaller pages, or use a machine with more memory"
+        ) from None
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError, zlib.error) as error:
+        raise GraphError(
+            f"{path} is truncated, empty, or no table of its kind: {shortened(error)}; write it again"
+        ) from None

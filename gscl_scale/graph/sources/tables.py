@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale import seeding
+from gscl_scale.checked import quoted
 from gscl_scale.config import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
@@ -95,7 +96,7 @@ class _Finder:
         if (rows < 0).any():
             at = int(np.argmin(rows))
             raise GraphError(
-                f"{part.where(at)}: {column} {wanted[at].as_py()!r} is no id of the node table; "
+                f"{part.where(at)}: {column} {quoted(wanted[at].as_py())} is no id of the node table; "
                 "add the node or drop the edge"
             )
         return rows
@@ -117,7 +118,7 @@ class _Finder:
         odd = pc.invert(is_integer_text(wanted))
         if (at := pc.index(odd, True).as_py()) >= 0:
             raise GraphError(
-                f"{part.where(at)}: {column} is {wanted[at].as_py()!r} and the node table's ids are integers; "
+                f"{part.where(at)}: {column} is {quoted(wanted[at].as_py())} and the node table's ids are integers; "
                 "correct the edge, or write both tables as Parquet with ids of one type"
             )
         return wanted.cast(pa.int64())

@@ -15,6 +15,8 @@ from typing import Any
 
 import websocket
 
+from gscl_scale.errors import RunError, UserError
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _WAIT_S = 60.0
 
@@ -22,7 +24,8 @@ _WAIT_S = 60.0
 @contextlib.contextmanager
 def chromium() -> Iterator["Browser"]:
     """A browser with a profile of its own, without a network; it has ended when this is left."""
-    assert CHROMIUM is not None
+    if CHROMIUM is None:
+        raise UserError("there is no chromium, chromium-browser or google-chrome on the path; install one of them")
     with tempfile.TemporaryDirectory(prefix="gscl-scale-chromium-", ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             [
@@ -55,7 +58,7 @@ def _address(profile: Path, process: subprocess.Popen[bytes]) -> str:
             port, path = (profile / "DevToolsActivePort").read_text(encoding="ascii").split()
             return f"ws://127.0.0.1:{port}{path}"
         time.sleep(0.05)
-    raise AssertionError("the browser did not start")
+    raise RunError("the browser did not start")
 
 
 class Browser:
@@ -74,7 +77,8 @@ class Browser:
         while True:
             answer = json.loads(self._socket.recv())
             if answer.get("id") == self._next:
-                assert "error" not in answer, (method, answer["error"])
+                if "error" in answer:
+                    raise RunError(f"the browser refuses {method}: {answer['error']}")
                 return dict(answer["result"])
             self.events.append(answer)
 
@@ -112,7 +116,8 @@ class Tab:
     def run(self, expression: str) -> Any:
         """What an expression is in the page."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        if "exceptionDetails" in found:
+            raise RunError(f"the page fails: {found['exceptionDetails']}")
         return found["result"].get("value")
 
     def wait(self, condition: str) -> None:
@@ -122,7 +127,7 @@ class Tab:
             if self.run(condition):
                 return
             time.sleep(0.02)
-        raise AssertionError(f"never came true: {condition}")
+        raise RunError(f"never came true in the page: {condition}")
 
     def prefer(self, dark: bool = False, media: str = "") -> None:
         """Say what the reader prefers, and whether the page is printed."""

@@ -1,0 +1,364 @@
+"""Every reader of the program, what it reads, and a call of it; the current folder holds the input."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from io import StringIO
+from pathlib import Path
+from random import Random
+from unittest import mock
+from urllib.error import URLError
+
+import numpy as np
+
+from gscl_scale import cli, embed, logs, pipeline, runs, shards, training
+from gscl_scale.batches import BatchStream
+from gscl_scale.config import Config
+from gscl_scale.embed.scratch import Scratch
+from gscl_scale.errors import GsclError
+from gscl_scale.evaluate import read_metrics, statistics
+from gscl_scale.files import read_json_lines
+from gscl_scale.graph import Graph, Messages, write_graph
+from gscl_scale.graph.estimate import read_if_it_fits
+from gscl_scale.model import build_model
+from gscl_scale.neighbors.index import open_index
+from gscl_scale.registry import Registry
+from gscl_scale.report import kept_map
+from gscl_scale.reproduce import reproduce
+from gscl_scale.retrain.gate import Figures
+from gscl_scale.retrain.telling import Told, write_metrics
+from gscl_scale.retrain.work import changes_since
+from gscl_scale.runs import Run
+from gscl_scale.runtime import Console, RunnerSettings, start_runner
+from gscl_scale.storage import LocalStore, fetch_folder
+from gscl_scale.storage.mirror import Mirror
+from gscl_scale.train import Checkpoints, Trainer, fill
+from gscl_scale.tune.records import Book, claim_search
+from gscl_scale.tune.space import read_space
+from tests.hostile import mutate
+from tests.hostile.corpus import CSV, RUN, TABLES
+
+QUIET = Console(quiet=True)
+
+
+class UntoldError(Exception):
+    """A command ended in another way than with 0, or with one sentence and its exit code."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader.
+
+    weight    how often it comes, beside the others
+    needs     what of the corpus is copied for it
+    targets   patterns of the files that are changed
+    read      the call; the random numbers choose among its variants
+    taken     events that are no failure: pickles of arrays are opened, and nothing else is called by them
+    """
+
+    name: str
+    weight: int
+    needs: tuple[str, ...]
+    targets: tuple[str, ...]
+    read: Callable[[Random], object]
+    taken: tuple[str, ...] = ()
+
+
+@cache
+def _config(kind: str = "run") -> Config:
+    return Config.parse({"run": RUN, "tables": TABLES, "csv": CSV}[kind])
+
+
+def _ingest(config: Config) -> None:
+    write_graph(read_if_it_fits(config.graph, Path("new"), lambda text: None), config.graph, Path("new"))
+
+
+def _npz(name: str) -> None:
+    _ingest(Config.parse({"graph": {"source": "npz", "path": name}}))
+
+
+def _data_set(source: str, name: str) -> None:
+    """Read a data set of which nothing can be downloaded."""
+    refuse = URLError("no network")
+    with (
+        mock.patch("torch_geometric.io.fs.cp", side_effect=refuse),
+        mock.patch("urllib.request.urlopen", side_effect=refuse),
+    ):
+        _ingest(Config.parse({"graph": {"source": source, "dataset": name, "path": "data"}}))
+
+
+def _graph(rng: Random) -> None:
+    graph = Graph.open(Path("run/graph"))
+    graph.identities()
+    Messages.of(graph, "gcn")
+    if rng.random() < 0.5:
+        statistics(graph, anchors=5)
+    else:
+        _precompute(Path("new"))
+
+
+def _precompute(folder: Path, since: tuple[Path, Path] | None = None, graph: str = "run/graph") -> None:
+    with start_runner(RunnerSettings(workers=1)) as runner:
+        shards.precompute(Path(graph), folder, _config().rings, 2, runner, QUIET, since)
+
+
+def _samples(rng: Random) -> None:
+    config, folder = _config(), Path("run/samples")
+    graph = Graph.open(Path("run/graph"))
+    choice = rng.random()
+    if choice < 0.1:
+        _precompute(folder)
+    elif choice < 0.2:
+        _precompute(Path("new"), (Path("run/graph"), folder))
+    shards.is_complete(folder, graph, config.rings, 2)
+    samples = shards.Samples.open(folder)
+    samples.identity()
+    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss)
+    for step in (0, stream.steps_per_epoch):
+        stream.batch(step)
+    samples.round(0).take(np.arange(graph.num_nodes)[::-1].copy())
+
+
+def _cut_samples(rng: Random) -> None:
+    _precompute(Path("cut/samples"), graph="cut/graph")
+
+
+@lru_cache(maxsize=1)
+def _fingerprint(corpus: str) -> str:
+    fingerprint: str = json.loads((Path(corpus) / "run/checkpoints/manifest.json").read_text())["fingerprint"]
+    return fingerprint
+
+
+def _checkpoint(corpus: str) -> None:
+    config, run = _config(), Run.at(Path("run"))
+    checkpoints = Checkpoints(run.checkpoints, _fingerprint(corpus))
+    checkpoints.is_finished()
+    model = build_model(config.model, 6, config.train.seed)
+    with contextlib.suppress(GsclError):
+        Trainer(model, config.train).restore(checkpoints, QUIET)
+    state, _ = checkpoints.chosen()
+    fill(model, state.get("model"), run.checkpoints)
+
+
+def _start(rng: Random) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        Path("start.pt").rename("run/start.pt")
+    training.load_start(build_model(_config().model, 6, 0), Run.at(Path("run")))
+
+
+def _yaml(rng: Random) -> None:
+    config = Config.load(Path("run.yaml"))
+    config.dump()
+    if rng.random() < 0.1:
+        read_space(Path("space.yaml"), _config())
+
+
+def _settings(rng: Random) -> None:
+    lines = rng.choice(
+        (mutate.any_yaml(rng, b"train: {epochs: 3}"), mutate.any_json(rng, b'{"epochs": 3}'), rng.randbytes(9))
+    )
+    text = lines.decode("utf-8", "replace")
+    key = rng.choice(
+        ("train.epochs", "graph.path", "runtime.workers", "graph.feature_columns", "model.width", "x", "..", "=", "")
+    )
+    Config.load(None, [rng.choice((f"{key}={text}", text, f"{text}={text}", f"graph.source=npz{text}"))])
+
+
+def _registry(rng: Random) -> None:
+    registry = Registry("registry")
+    state = registry.ledger.newest()
+    [registry.ledger.at(number) for number in registry.ledger.numbers()]
+    for name in state.kept():
+        version = registry.version(name)
+        _ = version.content
+        Figures.parse(version.index.get("figures", {}))
+        fetch_folder(registry.store, f"versions/{name}", Path("fetched"))
+    registry.current()
+    registry.point()
+
+
+def _mirror(rng: Random) -> None:
+    Path("store").mkdir()
+    store = LocalStore(Path("store"))
+    Path("copy").mkdir()
+    Path("copy/a.json").write_text("{}")
+    Path("copy/log.jsonl").write_text("x")
+    Mirror(store, Path("copy")).push()
+    index = Path("store/.pushes/00000001.json")
+    index.write_bytes(mutate.any_json(rng, index.read_bytes()))
+    Mirror(store, Path("other")).pull(rng.choice((lambda *_: True, lambda _, size: size < 1000)))
+
+
+def _run_folder(rng: Random) -> None:
+    run = Run.at(Path("run"))
+    runs.status(run.folder)
+    logs.read_curve(run.log)
+    read_json_lines(run.log)
+    graph = Graph.open(run.graph)
+    changes_since(run, graph)
+    if rng.random() < 0.4:
+        config = runs.open_run(_config(), run.folder) and _config()
+        pipeline.ingest(config, run, QUIET)
+        pipeline.stats(config, run, QUIET)
+        pipeline.report(config, run, QUIET)
+    elif rng.random() < 0.5:
+        metrics = read_metrics(run.metrics)
+        cli._print_figures(metrics)
+        Figures.of(metrics, 1.0)
+
+
+def _embeddings(rng: Random) -> None:
+    run = Run.at(Path("run"))
+    embed.is_complete(run.embeddings, "x", True)
+    embed.fingerprint_in(run.embeddings)
+    embed.read_embeddings(run.embeddings)
+    embed.take_rows(run.embeddings, np.array([0, 3, 39]))
+    for _ in embed.Embeddings(run.embeddings).blocks():
+        pass
+    open_index(embed.Embeddings(run.embeddings), run.embeddings / "index", QUIET)
+
+
+def _map(rng: Random) -> None:
+    kept_map(Path("map"), np.eye(40, 4, dtype=np.float32), "made", 0)
+    embed.read_rotation(Path("rotation.npy"))
+
+
+def _scratch(rng: Random) -> None:
+    scratch = Scratch(Path("scratch"), "f", 40, {"layer": 4})
+    scratch.missing("layer")
+    scratch.map("layer").sum()
+
+
+def _search(rng: Random) -> None:
+    book = Book(Path("search"))
+    book.ended()
+    values = {"config": _config().dump(), "space": {"model.width": [8, 16]}}
+    claim_search(Path("search"), values)
+
+
+def _cells(rng: Random) -> None:
+    reproduce("main", Path("papers"), Path("results"), [], [], 2, QUIET, page_only=True)
+
+
+def _prometheus(rng: Random) -> None:
+    write_metrics(Path("night.prom"), Told("registry", "failed", 1.0))
+
+
+_COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("config", "--config", "run.yaml"),
+    ("config", "--config", "run.yaml", "--json"),
+    ("ingest", "--config", "run.yaml", "--run", "new"),
+    ("ingest", "--config", "tables.yaml", "--run", "new"),
+    ("ingest", "--config", "csv.yaml", "--run", "new"),
+    ("status", "--run", "run"),
+    ("status", "--run", "run", "--json"),
+    ("stats", "--config", "run.yaml", "--run", "run", "--json"),
+    ("precompute", "--config", "run.yaml", "--run", "run"),
+    ("precompute", "--config", "run.yaml", "--run", "new", "--since", "run"),
+    ("train", "--config", "run.yaml", "--run", "run"),
+    ("embed", "--config", "run.yaml", "--run", "run"),
+    ("embed", "--config", "run.yaml", "--run", "run", "--graph", "cut/graph", "--out", "out"),
+    ("evaluate", "--config", "run.yaml", "--run", "run"),
+    ("report", "--config", "run.yaml", "--run", "run"),
+    ("run", "--config", "run.yaml", "--run", "run"),
+    ("report", "run", "run", "--out", "both.html"),
+    ("neighbors", "run", "--id", "n3"),
+    ("neighbors", "run", "--all", "--out", "near.parquet"),
+    ("neighbors", "run", "--id", "n3", "--index"),
+    ("embed", "--config", "run.yaml", "--run", "run", "--out", "vectors.npy"),
+    ("registry", "list", "--registry", "registry"),
+    ("registry", "list", "--registry", "registry", "--json"),
+    ("registry", "show", "--registry", "registry"),
+    ("registry", "promote", "v000001", "--registry", "registry", "--lease-s", "0.2"),
+    ("registry", "rollback", "--registry", "registry", "--lease-s", "0.2"),
+    ("retrain", "--config", "run.yaml", "--registry", "registry", "--set", "retrain.lease_s=1"),
+    ("reproduce", "main", "--page", "--configs", "papers", "--out", "results"),
+)
+
+
+def _command(rng: Random) -> None:
+    command(rng.choice(_COMMANDS))
+
+
+def command(arguments: tuple[str, ...]) -> None:
+    """A whole command in this process: exit code 0, or one sentence and an exit code of its own."""
+    before, out, told = sys.argv, StringIO(), StringIO()
+    sys.argv = ["gscl-scale", *arguments]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+            cli.main()
+    except SystemExit as leaving:
+        code = leaving.code or 0
+    else:
+        code = 0
+    finally:
+        sys.argv = before
+    lines = told.getvalue().splitlines()
+    if code not in (0, 1, 2, 3, 4) or "Traceback" in told.getvalue():
+        raise UntoldError(f"{' '.join(arguments)} ended with {code}: {told.getvalue()[-2000:]}")
+    if code in (1, 2, 4) and not (lines and lines[-1].startswith("gscl-scale: ") and len(lines[-1]) < LONGEST):
+        raise UntoldError(f"{' '.join(arguments)} ended with {code} and no sentence: {told.getvalue()[-2000:]}")
+    if code:
+        raise GsclError(lines[-1])
+
+
+LONGEST = 1200  # letters of a sentence
+
+_RUN_FILES = ("run", "run.yaml", "graph.npz")
+_JSON = ("run/run.json", "run/metrics.json", "run/statistics.json", "run/log.jsonl", "run/*/manifest.json")
+READERS = {
+    reader.name: reader
+    for reader in (
+        Reader("npz", 10, ("graph.npz",), ("graph.npz",), lambda rng: _npz("graph.npz")),
+        Reader("npz of sparse features", 4, ("sparse.npz",), ("sparse.npz",), lambda rng: _npz("sparse.npz")),
+        Reader(
+            "Parquet tables", 14, ("edges.parquet", "nodes.parquet"), ("*.parquet",),
+            lambda rng: _ingest(_config("tables")),
+        ),
+        Reader("CSV tables", 12, ("edges.csv", "nodes.csv"), ("*.csv",), lambda rng: _ingest(_config("csv"))),
+        Reader(
+            "raw files of ogb", 3, ("data/ogbn_arxiv",), ("data/**/*.gz",), lambda rng: _data_set("ogb", "ogbn-arxiv"),
+        ),
+        Reader(
+            "raw files of torch-geometric", 3, ("data/Cora",), ("data/Cora/raw/*",),
+            lambda rng: _data_set("pyg", "Planetoid/Cora"), ("pickle.find_class",),
+        ),
+        Reader("graph folder", 14, ("run/graph",), ("run/graph/*",), _graph),
+        Reader("samples folder", 14, ("run/graph", "run/samples"), ("run/samples/**/*",), _samples),
+        Reader("samples cut off", 3, ("cut",), ("cut/samples/progress.jsonl", "cut/samples/**/*"), _cut_samples),
+        Reader("checkpoints", 12, ("run/checkpoints",), ("run/checkpoints/*",), lambda rng: _checkpoint(CORPUS[0])),
+        Reader("weights to start with", 5, ("run/graph", "start.pt"), ("start.pt",), _start),
+        Reader("config file", 14, ("run.yaml", "space.yaml"), ("run.yaml", "run.yaml", "space.yaml"), _yaml),
+        Reader("--set", 5, ("run.yaml",), (), _settings),
+        Reader(
+            "registry", 12, ("registry",),
+            ("registry/ledger/*", "registry/versions/*/index.json", "registry/*.json"), _registry,
+        ),
+        Reader("index of a copy", 4, ("run.yaml",), (), _mirror),
+        Reader("run folder", 14, ("run",), _JSON, _run_folder),
+        Reader("embeddings", 8, ("run/embeddings", "rotation.npy"),
+            ("run/embeddings/*", "run/embeddings/index/*", "rotation.npy"), _embeddings),
+        Reader("map", 3, ("map",), ("map/*",), _map),
+        Reader("scratch of embeddings", 4, ("scratch",), ("scratch/*",), _scratch),
+        Reader("search", 4, ("search",), ("search/search.json", "search/trials/*/trial.json"), _search),
+        Reader("cells", 3, ("results", "papers"), ("results/cells/*", "papers/*"), _cells),
+        Reader("metrics of nights", 1, ("night.prom",), ("night.prom",), _prometheus),
+        Reader(
+            "whole commands", 10,
+            (*_RUN_FILES, "registry", "results", "papers", "cut", "edges.csv", "nodes.csv", "csv.yaml", "tables.yaml",
+             "edges.parquet", "nodes.parquet"),
+            ("run.yaml", "*.npz", "*.csv", "*.parquet", "run/**/*", "registry/**/*", "cut/graph/*", "results/cells/*"),
+            _command,
+        ),
+    )
+}  # fmt: skip
+CORPUS = [""]  # where the valid inputs are, for what has to be known of them
+
+
+def use(corpus: Path) -> None:
+    """Take what has to be known of the valid inputs from a folder."""
+    CORPUS[0] = str(corpus)
+    mutate.BOMBS[:] = sorted((corpus / "bombs").iterdir())

@@ -1,0 +1,248 @@
+"""One mutated input: made from its number alone, read under guard, and told of."""
+
+import contextlib
+import gc
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+from random import Random
+
+from gscl_scale.errors import GsclError
+from gscl_scale.machine import peak_memory, start_peak
+from tests.hostile import mutate
+from tests.hostile.readers import LONGEST, READERS, Reader
+
+MEMORY = 2_000_000_000
+VALID = "an input that nobody has changed"
+_MUTATE = {
+    ".json": mutate.any_json,
+    ".jsonl": mutate.any_json_lines,
+    ".yaml": mutate.any_yaml,
+    ".npz": mutate.any_npz,
+    ".npy": mutate.any_npy,
+    ".arrow": mutate.any_arrow,
+    ".parquet": mutate.any_parquet,
+    ".csv": mutate.any_csv,
+    ".pt": mutate.any_checkpoint,
+    ".gz": mutate.any_packed_table,
+    **{f".{piece}": mutate.any_pickle for piece in ("x", "tx", "allx", "y", "ty", "ally", "graph")},
+}
+_FORBIDDEN = (
+    "pickle.find_class",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "os.fork",
+    "socket.connect",
+)
+_CHANGING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "shutil.rmtree")
+
+
+def mutated(reader: Reader, seed: int, number: int, corpus: Path, folder: Path) -> Random:
+    """Make an input in a folder; the rest of its random numbers."""
+    rng = Random(f"{seed}/{reader.name}/{number}")
+    _copy(reader, corpus, folder)
+    targets = sorted({path for pattern in reader.targets for path in folder.glob(pattern) if path.is_file()})
+    for path in rng.sample(targets, min(len(targets), rng.choice((1, 1, 1, 2)))):
+        if rng.random() < 0.03:
+            _special(rng, path)
+            continue
+        before = path.read_bytes()
+        after = _changed(rng, path.suffix, before)
+        path.write_bytes(after)
+        if rng.random() < 0.75:
+            _repair(folder, path, before, after)
+    return rng
+
+
+def _changed(rng: Random, suffix: str, content: bytes) -> bytes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _MUTATE.get(suffix, mutate.any_bytes)(rng, content)
+        except Exception:  # noqa: BLE001  (what was changed before cannot be taken apart again)
+            return mutate.any_bytes(rng, content)
+
+
+def _copy(reader: Reader, corpus: Path, folder: Path) -> None:
+    for need in reader.needs:
+        source, target = corpus / need, folder / need
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target) if source.is_dir() else shutil.copyfile(source, target)
+
+
+def warm_up(name: str, corpus: Path, work: Path) -> None:
+    """Read what nobody has changed: libraries are imported then, and it must be read."""
+    folder = work / "warm"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _copy(READERS[name], corpus, folder)
+    os.chdir(folder)
+    READERS[name].read(Random(VALID))
+    os.chdir("/")
+
+
+def _special(rng: Random, path: Path) -> None:
+    """Something in the place of a file that is none, or not here."""
+    path.unlink()
+    secret = os.path.relpath(path.anchor + "etc/passwd", path.parent)
+    rng.choice(
+        (
+            lambda: os.mkfifo(path),
+            lambda: path.mkdir(),
+            lambda: path.symlink_to("/dev/zero"),
+            lambda: path.symlink_to("/dev/tty"),
+            lambda: path.symlink_to(secret),
+            lambda: path.symlink_to(path.name),
+            lambda: path.symlink_to("nowhere"),
+            lambda: None,
+        )
+    )()
+
+
+def _repair(folder: Path, path: Path, before: bytes, after: bytes) -> None:
+    """Let the manifests tell of the changed file what it is now: checksums are no hindrance to who can write both."""
+    if path.suffix == ".faiss":  # docs/security.md: an index of a stranger is not opened
+        return
+    old, new = (hashlib.sha256(content).hexdigest() for content in (before, after))
+    for manifest in (
+        *folder.glob("**/manifest.json"),
+        *folder.glob("**/index.json"),
+        *folder.glob("**/progress.jsonl"),
+    ):
+        if manifest == path or not manifest.is_file():
+            continue
+        text = manifest.read_text(errors="surrogateescape")
+        if old in text:
+            with contextlib.suppress(ValueError, RecursionError):  # it has been changed, too
+                lines = [
+                    json.dumps(_told(json.loads(line), old, new, len(after))) for line in _documents(manifest, text)
+                ]
+                manifest.write_text("\n".join(lines) + "\n")
+
+
+def _documents(path: Path, text: str) -> list[str]:
+    return text.splitlines() if path.suffix == ".jsonl" else [text]
+
+
+def _told(value: object, old: str, new: str, size: int) -> object:
+    if isinstance(value, list):
+        return [_told(one, old, new, size) for one in value]
+    if isinstance(value, dict):
+        told = {key: _told(one, old, new, size) for key, one in value.items() if key != "checksum"}
+        if "bytes" in told and old in value.values():
+            told["bytes"] = size
+        return told
+    if value == old:
+        return new
+    return value
+
+
+class Guard:
+    """Watches what this process does while an input is read: nothing is run, unpickled, or changed elsewhere."""
+
+    def __init__(self) -> None:
+        self._inside: tuple[str, ...] = ()
+        self._taken: tuple[str, ...] = ()
+        self.seen: list[str] = []
+        sys.addaudithook(self._audit)
+        gc.collect()
+        gc.freeze()  # the libraries: what an input leaves is looked for among its own objects
+
+    @contextlib.contextmanager
+    def watching(self, folder: Path, taken: tuple[str, ...] = ()):
+        """Note what is forbidden inside the block, but for events that are taken."""
+        self.seen, self._taken = [], taken
+        self._inside = (f"{folder}/", f"{tempfile.gettempdir()}/", "/dev/")
+        try:
+            yield
+        finally:
+            self._inside = ()
+
+    def _audit(self, event: str, arguments: tuple) -> None:
+        if not self._inside:
+            return
+        what = ""
+        if event in _FORBIDDEN and event not in self._taken:
+            what = f"{event} {arguments!r}"[:300]
+        elif event == "open" and isinstance(arguments[0], str):
+            path = os.path.abspath(arguments[0])  # noqa: PTH100  (what it is called, not where links lead)
+            writes = isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            writes = writes and path != tempfile.gettempdir()  # a file without a name, which goes with its opener
+            if path == "/etc/passwd" or "/outside/" in path or (writes and not path.startswith(self._inside)):
+                what = f"open {path}"
+        elif event in _CHANGING and isinstance(arguments[0], (str, Path)) and arguments[-1] in (-1, None):
+            path = os.path.abspath(arguments[0])  # noqa: PTH100  (what it is called, not where links lead)
+            if not path.startswith(self._inside):
+                what = f"{event} {path}"
+        if what and not _for_kernels():
+            self.seen.append(what)
+
+
+def _for_kernels() -> bool:
+    """Whether numba is at work, which keeps its own compiled code as pickles."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if "/numba/" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def read(reader: Reader, rng: Random, folder: Path, guard: Guard) -> dict[str, object]:
+    """Read the input of a folder; what happened."""
+    os.chdir(folder)
+    os.environ["GSCL_HOSTILE_MARK"] = str(folder.parent / "executed")
+    start_peak()
+    result: dict[str, object] = {"outcome": "read"}
+    with guard.watching(folder, reader.taken), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            reader.read(rng)
+        except GsclError as error:
+            result = _sentence(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (that is what is looked for)
+            result = {"outcome": "traceback", "what": _short(error)}
+    os.chdir("/")
+    gc.collect()
+    result["peak"] = peak_memory()
+    if guard.seen:
+        result = {**result, "outcome": "forbidden", "what": "; ".join(guard.seen)[:2000]}
+    if (folder.parent / "executed").exists() or list(folder.glob("executed-*")):
+        result = {**result, "outcome": "executed", "what": "code of the input was run"}
+    if int(str(result["peak"])) > MEMORY:
+        result = {**result, "outcome": "memory", "what": f"{result['peak']} bytes: {result.get('what', 'read')}"}
+    return result
+
+
+def _sentence(error: GsclError) -> dict[str, object]:
+    text = str(error)
+    if "\n" in text or not text.strip() or len(text) > LONGEST:
+        return {"outcome": "no sentence", "what": f"{len(text)} letters: {text[:600]!r}\n{_short(error)}"}
+    return {"outcome": "refused", "told": text}
+
+
+def _short(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-8))[-3000:]
+
+
+def one(name: str, seed: int, number: int, corpus: Path, work: Path, guard: Guard) -> dict[str, object]:
+    """Make an input, read it, and take it away again unless something is wrong with the reader."""
+    folder = work / f"{name.replace(' ', '-').replace('/', '-')}-{seed}-{number}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    reader = READERS[name]
+    rng = mutated(reader, seed, number, corpus, folder)
+    result = read(reader, rng, folder, guard)
+    if result["outcome"] in ("read", "refused"):
+        shutil.rmtree(folder)
+    else:
+        result["folder"] = str(folder)
+    return result
