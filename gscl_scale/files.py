@@ -208,7 +208,10 @@ def map_arrow(path: Path) -> pa.RecordBatch:
                 raise _damaged(path, "it is no whole Arrow file")
             file.seek(len(_ARROW))
             messages = pa.ipc.MessageReader.open_stream(file)
-            schema = pa.ipc.read_schema(messages.read_next_message())
+            head = messages.read_next_message()
+            if head.type != "schema":  # read_schema would end the process
+                raise _damaged(path, "it does not begin with its columns")
+            schema = pa.ipc.read_schema(head)
             body = messages.read_next_message()
             if body.type != "record batch" or is_compressed(body.metadata.to_pybytes()):
                 raise _damaged(path, "expected one uncompressed record batch")

@@ -20,6 +20,7 @@ from tests.docs.pages import ROOT
 
 BIN = Path(sys.executable).parent
 QUIET = Console(quiet=True)
+_OF_MAKE = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # make within make also prints its folders
 OTHERS = ", ".join(f"{name}: [train.epochs=5]" for name in ("supervised", "dgi", "grace", "bgrl", "cca-ssg"))
 SHORT = f"--set train.epochs=1 --set 'compare.settings={{{OTHERS}}}'"
 MINE = """
@@ -73,8 +74,9 @@ def bash(script, folder, **env):
     """Run a script as a reader would, and return what it prints; it ends at the first command that fails."""
     path = f"{folder / '.venv/bin'}:{BIN}:{os.environ['PATH']}"
     given = {"PYTHONPATH": str(ROOT), "PATH": path, "GSCL_SCALE_CACHE": str(folder / "cache"), "GSCL_DATA": str(folder)}
+    ours = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env={**os.environ, **given, **env},
+        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env={**ours, **given, **env},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import struct
 import zipfile
 from pathlib import Path
 from random import Random
@@ -238,6 +239,18 @@ def test_a_compressed_arrow_file_is_refused_before_it_is_unpacked(tmp_path):
         with pytest.raises(FolderError, match="expected one uncompressed record batch"):
             files.map_arrow(tmp_path / "a.arrow")
         assert pa.total_allocated_bytes() - before < 1_000_000
+
+
+def test_an_arrow_file_whose_first_message_has_no_head_is_refused_before_its_reader_ends_the_process(tmp_path):
+    path = tmp_path / "a.arrow"
+    files.write_arrow(path, {"row": files.as_rows(np.eye(2, dtype=np.float32))})
+    content = bytearray(path.read_bytes())
+    message = 16 + struct.unpack_from("<I", content, 16)[0]
+    fields = message - struct.unpack_from("<i", content, message)[0] + 4
+    content[fields + 2 : fields + 6] = bytes(4)  # neither the type of its head nor the head
+    path.write_bytes(content)
+    with pytest.raises(FolderError, match="does not begin with its columns"):
+        files.map_arrow(path)
 
 
 def test_a_line_of_a_log_that_nobody_wrote_is_passed_over(tmp_path):
