@@ -48,6 +48,10 @@ class StoppedError(RunError):
     """The work was asked to stop before its end, and can be continued."""
 
 
+class OvertakenError(RunError):
+    """Another process works in the same place, and was faster."""
+
+
 class PeerError(RunError):
     """Another process of a training has ended, or is silent for too long."""
 

@@ -8,11 +8,12 @@ import os
 import shutil
 import socket
 import struct
+import sys
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -130,11 +131,17 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Checksum of a file's bytes."""
-    digest = hashlib.sha256()
     size_of(path)
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+        return sha256_in(file)
+
+
+def sha256_in(file: BinaryIO, size: int = sys.maxsize) -> str:
+    """Checksum of the next bytes of an open file: so many, or all."""
+    digest = hashlib.sha256()
+    while size and (chunk := file.read(min(size, _CHUNK))):
+        digest.update(chunk)
+        size -= len(chunk)
     return digest.hexdigest()
 
 

@@ -226,7 +226,7 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
     first = build_model(config.model, graph.num_features, config.train.seed)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", config.model.model_dump(mode="json"), config.train.seed])
-    place = embeddings.Workplace.of(config.runtime, run.folder / "untrained", fingerprint, "evaluate")
+    place = embeddings.Workplace.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
     with embeddings.encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
         yield vectors
 

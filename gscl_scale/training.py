@@ -73,7 +73,7 @@ def train_here(
         )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
         validate = (
-            _validation(config, graph, inputs, run.folder / f"validation-{world.rank}")
+            _validation(config, graph, inputs, run.folder / f".validation-{world.rank}")
             if config.train.validate_every
             else None
         )

@@ -15,7 +15,7 @@ from gscl_scale.runs import Run, config_in
 from gscl_scale.train import write_state
 
 NOTE = "night.json"
-_NOT_KEPT = (NOTE, "untrained", "tensorboard")
+_NOT_KEPT = (NOTE, "tensorboard")
 
 
 class _Since(TypedDict):

@@ -1,13 +1,22 @@
 """A run folder on an object store: this machine works on a copy, which is pushed to the store while the work goes on.
 
 A push uploads what is new, and last creates its index, which names every file of the folder with key and checksum. What
-an earlier index names is never overwritten before a later index is there, so that the newest index is always whole. Of
-two processes that push to the same place the slower one finds its number taken, and ends.
+an index names is never overwritten, by this process or another, before a later index is there, so that the newest index
+is always whole:
+
+- a file that changes goes to a key that no other push uses; a new file to its plain name, if this process was the first
+  to announce the push, and else to a key of its own too;
+- what is uploaded is a file as it was at one moment, however others go on writing it, and manifests go before the files
+  that they name.
+
+Of two processes that push to the same place the slower one finds its number taken, and ends.
 """
 
 import contextlib
 import json
 import os
+import re
+import signal
 import tempfile
 import threading
 import uuid
@@ -18,8 +27,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, FileEntry, NameBelow
-from gscl_scale.errors import GsclError, RunError
-from gscl_scale.files import read_json, sha256_of, write_json
+from gscl_scale.errors import GsclError, OvertakenError
+from gscl_scale.files import read_json, sha256_in, write_json
 from gscl_scale.storage.folders import at_once, fetch_file, value_in
 from gscl_scale.storage.places import cache_of, is_remote, store_at
 from gscl_scale.storage.stores import Store
@@ -81,27 +90,68 @@ def small_files(where: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _pushing(mirror: "Mirror") -> Iterator[None]:
-    """Push now and then, and at the end; a push that fails is tried again the next time."""
-    over, failed = threading.Event(), True
+    """Push now and then, and at the end; a push that fails is tried again the next time.
 
-    def push() -> None:
+    When another process was faster the work is interrupted, and OvertakenError raised.
+    """
+    over, overtaken, failed = threading.Event(), threading.Event(), True
+
+    def push(interrupt: Callable[[], None]) -> None:
         while not over.wait(_EVERY_S):
-            with contextlib.suppress(GsclError, OSError):
+            try:
                 mirror.push()
+            except OvertakenError:
+                overtaken.set()
+                interrupt()
+                return
+            except (GsclError, OSError):
+                continue
 
-    pushing = threading.Thread(target=push, name="mirror", daemon=True)
-    pushing.start()
     try:
-        yield
+        with _interruptible() as interrupt:
+            pushing = threading.Thread(target=push, args=(interrupt,), name="mirror", daemon=True)
+            pushing.start()
+            try:
+                yield
+            finally:
+                over.set()
+                pushing.join()
         failed = False
     except SystemExit as leaving:
         failed = bool(leaving.code)
         raise
+    except KeyboardInterrupt:
+        if overtaken.is_set():
+            raise mirror.overtaken() from None
+        raise
     finally:
-        over.set()
-        pushing.join()
         with contextlib.suppress(*((GsclError, OSError) if failed else ())):  # the reason that is told is the first one
             mirror.push()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[Callable[[], None]]:
+    """What another thread calls to raise KeyboardInterrupt in the main thread; nothing happens to work elsewhere."""
+    main = threading.main_thread()
+    if threading.current_thread() is not main:
+        yield lambda: None
+        return
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)  # SIGINT may be ignored, in the background
+    try:
+        yield lambda: signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def _name_of(number: int) -> str:
+    """The index of a push."""
+    return f"{_PUSHES}/{number:08d}.json"
+
+
+def _number_in(name: str) -> int:
+    """The push that a file belongs to; 0 where it belongs to none."""
+    digits = re.match(rf"{re.escape(_PUSHES)}/(\d{{8}})", name)
+    return int(digits[1]) if digits else 0
 
 
 class Mirror:
@@ -109,6 +159,7 @@ class Mirror:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store, self._folder = store, folder
+        self._name = uuid.uuid4().hex
         self._seen: dict[str, tuple[int, int]] = {}
 
     def check(self) -> None:
@@ -133,63 +184,77 @@ class Mirror:
         write_json(self._folder / _NOTE, {"push": number})
 
     def push(self) -> None:
-        """Bring what is new to the store; RunError if another process has pushed there since."""
-        number = self._known()
-        before = self._index(number)
-        key_of = f"{_PUSHES}/{number + 1:08d}"
+        """Bring what is new to the store; OvertakenError if another process has pushed there since."""
+        number = self._known() + 1
+        before = self._index(number - 1)
+        announced: list[bool] = []
+
+        def key_of(path: str) -> str:
+            if not announced:  # when the first file has changed
+                announced.append(self._store.create(f"{_PUSHES}/{number:08d}.begun", self._name.encode()))
+            plain = announced[0] and path not in before
+            return path if plain else f"{_PUSHES}/{number:08d}-{self._name}/{path}"
+
         after: Index = {}
-        changed = []
-        for path in self._files():
-            with contextlib.suppress(FileNotFoundError):  # gone since: what is made while we look comes next time
-                entry = self._entry(path, before.get(path))
-                if entry != before.get(path):
-                    entry["key"] = f"{key_of}/{path}" if path in before else path
-                    self._store.upload(self._folder / path, entry["key"])
-                    changed.append(path)
-                after[path] = entry
+        for manifests in (True, False):
+            for path in self._files():
+                if path.endswith((".json", ".jsonl")) == manifests:
+                    with contextlib.suppress(FileNotFoundError):  # gone since
+                        after[path] = self._uploaded(path, before.get(path), key_of)
         if after == before:
             return
         content = json.dumps({"files": after}, indent=1).encode()
-        if not self._store.create(f"{key_of}.json", content):
-            raise self._overtaken()
-        write_json(self._folder / _NOTE, {"push": number + 1})
-        self._tidy(number + 1, after, changed)
+        if not self._store.create(_name_of(number), content):
+            raise self.overtaken()
+        write_json(self._folder / _NOTE, {"push": number})
+        self._tidy(number, before, after)
 
-    def _entry(self, path: str, before: dict[str, Any] | None) -> dict[str, Any]:
-        """What the index says of a file as it is now; its checksum is taken again only where size or time differ."""
-        stat = (self._folder / path).stat()
-        seen = (stat.st_size, stat.st_mtime_ns)
-        if before and self._seen.get(path) == seen:
-            return before
-        entry = {"bytes": stat.st_size, "sha256": sha256_of(self._folder / path)}
-        self._seen[path] = seen
-        if before and {name: before[name] for name in entry} == entry:
-            return before
-        return entry
+    def _uploaded(self, path: str, before: dict[str, Any] | None, key_of: Callable[[str], str]) -> dict[str, Any]:
+        """Upload a file as it is now, unless it is there; what the index says of it.
 
-    def _tidy(self, number: int, index: Index, changed: list[str]) -> None:
+        Its checksum is taken again only where size or time differ.
+        """
+        with (self._folder / path).open("rb") as file:
+            stat = os.fstat(file.fileno())
+            seen = (stat.st_size, stat.st_mtime_ns)
+            if before and self._seen.get(path) == seen:
+                return before
+            entry = {"bytes": stat.st_size, "sha256": sha256_in(file, stat.st_size)}
+            if before and {name: before[name] for name in entry} == entry:
+                self._seen[path] = seen
+                return before
+            key = key_of(path)
+            self._store.put(file, stat.st_size, key)
+            self._seen[path] = seen
+            return {**entry, "key": key}
+
+    def _tidy(self, number: int, before: Index, index: Index) -> None:
         """Let the plain names be what they are for a reader of the store, and drop what no index needs any more."""
-        for path in changed:
-            if index[path]["key"] != path and (self._folder / path).exists():
-                self._store.upload(self._folder / path, path)
-        needed = {entry["key"] for entry in index.values()} | {f"{_PUSHES}/{number:08d}.json"}
+        for path, entry in index.items():
+            if entry != before.get(path) and entry["key"] != path:
+                with contextlib.suppress(FileNotFoundError):
+                    self._store.upload(self._folder / path, path)
+        for path in before.keys() - index.keys():
+            self._store.remove(path)
+        needed = {entry["key"] for entry in index.values()} | {_name_of(number)}
         for name in self._store.sizes(_PUSHES):
-            if name not in needed:
+            if name not in needed and _number_in(name) <= number:  # others may have begun the next one
                 self._store.remove(name)
 
     def _fetch(self, path: str, entry: dict[str, Any]) -> None:
         cure = "choose another --run, or remove it there to begin again"
         fetch_file(self._store, entry["key"], self._folder / path, entry, cure)
 
-    def _overtaken(self) -> RunError:
-        return RunError(
+    def overtaken(self) -> OvertakenError:
+        """What is told of another process that has pushed to the same place."""
+        return OvertakenError(
             f"{self._store.where}: another process works in this run folder and has pushed since; "
             "end one of them, and run again"
         )
 
     def _newest(self) -> int:
-        names = (name.removeprefix(f"{_PUSHES}/").removesuffix(".json") for name in self._store.sizes(_PUSHES))
-        return max((int(name) for name in names if name.isdigit()), default=0)
+        names = self._store.sizes(_PUSHES)
+        return max((_number_in(name) for name in names if name == _name_of(_number_in(name))), default=0)
 
     def _known(self) -> int:
         """The push that the folder here builds on."""
@@ -199,11 +264,11 @@ class Mirror:
     def _index(self, number: int) -> Index:
         if not number:
             return {}
-        text = self._store.read(f"{_PUSHES}/{number:08d}.json")
+        text = self._store.read(_name_of(number))
         if text is None:
-            raise self._overtaken()
+            raise self.overtaken()
         cure = "choose another --run, or remove it there to begin again"
-        files: Index = value_in(_Pushed, text, f"{self._store.where}/{_PUSHES}/{number:08d}.json", cure)["files"]
+        files: Index = value_in(_Pushed, text, f"{self._store.where}/{_name_of(number)}", cure)["files"]
         return files
 
     def _files(self) -> list[str]:

@@ -6,7 +6,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow.fs as arrow_fs
 
@@ -27,6 +27,7 @@ class Store(Protocol):
                 succeeds, if no two write the same
     sizes       names of all files below a folder, with their bytes
     upload      a file of this machine under a name; it must not be changed afterwards
+    put         the first bytes of an open file under a name; others may append to it meanwhile
     download    a file of the store at a path of this machine
     remove      a file, or a folder with all that is in it; nothing happens where there is none
     """
@@ -43,6 +44,8 @@ class Store(Protocol):
     def sizes(self, folder: str = "") -> dict[str, int]: ...  # noqa: D102
 
     def upload(self, path: Path, name: str) -> None: ...  # noqa: D102
+
+    def put(self, file: BinaryIO, size: int, name: str) -> None: ...  # noqa: D102
 
     def download(self, name: str, path: Path) -> None: ...  # noqa: D102
 
@@ -103,6 +106,11 @@ class LocalStore:
         """See Store; a second name of the same file where the filesystem can."""
         with publish(self.folder / name) as temporary:
             link_or_copy(path, temporary)
+
+    def put(self, file: BinaryIO, size: int, name: str) -> None:
+        """See Store."""
+        with publish(self.folder / name) as temporary, temporary.open("wb") as target:
+            _copy(file, size, target)
 
     def download(self, name: str, path: Path) -> None:
         """See Store."""
@@ -171,8 +179,13 @@ class RemoteStore:
 
     def upload(self, path: Path, name: str) -> None:
         """See Store."""
+        with path.open("rb") as file:
+            self.put(file, path.stat().st_size, name)
+
+    def put(self, file: BinaryIO, size: int, name: str) -> None:
+        """See Store."""
         with self._asking(name):
-            patiently(self._upload, path, name)
+            patiently(self._put, file, size, name)
 
     def download(self, name: str, path: Path) -> None:
         """See Store."""
@@ -230,9 +243,9 @@ class RemoteStore:
         with self._files.open_output_stream(f"{self._root}/{name}") as stream:
             stream.write(content)
 
-    def _upload(self, path: Path, name: str) -> None:
-        with path.open("rb") as file, self._files.open_output_stream(f"{self._root}/{name}") as stream:
-            shutil.copyfileobj(file, stream, _CHUNK)
+    def _put(self, file: BinaryIO, size: int, name: str) -> None:
+        with self._files.open_output_stream(f"{self._root}/{name}") as stream:
+            _copy(file, size, stream)
 
     def _download(self, name: str, path: Path) -> None:
         with self._files.open_input_stream(f"{self._root}/{name}") as stream, path.open("wb") as file:
@@ -247,6 +260,14 @@ class RemoteStore:
 
 
 _CURE = "see that the store answers, that the bucket is there, and that this machine may read and write it"
+
+
+def _copy(file: BinaryIO, size: int, target: Any) -> None:
+    """The first bytes of an open file."""
+    file.seek(0)
+    while size and (chunk := file.read(min(size, _CHUNK))):
+        target.write(chunk)
+        size -= len(chunk)
 
 
 def _short(error: BaseException) -> str:

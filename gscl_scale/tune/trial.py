@@ -95,7 +95,7 @@ def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
     model = build_model(config.model, graph.num_features, config.train.seed)
     fill(model, state.get("model"), checkpoints.folder)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
-    place = embed.Workplace.of(config.runtime, run.folder / "vectors", checkpoints.fingerprint, "tune")
+    place = embed.Workplace.of(config.runtime, run.folder / ".vectors", checkpoints.fingerprint, "tune")
     with embed.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:
         accuracy = validation_accuracy(
             vectors, graph, splits_of(graph, config), config.evaluate, chosen_device(config.runtime)

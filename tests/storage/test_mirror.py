@@ -1,5 +1,6 @@
 """Run folders on an object store, worked on through a copy."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gscl_scale.errors import FolderError, RunError
+from gscl_scale.errors import FolderError, OvertakenError, RunError
+from gscl_scale.files import sha256_in
 from gscl_scale.storage import Mirror, small_files, store_at, working_copy
 from gscl_scale.storage.places import cache_of
 from tests.test_cli import cli, write_tables
@@ -68,7 +70,7 @@ def test_what_did_not_change_is_not_pushed_again(store, files, monkeypatch):
     mirror = Mirror(store, files)
     mirror.push()
     uploaded = []
-    monkeypatch.setattr(store, "upload", lambda path, name: uploaded.append(name))
+    monkeypatch.setattr(store, "put", lambda file, size, name: uploaded.append(name))
     mirror.push()
     Mirror(store, files).push()
     assert not uploaded
@@ -113,6 +115,113 @@ def test_of_two_that_work_in_one_place_the_slower_ends(store, files, tmp_path):
         Mirror(store, there).push()
     Mirror(store, tmp_path / "third").pull()
     assert (tmp_path / "third/log.jsonl").read_text() == "by copy"
+
+
+def test_a_file_that_grows_while_it_is_pushed_is_whole_elsewhere(store, files, tmp_path, monkeypatch):
+    def meanwhile(file, size):
+        checksum = sha256_in(file, size)
+        with (files / "log.jsonl").open("a") as log:
+            log.write("more\n")
+        return checksum
+
+    with monkeypatch.context() as growing:
+        growing.setattr("gscl_scale.storage.mirror.sha256_in", meanwhile)
+        mirror = Mirror(store, files)
+        mirror.push()
+    Mirror(store, tmp_path / "there").pull()
+    text = (tmp_path / "there/log.jsonl").read_text()
+    assert (files / "log.jsonl").read_text().startswith(text)
+    mirror.push()
+    Mirror(store, tmp_path / "there").pull()
+    assert (tmp_path / "there/log.jsonl").read_text() == (files / "log.jsonl").read_text()
+
+
+def test_a_manifest_is_never_newer_than_what_it_names(store, files, tmp_path, monkeypatch):
+    put = store.put
+
+    def meanwhile(file, size, name):
+        put(file, size, name)
+        if not (files / "graph/second.arrow").exists():
+            (files / "graph/second.arrow").write_text("second")
+            (files / "graph/manifest.json").write_text('{"names": "second"}')
+
+    with monkeypatch.context() as working:
+        working.setattr(store, "put", meanwhile)
+        Mirror(store, files).push()
+    Mirror(store, tmp_path / "there").pull()
+    assert (tmp_path / "there/graph/second.arrow").exists() or "second" not in (
+        tmp_path / "there/graph/manifest.json"
+    ).read_text()
+
+
+class TooLate(Exception):
+    pass
+
+
+@pytest.mark.parametrize("faster", ["copy", "there"])
+def test_two_that_push_at_the_same_moment_never_mix(place, store, files, tmp_path, monkeypatch, faster):
+    Mirror(store, files).push()
+    there, others = tmp_path / "there", store_at(place)
+    Mirror(store, there).pull()
+    for folder in (files, there):
+        (folder / "log.jsonl").write_text(f"by {folder.name}")
+        (folder / "new.arrow").write_text(f"new by {folder.name}")
+    create = others.create
+
+    def too_late(name, text):
+        if name.endswith(".json"):
+            raise TooLate
+        return create(name, text)
+
+    def meanwhile(name, text):
+        if name.endswith(".json"):
+            with monkeypatch.context() as slow:
+                if faster == "copy":
+                    slow.setattr(others, "create", too_late)
+                with contextlib.suppress(TooLate):
+                    Mirror(others, there).push()
+        return type(store).create(store, name, text)
+
+    with monkeypatch.context() as beside:
+        beside.setattr(store, "create", meanwhile)
+        if faster == "copy":
+            Mirror(store, files).push()
+        else:
+            with pytest.raises(OvertakenError):
+                Mirror(store, files).push()
+    Mirror(store, tmp_path / "third").pull()
+    assert (tmp_path / "third/log.jsonl").read_text() == f"by {faster}"
+    assert (tmp_path / "third/new.arrow").read_text() == f"new by {faster}"
+
+
+def test_what_is_gone_here_goes_there_and_what_others_have_begun_stays(store, files):
+    mirror = Mirror(store, files)
+    mirror.push()
+    store.write(".pushes/00000003-other/log.jsonl", b"begun")
+    (files / "graph/indices.arrow").unlink()
+    mirror.push()
+    assert sorted(store.sizes()) == [
+        ".pushes/00000002.json", ".pushes/00000003-other/log.jsonl", "graph/manifest.json", "log.jsonl",
+    ]  # fmt: skip
+
+
+def test_who_is_overtaken_is_told_at_once(place, store, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("gscl_scale.storage.mirror._EVERY_S", 0.2)
+    Mirror(store, files).push()
+
+    def work():
+        with working_copy(place) as folder:
+            there = tmp_path / "there"
+            Mirror(store, there).pull()
+            (there / "log.jsonl").write_text("by another machine")
+            Mirror(store, there).push()
+            (folder / "log.jsonl").write_text("here")
+            time.sleep(30)
+
+    began = time.monotonic()
+    with pytest.raises(OvertakenError, match="another process works in this run folder"):
+        work()
+    assert time.monotonic() - began < 20
 
 
 def test_damaged_bytes_in_the_store_are_named(store, files, tmp_path):
