@@ -37,7 +37,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point: exit code 0 done, 1 the work failed, 2 the input or the request is wrong; 3 and 4 of retrain."""
+    """Entry point: exit code 0 done, 1 the work failed, 2 bad input, 4 another process works there; 3 of retrain."""
     try:
         with places:
             app(standalone_mode=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 from gscl_scale import machine, pipeline, shards
 from gscl_scale.baselines import METHODS, configured, settings_of
+from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
-from gscl_scale.errors import ConfigError, RunError, StoppedError
+from gscl_scale.errors import ConfigError, StoppedError
 from gscl_scale.evaluate import combine_repeats, why_no_splits
 from gscl_scale.files import publish, read_json_lines, write_json
 from gscl_scale.logs import read_curve
@@ -87,9 +88,10 @@ def _method(
             found.append(_figures(seeded, run, console.with_log(run.log)))
         except StoppedError:
             raise
-        except RunError as error:
-            console.say(f"{METHODS[name].title} failed: {error}")
-            return {**row, "error": f"seed {seeded.train.seed}: {error}"}
+        except (RuntimeError, MemoryError) as error:  # torch tells with the first one that memory is short
+            reason = shortened(error) or "there is not enough memory"
+            console.say(f"{METHODS[name].title} failed: {reason}")
+            return {**row, "error": f"seed {seeded.train.seed}: {reason}"}
     metrics[name] = found[0] if len(found) == 1 else combine_repeats(found)
     return {**row, **_figures_of(metrics[name], "trained"), **_cost(runs), "sampling_s": sum(sampling) / len(sampling)}
 

@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from gscl_scale.config import Config
 from gscl_scale.embed import Workplace, encode_nodes, read_embeddings, read_rotation, turned
 from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.files import publish_folder
 from gscl_scale.finding import find_run
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.pipeline import embed, ingest, precompute, trained_encoder
-from gscl_scale.runs import Run, config_in, open_run
+from gscl_scale.runs import Run, alone, config_in, open_run
 from gscl_scale.runtime import Console
+from gscl_scale.storage import working_copy
 from gscl_scale.training import checkpoints_of, train
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Train on a graph, and embed it [N, d]."""
         settings, console = _as_config(self.config), Console(quiet=self.quiet)
         with contextlib.ExitStack() as stack:
-            folder = Path(self.run) if self.run is not None else stack.enter_context(_temporary()) / "run"
+            where = stack.enter_context(_temporary()) / "run" if self.run is None else self.run
+            folder = stack.enter_context(working_copy(where))
+            stack.enter_context(alone(folder))
             one = _train(graph, settings, folder, console)
             self._take(settings, one)
             return read_embeddings(one.embeddings)[1]
@@ -122,7 +126,8 @@ def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console:
     if (one.graph / "manifest.json").exists():
         _refuse_other_graph(graph, config, one)
     elif isinstance(graph, Graph):
-        shutil.copytree(graph.folder, one.graph)
+        with publish_folder(one.graph) as copy:
+            shutil.copytree(graph.folder, copy, dirs_exist_ok=True)
     else:
         ingest(config, one, console, draft=_draft_of(graph))
     console = console.with_log(one.log)

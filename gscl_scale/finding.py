@@ -43,7 +43,7 @@ def find_run(where: str, purpose: str, wanted: Wanted = bool) -> Found:
 
 def place_for(found: Found, name: str) -> Path:
     """A folder for what is made from a run: in the run itself, or among the copies on this machine."""
-    return found.run.folder / name if found.own else cache_of(found.told) / name
+    return found.run.folder / name if found.own else cache_of(f"{found.told}/made") / name
 
 
 def _run_in(folder: Path, part: str) -> Run:

@@ -167,7 +167,11 @@ def _may_be_run(folder: Path) -> bool:
 
 def _is_empty(folder: Path) -> bool:
     """Whether nothing was published there: what killed attempts have left does not count."""
-    return all(path.name == _LOCK or is_temporary(path) for path in folder.iterdir())
+    return all(_is_nothing(path) for path in folder.iterdir())
+
+
+def _is_nothing(path: Path) -> bool:
+    return path.name == _LOCK or is_temporary(path)
 
 
 def open_run(config: Config, folder: Path) -> Run:
@@ -210,8 +214,11 @@ def config_in(folder: Path) -> Config:
 
 
 def forget(run: Run) -> None:
-    """Take back the claim on a folder in which nothing was made."""
-    for path in (run.folder / "run.json", run.log):
+    """Take back the claim on a folder, if nothing was made in it."""
+    claimed = (run.folder / "run.json", run.log)
+    if any(path not in claimed and not _is_nothing(path) for path in run.folder.iterdir()):
+        return
+    for path in claimed:
         path.unlink(missing_ok=True)
     if _is_empty(run.folder):
         shutil.rmtree(run.folder)

@@ -89,7 +89,10 @@ def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
     """Whether the folder holds the embeddings of this checkpoint, with the content that was written."""
     if not ((folder / _MANIFEST).exists() and (folder / FILE).exists()):
         return False
-    manifest = read_manifest(folder)
+    try:
+        manifest = read_manifest(folder)
+    except FolderError:  # damaged: they are made again
+        return False
     files = manifest.get("files", {})
     if manifest["fingerprint"] != fingerprint or not {FILE, *([NPY] if npy else [])} <= files.keys():
         return False

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +16,11 @@ from torch_geometric.data import Data
 
 import gscl_scale
 from gscl_scale import NodeEmbedder, embed, pipeline
-from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.runs import Run
+from gscl_scale.config import Config
+from gscl_scale.errors import FolderError, GraphError, LeaseError
+from gscl_scale.graph import write_graph
+from gscl_scale.graph.sources.pyg import draft_from_data
+from gscl_scale.runs import Run, alone
 from gscl_scale.runtime import Console
 from tests.embed.test_stage import NODES, grown, trained  # noqa: F401
 from tests.graphs import random_edges
@@ -103,6 +108,30 @@ def test_without_fit_and_with_other_features_it_says_so(fitted, tmp_path):
         fitted.transform([1, 2])
     with pytest.raises(FolderError, match="nowhere holds no run"):
         NodeEmbedder.load(tmp_path / "nowhere")
+
+
+def test_half_a_graph_that_a_kill_has_left_in_the_run_folder_is_copied_again(tmp_path, monkeypatch):
+    graph = write_graph(draft_from_data(drawn(), "data"), Config().graph, tmp_path / "graph")
+    whole = shutil.copytree
+
+    def killed(source, target, **options):
+        whole(source, target, **options)
+        (Path(target) / "indices.arrow").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killing:
+        killing.setattr("shutil.copytree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            NodeEmbedder(SETTINGS, run=tmp_path / "run").fit(graph)
+    assert not (tmp_path / "run/graph").exists()
+    NodeEmbedder(SETTINGS, run=tmp_path / "run").fit(graph)
+    with (
+        alone(tmp_path / "other"),  # as a command that works there
+        monkeypatch.context() as elsewhere,
+        pytest.raises(LeaseError, match="is being worked on by"),
+    ):
+        elsewhere.setattr("gscl_scale.runs._OURS", set())
+        NodeEmbedder(SETTINGS, run=tmp_path / "other").fit(graph)
 
 
 def test_with_a_run_folder_the_work_is_kept_and_loaded_again(tmp_path):

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gscl_scale import pipeline
 from gscl_scale.config import Config
-from gscl_scale.errors import FolderError, LeaseError
+from gscl_scale.errors import FolderError, GsclError, LeaseError
 from gscl_scale.runs import alone, open_run
+from gscl_scale.runtime import Console
 from tests.test_cli import cli
 
 HOLDER = """
@@ -58,6 +60,19 @@ def test_nothing_is_left_where_nothing_was_made(tmp_path):
     with alone(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_with_work_is_not_forgotten_when_its_graph_cannot_be_read_again(tmp_path):
+    config = Config.parse({"graph": {"source": "npz", "path": str(tmp_path / "away.npz")}})
+    run = open_run(config, tmp_path / "run")
+    run.samples.mkdir()
+    with pytest.raises(GsclError, match="does not exist"):
+        pipeline.ingest(config, run, Console(quiet=True))
+    assert open_run(config, tmp_path / "run").folder == run.folder
+    run.samples.rmdir()
+    with pytest.raises(GsclError, match="does not exist"):
+        pipeline.ingest(config, run, Console(quiet=True))
+    assert not run.folder.exists()
 
 
 def test_a_process_may_come_in_again(tmp_path):

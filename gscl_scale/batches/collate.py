@@ -186,6 +186,7 @@ def _log_weight(
     used = np.stack([mask.sum(axis=1) for mask in present], axis=1)
     used[:, -1] += decided.sum(axis=1)
     beyond = num_nodes - 1 - sample.ring_size.sum(axis=1)
+    beyond = np.maximum(beyond, used[:, -1])  # sizes may be estimates, whose sum may leave nothing; these are there
     whole = np.concatenate([sample.ring_size, beyond[:, None]], axis=1)
     ratio = np.divide(whole, used, out=np.ones(used.shape), where=used > 0)
     return np.log(np.maximum(ratio, 1e-30)).astype(np.float32)

@@ -52,7 +52,11 @@ def _improve(found: Nearest, cosines: Rows, first: int) -> None:
     count = min(found.rows.shape[1], columns.size)
     if not count:
         return
-    best = np.sort(np.argpartition(cosines, columns.size - count, axis=1)[:, columns.size - count :], axis=1)
+    best = np.argpartition(cosines, columns.size - count, axis=1)[:, columns.size - count :]
+    lowest = np.take_along_axis(cosines, best, axis=1).min(axis=1, keepdims=True)
+    tied = np.flatnonzero((cosines >= lowest).sum(axis=1) > count)  # a partition takes any of those
+    best[tied] = np.argsort(-cosines[tied], axis=1, kind="stable")[:, :count]
+    best.sort(axis=1)
     values = np.concatenate([found.cosines, np.take_along_axis(cosines, best, axis=1)], axis=1)
     order = np.argsort(-values, axis=1, kind="stable")[:, : found.rows.shape[1]]
     rows = np.concatenate([found.rows, columns[best] + first], axis=1)

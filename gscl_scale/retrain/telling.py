@@ -10,7 +10,6 @@ from typing import Any
 
 from gscl_scale.checked import lines_of
 from gscl_scale.config import Config
-from gscl_scale.errors import GsclError
 from gscl_scale.files import publish
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.runtime import Console
@@ -71,8 +70,9 @@ def nightly(config: Config, where: str, console: Console) -> Told:
     began = time.monotonic()
     try:
         told = Told.of(where, retrain(config, where, console), time.monotonic() - began)
-    except (GsclError, OSError) as error:
-        _tell(config, Told(where, "failed", round(time.monotonic() - began, 3), reason=str(error)), console)
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        _tell(config, Told(where, "failed", round(time.monotonic() - began, 3), reason=reason), console)
         raise
     _tell(config, told, console)
     return told

@@ -84,12 +84,15 @@ class RoundsAhead:
         journal = Journal(self._folder, plan)
         rounds = Rounds(graph, self._graph_folder, self._folder, plan, journal, runner, self._console, None)
         rounds.begin()
+        rounds.make_round(0, self._go_on)  # every manifest names it; what is whole is not made again
         while self._wait():
             self._drop_used(rounds)
             if (number := self._wanted()) is not None:
                 rounds.make_round(number, self._go_on)
                 self._console.event("precompute", "round", round=number)
                 self._publish(rounds, self._there | {0, number})
+        if self._current + 1 == self.num_rounds and self._wanted() is None:
+            journal.close()
 
     def _wait(self) -> bool:
         """Wait for something to do; False at the end."""

@@ -7,8 +7,8 @@ from typing import Any, NotRequired
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, size_of
-from gscl_scale.files import naming, read_json_lines, sha256_of
+from gscl_scale.checked import Count, of_kind, size_of
+from gscl_scale.files import naming, publish, read_json_lines, sha256_of
 from gscl_scale.shards.format import part_path, priorities_path, weights_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
@@ -38,11 +38,14 @@ class Journal:
         self.manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
         if self.manifest is not None:
             plan.refuse_other(self.manifest, folder)
-        lines = read_json_lines(self._path, JournalHead)
-        if lines:
+        head = {"graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings}
+        lines = read_json_lines(self._path, _Line)
+        if lines and not of_kind(JournalHead, lines[0]):
             plan.refuse_other(lines[0], folder)
         else:
-            self._write("w", {"graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings})
+            lines = [head]
+        with publish(self._path) as temporary:  # once more, for a kill may have left half a line
+            temporary.write_text("".join(_as_text(line) for line in lines), encoding="utf-8")
 
     def parts(self) -> dict[tuple[int, int], PartRecord]:
         """The finished parts whose files are still what was recorded."""
@@ -80,20 +83,20 @@ class Journal:
 
     def append(self, record: PartRecord | PassRecord) -> None:
         """Record a finished part or pass."""
-        self._write("a", {"part" if isinstance(record, PartRecord) else "pass": record.to_json()})
+        line = {"part" if isinstance(record, PartRecord) else "pass": record.to_json()}
+        with naming(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(_as_text(line))
 
     def close(self) -> None:
         """Remove the journal: the manifest tells everything now."""
         self._path.unlink(missing_ok=True)
-
-    def _write(self, mode: str, line: dict[str, Any]) -> None:
-        with naming(self._path):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with self._path.open(mode, encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
 
     def _is_whole(self, record: PartRecord) -> bool:
         path = part_path(self._folder, record.round_number, record.part)
         if (len(record.ring_size_sum), len(record.members)) != (self._hops, self._hops + 1):
             return False
         return path.exists() and size_of(path) == record.bytes and sha256_of(path) == record.sha256
+
+
+def _as_text(line: dict[str, Any]) -> str:
+    return json.dumps(line) + "\n"

@@ -47,13 +47,20 @@ def precompute(
 
 
 def is_complete(folder: Path, graph: Graph, config: RingsConfig, epochs: int) -> bool:
-    """Whether the folder holds all rounds asked for; one made from another graph or configuration is refused."""
+    """Whether the folder holds all rounds asked for; one made from another graph or configuration is refused.
+
+    Of rounds that are made ahead the first is enough: the training makes the others.
+    """
     if not (folder / MANIFEST).exists():
         return False
     plan, _ = make_plan(graph, folder, config)
     manifest = read_manifest(folder)
     plan.refuse_other(manifest, folder)
-    return bool(manifest["rounds_asked"] >= rounds_asked(config, epochs))
+    rounds, asked = manifest["rounds"], rounds_asked(config, epochs)
+    if manifest["rounds_asked"] < asked or config.ahead:
+        return bool(manifest["rounds_asked"] >= asked)
+    round_bytes = sum(part["bytes"] for part in rounds[0]["parts"])
+    return all(rounds) and len(rounds) >= min(asked, _most_rounds(config, round_bytes))
 
 
 def rounds_asked(config: RingsConfig, epochs: int) -> int:
@@ -66,9 +73,14 @@ def name_of_samples(config: RingsConfig, epochs: int) -> str:
     return fingerprint_of([config.model_dump(mode="json"), rounds_asked(config, epochs)])[:12]
 
 
+def _most_rounds(config: RingsConfig, round_bytes: int) -> int:
+    """How many rounds `rings.disk_gb` allows."""
+    return max(1, int(config.disk_gb * 1e9) // max(1, round_bytes))
+
+
 def _affordable(config: RingsConfig, asked: int, round_bytes: int, folder: Path) -> int:
     """How many rounds are made before the training: what fits `rings.disk_gb` and the disk, or the first of many."""
-    limit = max(1, int(config.disk_gb * 1e9) // max(1, round_bytes))
+    limit = _most_rounds(config, round_bytes)
     if config.ahead and asked > 1:
         if config.ahead + 2 > limit:
             raise ConfigError(

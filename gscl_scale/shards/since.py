@@ -52,8 +52,10 @@ class Since:
         return cls(before, samples, match_nodes(before, graph))
 
     def has(self, round_number: int) -> bool:
-        """Whether the earlier run has this round."""
-        return round_number < self.samples.num_rounds
+        """Whether this round can build on the earlier run: it is there, and its anchors share their priorities."""
+        rounds = self.samples.manifest["rounds"]
+        entry = rounds[round_number] if round_number < len(rounds) else None
+        return entry is not None and "priorities" in entry
 
     def weights(self) -> npt.NDArray[np.float64] | None:
         """The earlier weights of the nodes; a new node counts like the mean of the old ones."""

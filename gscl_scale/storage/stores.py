@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow.fs as arrow_fs
 
-from gscl_scale.checked import read_text_bytes
+from gscl_scale.checked import read_text_bytes, shortened
 from gscl_scale.errors import FolderError, GsclError, RunError
 from gscl_scale.files import link_or_copy, naming, publish
 from gscl_scale.storage.patience import is_final, patiently
@@ -201,7 +201,7 @@ class RemoteStore:
         try:
             files, root = arrow_fs.FileSystem.from_uri(self._url)
         except (OSError, ValueError, ImportError) as error:
-            raise FolderError(f"{self._url}: {_short(error)}; {_CURE}") from None
+            raise FolderError(f"{self._url}: {shortened(error)}; {_CURE}") from None
         return files, root.rstrip("/")
 
     def _open_conditional(self) -> Any:
@@ -216,7 +216,7 @@ class RemoteStore:
             return from_url(self._url, client_options={"allow_http": True})
         except ValueError as error:
             raise FolderError(
-                f"{self._url}: {_short(error)}; expected a store with conditional writes: s3://, gs://, az://, "
+                f"{self._url}: {shortened(error)}; expected a store with conditional writes: s3://, gs://, az://, "
                 "or a folder of a shared disk"
             ) from None
 
@@ -233,7 +233,7 @@ class RemoteStore:
     def _told(self, name: str, error: Exception, final: bool) -> GsclError:
         """What is refused for good is for the user to mend; anything else failed, and may be tried again."""
         kind = FolderError if final else RunError
-        return kind(f"{self._url}/{name}: {_short(error)}; {_CURE}")
+        return kind(f"{self._url}/{name}: {shortened(error)}; {_CURE}")
 
     def _read(self, name: str) -> bytes:
         with self._files.open_input_stream(f"{self._root}/{name}") as stream:
@@ -268,9 +268,3 @@ def _copy(file: BinaryIO, size: int, target: Any) -> None:
     while size and (chunk := file.read(min(size, _CHUNK))):
         target.write(chunk)
         size -= len(chunk)
-
-
-def _short(error: BaseException) -> str:
-    """What a store says, without its pages of detail."""
-    line = " ".join(str(error).split())
-    return line if len(line) <= 240 else line[:239] + "…"

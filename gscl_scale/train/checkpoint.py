@@ -68,10 +68,14 @@ class Checkpoints:
         dropped, kept = entries[:-_KEEP], entries[-_KEEP:]
         best_entry = self._manifest().get("best")
         if best:
-            best_entry = {"file": "best.pt", "sha256": self._write("best.pt", state), **asdict(position)}
+            dropped += [best_entry] if best_entry else []
+            name = f"best-{position.step:08d}.pt"
+            best_entry = {"file": name, "sha256": self._write(name, state), **asdict(position)}
         write_json(self.folder / _MANIFEST, {"fingerprint": self.fingerprint, "checkpoints": kept, "best": best_entry})
+        kept_names = {entry["file"] for entry in (*kept, best_entry) if entry}
         for entry in dropped:
-            (self.folder / entry["file"]).unlink(missing_ok=True)
+            if entry["file"] not in kept_names:
+                (self.folder / entry["file"]).unlink(missing_ok=True)
 
     def newest(self, console: Console) -> tuple[dict[str, Any], Position] | None:
         """The newest checkpoint whose bytes are what was recorded, with its position."""

@@ -162,6 +162,16 @@ def test_weights_scale_each_sum_to_the_whole_ring(folders, stream, distance):
     assert np.exp(batch.log_weight[:, 2]) == pytest.approx(far / used, rel=1e-5)
 
 
+def test_far_nodes_count_where_estimated_rings_leave_none(folders):
+    reader, anchors = Samples.open(folders / "samples").round(0), np.arange(70)
+    sample, decided = reader.take(anchors), reader.decided(anchors)
+    sizes = sample.ring_size.copy()
+    sizes[:, -1] = NODES - sizes[:, 0] + 3  # more than there are
+    estimated = dataclasses.replace(sample, ring_size=sizes)
+    batch = collate(estimated, decided, reader.priorities, NODES, RINGS, TRAIN, LOSS, 0, 0)
+    assert (batch.log_weight[:, -1] == 0).all()  # each far node in use stands for itself
+
+
 @pytest.mark.parametrize("members", ["lowest", "random", "stored"])
 def test_each_choice_of_members_takes_as_many_as_it_says(folders, members):
     reader = Samples.open(folders / "samples").round(0)

@@ -117,6 +117,15 @@ def test_half_written_files_and_scratch_of_a_kill_are_cleared_away(trained):
     assert not list(run.embeddings.glob(".*"))
 
 
+def test_embeddings_whose_manifest_is_damaged_are_written_again(trained):
+    config, run, _, _ = trained
+    before, manifest = run.embeddings.joinpath("embeddings.parquet").read_bytes(), run.embeddings / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("1", "2"))
+    pipeline.embed(config, run, Console(quiet=True))
+    assert run.embeddings.joinpath("embeddings.parquet").read_bytes() == before
+    assert embed.is_complete(run.embeddings, embed.fingerprint_in(run.embeddings), config.runtime.npy)
+
+
 def test_the_command_takes_another_graph_and_tells_bad_requests_in_one_sentence(trained, tmp_path):
     _, _, _, folder = trained
 

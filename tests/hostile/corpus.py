@@ -61,7 +61,7 @@ def make(folder: Path, bombs: bool = True) -> None:
     changed = config.model_copy(update={"train": config.train.model_copy(update={"seed": 5})})
     retrain(changed, "registry", quiet)
     write_rotation(run.rotation, np.eye(8, dtype=np.float32))
-    shutil.copyfile(next(Path("registry/versions").glob("*/start.pt"), run.checkpoints / "best.pt"), run.start)
+    shutil.copyfile(next(Path("registry/versions").glob("*/start.pt"), next(run.checkpoints.glob("*.pt"))), run.start)
     run.start.rename("start.pt")
     run.rotation.rename("rotation.npy")
     shutil.copytree("registry/work", "work") if Path("registry/work").exists() else None

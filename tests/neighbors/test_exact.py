@@ -41,6 +41,12 @@ def test_equal_nodes_come_in_the_order_of_the_table_and_none_is_its_own_neighbou
     np.testing.assert_allclose(near.cosines, [[1, 1, 1, 0, 0]], atol=1e-6)
 
 
+def test_of_many_equal_nodes_the_first_are_taken(tmp_path):
+    vectors = np.eye(3, dtype=np.float32)[np.arange(300) % 3]
+    near = found(write_folder(tmp_path, vectors), [150], 4)
+    assert near.rows.tolist() == [[0, 3, 6, 9]]
+
+
 def test_where_there_are_fewer_nodes_the_places_are_empty_and_a_row_of_zeros_is_far_from_all(tmp_path):
     vectors = np.array([[1, 0], [0, 0], [-1, 0]], np.float32)
     near = found(write_folder(tmp_path, vectors), [0, 1], 4)

@@ -5,8 +5,9 @@ import pytest
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, TaskError
 from gscl_scale.files import read_json, read_json_lines
+from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import RoundsAhead, Samples, rounds
+from gscl_scale.shards import RoundsAhead, Samples, is_complete, rounds
 from tests.graphs import make_graph, make_samples, random_edges
 
 CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds="epoch", part_anchors=50, ahead=2)
@@ -63,6 +64,31 @@ def test_a_training_that_goes_on_at_a_dropped_round_gets_it_again(graph_folder, 
         wait_until(lambda: 3 not in on_disk(samples))
     with ahead(graph_folder, samples) as source:
         assert source.round(3).parts[0].beyond.members.tolist() == first
+
+
+def test_a_first_round_that_is_damaged_is_made_again_wherever_the_training_goes_on(graph_folder, tmp_path):
+    samples = tmp_path / "samples"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    first = (samples / "round-000/part-00001.arrow").read_bytes()
+    (samples / "round-000/part-00001.arrow").write_bytes(first[:-1] + b"x")
+    with ahead(graph_folder, samples) as source:
+        source.round(5)
+    assert (samples / "round-000/part-00001.arrow").read_bytes() == first
+
+
+def test_without_rounds_ahead_those_that_were_dropped_are_missing(graph_folder, tmp_path):
+    samples = tmp_path / "samples"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    graph, before = Graph.open(graph_folder), CONFIG.model_copy(update={"ahead": 0})
+    assert is_complete(samples, graph, CONFIG, ROUNDS)
+    assert not is_complete(samples, graph, before, ROUNDS)
+    with ahead(graph_folder, samples) as source:
+        source.round(ROUNDS - 1)
+    assert not (samples / "progress.jsonl").exists()
+    assert not is_complete(samples, graph, before, ROUNDS)
+    make_samples(graph_folder, samples, before, epochs=ROUNDS)
+    assert is_complete(samples, graph, before, ROUNDS)
+    assert on_disk(samples) == list(range(ROUNDS))
 
 
 def test_an_error_of_the_producer_is_raised_where_the_round_is_asked_for(graph_folder, tmp_path, monkeypatch):

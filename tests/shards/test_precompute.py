@@ -13,6 +13,8 @@ from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.files import read_json, read_json_lines
 from gscl_scale.runtime import Console
 from gscl_scale.shards import Samples, is_complete, levels
+from gscl_scale.shards.journal import Journal
+from gscl_scale.shards.plan import make_plan
 from tests.graphs import make_graph, make_samples, random_edges
 
 COMMAND = [sys.executable, "-m", "gscl_scale.cli"]
@@ -216,8 +218,24 @@ def test_rounds_stop_at_the_disk_that_is_allowed(graph_folder, reference, tmp_pa
     make_samples(graph_folder, tmp_path / "samples", capped, 50)
     assert Samples.open(tmp_path / "samples").num_rounds == 2
     assert is_complete(tmp_path / "samples", make_graph_opened(graph_folder), capped, 50)
+    more = capped.model_copy(update={"disk_gb": 3.5 * round_bytes / 1e9})
+    assert not is_complete(tmp_path / "samples", make_graph_opened(graph_folder), more, 50)
     with pytest.raises(ConfigError, match=r"rings\.rounds: 9 rounds .* at most 2 rounds"):
         make_samples(graph_folder, tmp_path / "other", capped.model_copy(update={"rounds": 9}), 50)
+
+
+def test_what_is_recorded_after_half_a_line_is_kept(graph_folder, reference, tmp_path):
+    samples, config = tmp_path / "samples", CONFIG.model_copy(update={"engine": "exact"})
+    make_samples(graph_folder, samples, config, 1)
+    graph = make_graph_opened(graph_folder)
+    records = list(Journal(samples, make_plan(graph, samples, config)[0]).parts().values())
+    (samples / "manifest.json").unlink()
+    with (samples / "progress.jsonl").open("a") as file:
+        file.write('{"part": {"round_nu')  # the disk was full
+    journal = Journal(samples, make_plan(graph, samples, config)[0])
+    for record in records:
+        journal.append(record)
+    assert len(Journal(samples, make_plan(graph, samples, config)[0]).parts()) == len(records) > 0
 
 
 def test_every_round_and_seed_gives_other_samples(graph_folder, reference, tmp_path, config):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
-from gscl_scale.files import read_json_lines
+from gscl_scale.files import read_json, read_json_lines, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console
 from gscl_scale.shards import levels
@@ -101,6 +101,24 @@ def test_a_changed_edge_that_the_samples_cannot_see_costs_little(tmp_path):
     changed = change_edges(edges, 3000, 2, rng)
     log = both_ways(tmp_path, (edges, np.arange(3000)), (changed, np.arange(3000)), CONFIG)
     assert log[0]["anchors_again"] < 100  # though some 300 anchors have a changed row within two hops
+
+
+@pytest.mark.parametrize("lacks", ["a round", "priorities"])
+def test_a_round_that_cannot_build_on_the_earlier_run_is_made_from_nothing(tmp_path, lacks):
+    edges = random_edges(300, 900, seed=2)
+    make_graph(tmp_path / "old", edges, 300, ids=np.arange(300))
+    make_graph(tmp_path / "new", edges[1:], 300, ids=np.arange(300))
+    config = CONFIG.model_copy(update={"sharing": "independent", "engine": "exact"} if lacks == "priorities" else {})
+    make_samples(tmp_path / "old", tmp_path / "old-samples", config)
+    if lacks == "a round":  # as rings.ahead leaves it
+        manifest = read_json(tmp_path / "old-samples/manifest.json")
+        write_json(tmp_path / "old-samples/manifest.json", {**manifest, "rounds": [manifest["rounds"][0], None]})
+    log, earlier = tmp_path / "log.jsonl", (tmp_path / "old", tmp_path / "old-samples")
+    make_samples(tmp_path / "new", tmp_path / "since", config, console=Console(log, quiet=True), since=earlier)
+    make_samples(tmp_path / "new", tmp_path / "nothing", config)
+    assert_same_bytes(tmp_path / "nothing", tmp_path / "since")
+    known = [line["round"] for line in read_json_lines(log) if line["event"] == "since"]
+    assert known == ([0] if lacks == "a round" else [])
 
 
 def test_nothing_changed_nothing_sampled(tmp_path):

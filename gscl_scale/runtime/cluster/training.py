@@ -29,6 +29,7 @@ from gscl_scale.runtime.stop import asked_to_stop
 
 _LOOK_S = 1.0
 _START_S, _SOON_S = 60, 10  # to wait for room: an autoscaler needs minutes, and of a range one may take fewer
+_JOIN_S = 60  # for processes to start where there is room, and to join
 _STARTS = 10
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -156,9 +157,12 @@ class _Attempt:
     def _accompany(self, thread: threading.Thread) -> None:
         """Watch until the attempt ends; ask the processes to stop where there is a reason."""
         asked_at: float | None = None
+        late_at, begun = time.monotonic() + _start_s(self._settings, self._size) + _JOIN_S + self._settings.timeout_s, 0
         while thread.is_alive():
             thread.join(_LOOK_S)
             self._watch()
+            if begun < self._size and (begun := len(self._notes().machines)) < self._size:
+                self._refuse_silence(begun, late_at)
             if asked_at is not None:
                 if self._stop.is_set() and time.monotonic() - asked_at > self._settings.timeout_s:
                     raise _stopped_late()
@@ -167,6 +171,14 @@ class _Attempt:
                     raise _stopped_late()
                 self._board.stop.remote()
                 asked_at = time.monotonic()
+
+    def _refuse_silence(self, begun: int, late_at: float) -> None:
+        """TaskError if processes have not begun for too long: until all have, Ray waits for ever for one that hangs."""
+        if time.monotonic() > late_at:
+            raise TaskError(
+                f"training did not begin: {begun} of {self._size} processes were heard of, the others hang; checkpoints "
+                "are kept: see with ray status whether all machines are well, and run again"
+            )
 
     def _better_elsewhere(self) -> bool:
         """Whether a machine is about to go, or new ones have room for more processes."""
@@ -287,11 +299,16 @@ def _run_config(settings: TrainingSettings, scratch: Path) -> Any:
     )
 
 
+def _start_s(settings: TrainingSettings, size: int) -> int:
+    """How long an attempt waits for room."""
+    return _START_S if size == settings.workers[0] else _SOON_S
+
+
 def _environment(settings: TrainingSettings, size: int) -> dict[str, str]:
     """What Ray Train is told by variables."""
     return {
         "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": str(settings.timeout_s),
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_START_S if size == settings.workers[0] else _SOON_S),
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_start_s(settings, size)),
         "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # `_better_elsewhere` looks
     }
 
