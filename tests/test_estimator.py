@@ -128,10 +128,10 @@ def test_half_a_graph_that_a_kill_has_left_in_the_run_folder_is_copied_again(tmp
     with (
         alone(tmp_path / "other"),  # as a command that works there
         monkeypatch.context() as elsewhere,
-        pytest.raises(LeaseError, match="is being worked on by"),
     ):
         elsewhere.setattr("gscl_scale.runs._OURS", set())
-        NodeEmbedder(SETTINGS, run=tmp_path / "other").fit(graph)
+        with pytest.raises(LeaseError, match="is being worked on by"):
+            NodeEmbedder(SETTINGS, run=tmp_path / "other").fit(graph)
 
 
 def test_with_a_run_folder_the_work_is_kept_and_loaded_again(tmp_path):

@@ -65,17 +65,15 @@ class Checkpoints:
         name = f"step-{position.step:08d}.pt"
         entries = [entry for entry in entries if entry["file"] != name]
         entries.append({"file": name, "sha256": self._write(name, state), **asdict(position)})
-        dropped, kept = entries[:-_KEEP], entries[-_KEEP:]
-        best_entry = self._manifest().get("best")
+        kept, best_entry = entries[-_KEEP:], self._manifest().get("best")
         if best:
-            dropped += [best_entry] if best_entry else []
-            name = f"best-{position.step:08d}.pt"
+            name = f"best-{position.step:08d}.pt"  # the one before stays until this is recorded
             best_entry = {"file": name, "sha256": self._write(name, state), **asdict(position)}
         write_json(self.folder / _MANIFEST, {"fingerprint": self.fingerprint, "checkpoints": kept, "best": best_entry})
-        kept_names = {entry["file"] for entry in (*kept, best_entry) if entry}
-        for entry in dropped:
-            if entry["file"] not in kept_names:
-                (self.folder / entry["file"]).unlink(missing_ok=True)
+        recorded = {entry["file"] for entry in (*kept, best_entry) if entry}
+        for path in (*self.folder.glob("step-*.pt"), *self.folder.glob("best*.pt")):
+            if path.name not in recorded:
+                path.unlink(missing_ok=True)
 
     def newest(self, console: Console) -> tuple[dict[str, Any], Position] | None:
         """The newest checkpoint whose bytes are what was recorded, with its position."""

@@ -159,7 +159,7 @@ def test_a_registry_that_takes_too_much_disk_is_refused_before_the_work(town, tm
 # --- who is told -----------------------------------------------------------------------------------------------------
 
 
-def test_prometheus_and_a_command_are_told_how_a_night_ended(town, tmp_path):
+def test_prometheus_and_a_command_are_told_how_a_night_ended(town, tmp_path, monkeypatch):
     told = tmp_path / "told.json"
     command = [sys.executable, "-c", f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read())"]
     config = town.config(retrain={"metrics": str(tmp_path / "retrain.prom"), "notify": command})
@@ -184,6 +184,12 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, tmp_path):
         )
     assert json.loads(told.read_text())["result"] == "failed"
     assert metrics_in(tmp_path / "retrain.prom")["result", "failed"] == 1
+
+    told.unlink()
+    monkeypatch.setattr("gscl_scale.retrain.telling.retrain", lambda *_: (_ for _ in ()).throw(MemoryError))
+    with pytest.raises(MemoryError):
+        nightly(config, str(tmp_path / "registry"), QUIET)
+    assert json.loads(told.read_text())["reason"] == "MemoryError"
 
 
 def metrics_in(path):

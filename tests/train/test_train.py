@@ -224,6 +224,21 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(undisturbed, t
     assert "step-00000012.pt is damaged" in capsys.readouterr().err
 
 
+def test_a_kill_between_the_best_model_and_its_record_loses_nothing(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path, "made from")
+    checkpoints.save({"model": {"weight": torch.zeros(2)}}, Position(step=1, epoch=1, best=0.5), best=True)
+    with monkeypatch.context() as killing:
+        killing.setattr("gscl_scale.train.checkpoint.write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save({"model": {"weight": torch.ones(2)}}, Position(step=2, epoch=2, best=0.6), best=True)
+    state, position = checkpoints.chosen()
+    assert state["model"]["weight"].tolist() == [0, 0]
+    assert position.epoch == 1
+    checkpoints.save({"model": {"weight": torch.ones(2)}}, Position(step=3, epoch=3, best=0.6), best=True)
+    assert checkpoints.chosen()[0]["model"]["weight"].tolist() == [1, 1]
+    assert [path.name for path in tmp_path.glob("best-*")] == ["best-00000003.pt"]
+
+
 def test_checkpoints_of_another_configuration_are_refused(undisturbed):
     _, run = undisturbed
     with pytest.raises(FolderError, match="other samples or another configuration"):

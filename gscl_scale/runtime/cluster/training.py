@@ -176,8 +176,8 @@ class _Attempt:
         """TaskError if processes have not begun for too long: until all have, Ray waits for ever for one that hangs."""
         if time.monotonic() > late_at:
             raise TaskError(
-                f"training did not begin: {begun} of {self._size} processes were heard of, the others hang; checkpoints "
-                "are kept: see with ray status whether all machines are well, and run again"
+                f"training did not begin: {begun} of {self._size} processes were heard of, the others hang; "
+                "checkpoints are kept: see with ray status whether all machines are well, and run again"
             )
 
     def _better_elsewhere(self) -> bool:
