@@ -60,21 +60,21 @@ def values_of(table: Table, records: Records) -> list[Value]:
 def _value(table: Table, line: Line, graph: str, measure: Measure, figures: dict[str, Any]) -> Value | None:
     published = table.published.get((line.name, graph, measure))
     if measure == "consistency":
-        lc = figures["statistics"]["lc"]
+        lc = figures.get("statistics", {}).get("lc")
         return Value(line.name, graph, measure, tuple(lc)) if lc else None
     if measure == "accuracy":
-        if "probe" not in figures:
+        probe = figures.get("probe", {}).get(line.of)
+        if probe is None:
             return None
-        probe = figures["probe"][line.of]
         return Value(
             line.name, graph, measure, (100 * probe["test_mean"],), 100 * probe["test_std"],
             None if probe["val_mean"] is None else 100 * probe["val_mean"], published,
         )  # fmt: skip
     section = {"nmi": "clusters", "sim_at_5": "search", "similarity": "rings"}[measure]
     name = measure if line.of == "trained" else f"{measure}_{line.of}"
-    if section not in figures:
+    value = figures.get(section, {}).get(name)
+    if value is None:
         return None
-    value = figures[section][name]
     several = tuple(value) if isinstance(value, list) else (value,)
     deviation = figures[section].get(f"{name}_se") if measure != "similarity" else None
     return Value(line.name, graph, measure, several, deviation, None, published)

@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow.fs as arrow_fs
@@ -26,6 +27,7 @@ class Store(Protocol):
     create      False, and nothing is changed, where the file is there with other content: of several writers one
                 succeeds, if no two write the same
     sizes       names of all files below a folder, with their bytes
+    taken       bytes of all files; what has several names counts once
     upload      a file of this machine under a name; it must not be changed afterwards
     put         the first bytes of an open file under a name; others may append to it meanwhile
     download    a file of the store at a path of this machine
@@ -42,6 +44,8 @@ class Store(Protocol):
     def create(self, name: str, content: bytes) -> bool: ...  # noqa: D102
 
     def sizes(self, folder: str = "") -> dict[str, int]: ...  # noqa: D102
+
+    def taken(self) -> int: ...  # noqa: D102
 
     def upload(self, path: Path, name: str) -> None: ...  # noqa: D102
 
@@ -101,6 +105,16 @@ class LocalStore:
                 if path.is_file() and not any(part.endswith(".tmp") for part in name.parts):
                     sizes[name.as_posix()] = path.stat().st_size
         return sizes
+
+    def taken(self) -> int:
+        """See Store."""
+        bytes_of = {}
+        for path in self.folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                stat = path.lstat()
+                if S_ISREG(stat.st_mode):
+                    bytes_of[stat.st_dev, stat.st_ino] = stat.st_size
+        return sum(bytes_of.values())
 
     def upload(self, path: Path, name: str) -> None:
         """See Store; a second name of the same file where the filesystem can."""
@@ -176,6 +190,10 @@ class RemoteStore:
         with self._asking(folder):
             found = patiently(self._files.get_file_info, selector)
         return {info.path[len(self._root) + 1 :]: info.size for info in found if info.type == arrow_fs.FileType.File}
+
+    def taken(self) -> int:
+        """See Store; nothing has two names there."""
+        return sum(self.sizes().values())
 
     def upload(self, path: Path, name: str) -> None:
         """See Store."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gscl_scale.checked import quoted
 from gscl_scale.config import Config
 from gscl_scale.config.reading import read_yaml
 from gscl_scale.errors import ConfigError
@@ -99,20 +100,24 @@ def _domain(key: str, given: Any, config: Config) -> Choice | Range:
     if isinstance(given, list) and given:
         values = tuple(_checked(key, value, config) for value in given)
         if len(set(values)) < len(values):
-            raise ConfigError(f"{key}: expected different values, got {given}")
+            raise ConfigError(f"{key}: expected different values, got {quoted(given)}")
         return Choice(values)
     if isinstance(given, dict) and {"low", "high"} <= set(given) <= {"low", "high", "log"}:
         return _range(key, given, config)
-    raise ConfigError(f"{key}: expected a list of values, or low and high and, if wanted, log: true; got {given!r}")
+    raise ConfigError(
+        f"{key}: expected a list of values, or low and high and, if wanted, log: true; got {quoted(given)}"
+    )
 
 
 def _range(key: str, given: dict[str, Any], config: Config) -> Range:
     low, high = (_checked(key, given[end], config) for end in ("low", "high"))
     log = given.get("log", False)
     if not (_is_number(low) and _is_number(high)):
-        raise ConfigError(f"{key}: expected numbers as low and high, got {low!r} and {high!r}; give a list of values")
+        raise ConfigError(
+            f"{key}: expected numbers as low and high, got {quoted(low)} and {quoted(high)}; give a list of values"
+        )
     if not isinstance(log, bool):
-        raise ConfigError(f"{key}: expected true or false as log, got {log!r}")
+        raise ConfigError(f"{key}: expected true or false as log, got {quoted(log)}")
     low, high = (end if isinstance(end, int) else float(end) for end in (low, high))
     if low >= high or (log and low <= 0):
         least = "low above 0 and " if log else ""
@@ -125,7 +130,7 @@ def _checked(key: str, given: Any, config: Config) -> Value:
     value = _value(with_settings(config, {key: given}), key)
     if not isinstance(value, (bool, int, float, str)):
         raise ConfigError(
-            f"{key}: a search varies numbers, words and true or false, got {given!r}; set it in the config"
+            f"{key}: a search varies numbers, words and true or false, got {quoted(given)}; set it in the config"
         )
     return value
 

@@ -266,5 +266,14 @@ def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
     assert "2026-01-02, 2 cores of X, 1.0 hours, version 1 (abc)." in text
 
 
+def test_what_a_cell_did_not_measure_has_no_figure():
+    trained_only = {"probe": {"trained": record(0.5, 0.5)["figures"]["probe"]["trained"]}, "clusters": {}}
+    records = {
+        ("untrained encoder", "one"): {**record(0.5, 0.5), "figures": trained_only},
+        ("slow", "one"): {**record(0.5, 0.5), "figures": {}},
+    }
+    assert values_of(TINY, records) == []
+
+
 def test_a_row_of_hops_is_told_as_one():
     assert Value("line", "graph", "similarity", (0.5, 0.25)).told() == "0.500, 0.250"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gscl_scale.errors import FolderError, RunError
-from gscl_scale.storage import patience, store_at
+from gscl_scale.storage import LocalStore, patience, store_at
 from gscl_scale.storage.places import cache_of
 from tests.s3 import BUCKET
 
@@ -48,6 +48,15 @@ def test_sizes_are_those_of_all_files_below_a_folder(store):
     assert store.sizes("a") == {"a/1": 6, "a/b/2": 10}
     assert store.sizes() == {"a/1": 6, "a/b/2": 10, "c/3": 6}
     assert store.sizes("nothing") == {}
+
+
+def test_what_has_two_names_takes_its_room_once(store, tmp_path):
+    (tmp_path / "up").write_bytes(b"x" * 1000)
+    store.upload(tmp_path / "up", "one")
+    assert store.taken() == 1000
+    if isinstance(store, LocalStore):
+        store.upload(tmp_path / "up", "two")
+        assert store.taken() == 1000
 
 
 def test_what_goes_up_comes_down(store, tmp_path):

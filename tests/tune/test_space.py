@@ -66,6 +66,7 @@ def test_a_space_written_down_is_read_as_it_was(tmp_path):
         ("loss.gate: {low: 0.1}", "expected a list of values, or low and high"),
         ("loss.gate: 0.1", "expected a list of values, or low and high"),
         ("loss.gate: []", "expected a list of values, or low and high"),
+        (f"loss.gate: {'x' * 5000}", "expected a list of values, or low and high"),
         ("model.width: [16, '16']", "model.width: expected different values"),
         ("rings.per_ring: {low: 4, high: all}", "expected numbers as low and high, got 4 and 'all'"),
         ("model.fanout: [[10], [5]]", "a search varies numbers, words and true or false, got [10]"),
@@ -79,6 +80,7 @@ def test_a_wrong_space_is_refused_in_one_sentence_that_names_file_and_key(tmp_pa
     assert says in str(refused.value)
     assert "space.yaml" in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 1000
 
 
 def test_a_missing_space_file_is_named():

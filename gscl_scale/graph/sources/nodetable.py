@@ -122,7 +122,7 @@ def _optional(schema: pa.Schema, path: Path, config: TablesGraph, key: str) -> s
     if name is None or name in schema.names:
         return name
     if name != TablesGraph.model_fields[key].default:
-        raise GraphError(f"{path}: no column {name!r} (graph.{key}); it has {listed(schema.names)}")
+        raise GraphError(f"{path}: no column {quoted(name)} (graph.{key}); it has {listed(schema.names)}")
     return None
 
 
@@ -212,7 +212,7 @@ def _block(part: Part, name: str) -> npt.NDArray[np.float32]:
     column = part.text_or_numbers(name)
     if not _is_numeric(column.type):
         raise GraphError(
-            f"{part.path}: feature {name!r} is of type {column.type}, expected numbers or lists of numbers; "
+            f"{part.path}: feature {quoted(name)} is of type {column.type}, expected numbers or lists of numbers; "
             "leave it out of graph.feature_columns"
         )
     if column.null_count:
@@ -227,14 +227,14 @@ def _lists(part: Part, name: str, column: pa.Array) -> npt.NDArray[np.float32]:
     if (lengths != lengths[0]).any():
         at = int(np.argmax(lengths != lengths[0]))
         raise GraphError(
-            f"{part.where(at)}: feature {name!r} has {lengths[at]} numbers, the rows before have {lengths[0]}; "
+            f"{part.where(at)}: feature {quoted(name)} has {lengths[at]} numbers, the rows before have {lengths[0]}; "
             "expected lists of one length"
         )
     values = column.flatten()
     if values.null_count:
         raise GraphError(_empty_feature(part, name, pc.index(values.is_null(), True).as_py() // int(lengths[0])))
     if hasattr(values.type, "value_type"):
-        raise GraphError(f"{part.path}: feature {name!r} is of type {column.type}, expected lists of numbers")
+        raise GraphError(f"{part.path}: feature {quoted(name)} is of type {column.type}, expected lists of numbers")
     return _float32(values).reshape(len(column), -1)
 
 
@@ -244,4 +244,4 @@ def _float32(values: pa.Array) -> npt.NDArray[np.float32]:
 
 
 def _empty_feature(part: Part, name: str, at: int) -> str:
-    return f"{part.where(at)}: feature {name!r} is empty; fill it, or leave it out of graph.feature_columns"
+    return f"{part.where(at)}: feature {quoted(name)} is empty; fill it, or leave it out of graph.feature_columns"

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gscl_scale.checked import refuse_special, shortened
+from gscl_scale.checked import quoted, refuse_special, shortened
 from gscl_scale.config import OgbGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.files import publish, publish_folder
@@ -76,7 +76,7 @@ def _info(dataset: str) -> dict[str, str]:
     if dataset not in master:
         close = difflib.get_close_matches(dataset, master.columns, n=2, cutoff=0.5) or list(master.columns)
         raise GraphError(
-            f"graph.dataset: ogb has no node-property data set {dataset!r}; did you mean {' or '.join(close)}?"
+            f"graph.dataset: ogb has no node-property data set {quoted(dataset)}; did you mean {' or '.join(close)}?"
         )
     return {str(key): str(value) for key, value in master[dataset].items()}
 

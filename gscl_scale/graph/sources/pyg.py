@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from gscl_scale.checked import refuse_special, shortened
+from gscl_scale.checked import quoted, refuse_special, shortened
 from gscl_scale.config import PygGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
@@ -88,7 +88,7 @@ def _class(class_name: str) -> Any:
     if class_name not in known:
         close = difflib.get_close_matches(class_name, known, n=3, cutoff=0.5)
         cure = f"did you mean {' or '.join(close)}?" if close else "see torch_geometric.datasets"
-        raise GraphError(f"graph.dataset: torch-geometric has no data set {class_name!r}; {cure}")
+        raise GraphError(f"graph.dataset: torch-geometric has no data set {quoted(class_name)}; {cure}")
     return known[class_name]
 
 

@@ -88,7 +88,7 @@ def schema_of(path: Path, needed: list[str]) -> pa.Schema:
     for name in needed:
         if names.count(name) != 1:
             kind = "no column" if name not in names else "more than one column"
-            raise GraphError(f"{path}: {kind} {name!r}; it has {listed(names)}")
+            raise GraphError(f"{path}: {kind} {quoted(name)}; it has {listed(names)}")
     return schema
 
 
