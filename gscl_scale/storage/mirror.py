@@ -27,7 +27,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, FileEntry, NameBelow
-from gscl_scale.errors import GsclError, OvertakenError
+from gscl_scale.errors import GsclError, LeaseError, OvertakenError
 from gscl_scale.files import read_json, sha256_in, write_json
 from gscl_scale.storage.folders import at_once, fetch_file, value_in
 from gscl_scale.storage.places import cache_of, is_remote, store_at
@@ -94,7 +94,7 @@ def _pushing(mirror: "Mirror") -> Iterator[None]:
 
     When another process was faster the work is interrupted, and OvertakenError raised.
     """
-    over, overtaken, failed = threading.Event(), threading.Event(), True
+    over, overtaken, failed, ours = threading.Event(), threading.Event(), True, True
 
     def push(interrupt: Callable[[], None]) -> None:
         while not over.wait(_EVERY_S):
@@ -120,13 +120,17 @@ def _pushing(mirror: "Mirror") -> Iterator[None]:
     except SystemExit as leaving:
         failed = bool(leaving.code)
         raise
+    except LeaseError:  # another process of this machine works in the copy, and pushes it
+        ours = False
+        raise
     except KeyboardInterrupt:
         if overtaken.is_set():
             raise mirror.overtaken() from None
         raise
     finally:
         with contextlib.suppress(*((GsclError, OSError) if failed else ())):  # the reason that is told is the first one
-            mirror.push()
+            if ours:
+                mirror.push()
 
 
 @contextlib.contextmanager

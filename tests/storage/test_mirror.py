@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gscl_scale.errors import FolderError, OvertakenError, RunError
+from gscl_scale.errors import FolderError, LeaseError, OvertakenError, RunError
 from gscl_scale.files import sha256_in
+from gscl_scale.finding import Found, place_for
+from gscl_scale.runs import Run
 from gscl_scale.storage import Mirror, small_files, store_at, working_copy
 from gscl_scale.storage.places import cache_of
 from tests.test_cli import cli, write_tables
@@ -205,6 +207,18 @@ def test_what_is_gone_here_goes_there_and_what_others_have_begun_stays(store, fi
     ]  # fmt: skip
 
 
+def test_who_may_not_work_in_the_copy_does_not_push_it(place, store):
+    def refused():
+        with working_copy(place) as folder:
+            folder.mkdir(parents=True)
+            (folder / "log.jsonl").write_text("by the one who works there")
+            raise LeaseError("another process works there")
+
+    with pytest.raises(LeaseError):
+        refused()
+    assert not [name for name in store.sizes() if name.endswith(".json")]
+
+
 def test_who_is_overtaken_is_told_at_once(place, store, files, tmp_path, monkeypatch):
     monkeypatch.setattr("gscl_scale.storage.mirror._EVERY_S", 0.2)
     Mirror(store, files).push()
@@ -222,6 +236,11 @@ def test_who_is_overtaken_is_told_at_once(place, store, files, tmp_path, monkeyp
     with pytest.raises(OvertakenError, match="another process works in this run folder"):
         work()
     assert time.monotonic() - began < 20
+
+
+def test_what_is_made_from_a_run_to_look_at_is_not_in_the_copy_to_work_on(place, tmp_path):
+    found = Found(place, Run.at(tmp_path / "looked at"), own=False)
+    assert cache_of(place) not in place_for(found, "embeddings/index").parents
 
 
 def test_damaged_bytes_in_the_store_are_named(store, files, tmp_path):
