@@ -111,15 +111,19 @@ def stats(
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
-    anchors: Annotated[int | None, typer.Option(help="Nodes to sample; by default all where that is cheap.")] = None,
+    anchors: Annotated[
+        int | None, typer.Option(min=1, help="Nodes to sample; by default all where that is cheap.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the plot of LC(n) to this file (.svg or .png).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Degrees, homophily, label consistency, ring sizes."""
     from gscl_scale import pipeline
     from gscl_scale.evaluate import statistics_table
-    from gscl_scale.report import plot_consistency
+    from gscl_scale.report import PICTURES, plot_consistency
 
+    if plot and plot.suffix.lower() not in PICTURES:
+        raise UserError(f"--plot: expected a file that ends in {' or '.join(PICTURES)}, got {plot}")
     config, folder, console = start(config_file, settings, run_folder)
     opened = open_run(config, folder)
     pipeline.ingest(config, opened, console)

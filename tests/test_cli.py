@@ -180,6 +180,16 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         ),
         (["run", "--config", "quick.yaml", "--run", "edges.csv"], "edges.csv is a file; give --run a folder"),
         (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
+        (["stats", "--config", "quick.yaml", "--plot", "lc.txt"], "expected a file that ends in .svg or .png or .pdf"),
+        (
+            ["bench", "train", "--set", "rings.per_ring=all"],
+            "expected a number as rings.per_ring, got all",
+        ),
+        (
+            ["bench", "train"],
+            "a first one and a batch on which none is trained need 7 batches, an epoch has 2",
+        ),
+        (["bench", "train", "--set", "model.encoder=sage"], "takes model.encoder gcn and dense features"),
     ],
 )
 def test_bad_requests_get_one_sentence_and_exit_code_2(tmp_path, arguments, says):

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale import __version__
+from gscl_scale.batches import steps_per_epoch
 from gscl_scale.bench.processes import in_process
 from gscl_scale.bench.steps import FORMS, WITHOUT, Measured, measure_ours, measure_peer
 from gscl_scale.config import Config
+from gscl_scale.errors import UserError
 from gscl_scale.files import publish, write_json
-from gscl_scale.graph import write_graph
+from gscl_scale.graph import Graph, SparseFeatures, write_graph
 from gscl_scale.graph.sources import read
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.markdown import cores_of, table, turns_of
@@ -66,6 +68,7 @@ def bench_train(config: Config, asked: TrainBench, out: Path, console: Console) 
     with tempfile.TemporaryDirectory(dir=out, prefix=".bench-") as place:
         folder = Path(place)
         graph = write_graph(read(config.graph), config.graph, folder / "graph")
+        _refuse_what_peers_cannot(config, graph, asked.steps)
         rings = config.rings.model_copy(update={"rounds": 1})
         with start_runner(RunnerSettings(workers=len(usable_cores()))) as runner:
             precompute(folder / "graph", folder / "samples", rings, 1, runner, Console(quiet=True))
@@ -90,6 +93,20 @@ def bench_train(config: Config, asked: TrainBench, out: Path, console: Console) 
     with publish(out / "train.md") as temporary:
         temporary.write_text(page + "\n", encoding="utf-8")
     return page
+
+
+def _refuse_what_peers_cannot(config: Config, graph: Graph, steps: int) -> None:
+    """UserError where the step cannot be measured in torch-geometric as well, or an epoch is too short."""
+    if config.model.encoder != "gcn" or isinstance(graph.features, SparseFeatures):
+        raise UserError("bench train: the same step in torch-geometric takes model.encoder gcn and dense features")
+    if not isinstance(config.rings.per_ring, int):
+        raise UserError(f"bench train: expected a number as rings.per_ring, got {config.rings.per_ring}; set one")
+    batches, size = steps_per_epoch(graph.num_nodes, config.train.batch_size), config.train.batch_size
+    if batches < steps + 2:
+        raise UserError(
+            f"bench train: {steps} steps, a first one and a batch on which none is trained need {steps + 2} batches, "
+            f"an epoch has {batches} of {size:,} anchors; lower train.batch_size or --steps, or name a larger graph"
+        )
 
 
 def _competitors(config: Config, ideas: bool) -> list[Competitor]:

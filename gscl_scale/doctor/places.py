@@ -75,7 +75,9 @@ def _inputs(config: Config) -> Iterator[Finding]:
     for key in ("path", "edges", "nodes"):
         named = getattr(config.graph, key, None)
         if isinstance(named, Path):
-            if not os.access(named, os.R_OK):
+            if not named.exists() and config.graph.source in ("ogb", "pyg"):
+                yield note(f"graph.{key}", f"{named} is not there", "nothing: the data set is downloaded there")
+            elif not os.access(named, os.R_OK):
                 yield trouble(f"graph.{key}", f"{named} is not there, or cannot be read", "mend the path or its rights")
             else:
                 yield ok(f"graph.{key}", str(named))

@@ -87,12 +87,9 @@ def take(vectors: Vectors, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float
     """The rows of some nodes: a scipy matrix where they stay sparse, otherwise an array."""
     if not isinstance(vectors, SparseFeatures):
         return np.asarray(vectors[nodes], np.float32)
-    starts = vectors.indptr[nodes]
-    offsets = np.concatenate([[0], np.cumsum(vectors.indptr[nodes + 1] - starts)])
-    places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
-    parts = (vectors.values[places], vectors.indices[places], offsets)
-    matrix = sp.csr_array(parts, shape=(nodes.size, vectors.width))
-    if offsets[-1] <= np.iinfo(np.int32).max:  # scikit-learn takes no longer indices
+    rows = vectors.take(nodes)
+    matrix = sp.csr_array((rows.values, rows.indices, rows.indptr), shape=(nodes.size, vectors.width))
+    if rows.indptr[-1] <= np.iinfo(np.int32).max:  # scikit-learn takes no longer indices
         matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
     return matrix if stays_sparse(vectors) else matrix.toarray()
 

@@ -1,4 +1,4 @@
-"""Validation accuracy alone, for whoever chooses: the labels of test nodes are not read."""
+"""Validation accuracy alone, for whoever chooses: of each split, the labels of its test nodes are not read."""
 
 from collections.abc import Sequence
 from dataclasses import replace

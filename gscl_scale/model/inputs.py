@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -102,10 +101,7 @@ class MappedFeatures:
         """The scaled features of some nodes."""
         if not isinstance(self.features, SparseFeatures):
             return self.scaling.dense(self.features[nodes])
-        whole = self.features
-        shape = (whole.indptr.size - 1, whole.width)
-        chosen = sp.csr_array((whole.values, whole.indices, whole.indptr), shape=shape)[nodes]
-        rows = SparseFeatures(chosen.indptr.astype(np.int64), chosen.indices, chosen.data, whole.width)
+        rows = self.features.take(nodes)
         return replace(rows, values=self.scaling.sparse(rows))
 
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from gscl_scale.files import publish
 
+PICTURES = (".svg", ".png", ".pdf")
 _POINTS = 300
 _RC: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.5, "text.parse_math": False}
 
@@ -193,9 +194,8 @@ def as_svg(figure: Figure, name: str, alt: str) -> str:
     text = text.replace("xlink:href", "href")
     text = re.sub(r'<g id="[^"]*"', "<g", text)
     text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px; font-family: inherit", text)
-    text = re.sub(
-        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{escape(alt)}">', text
-    )
+    told = f'role="img" aria-label="{escape(alt)}"'
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', lambda svg: f'<svg viewBox="{svg[1]}" {told}>', text)
     for placeholder, colour in _PAGE_COLOURS.items():
         text = text.replace(placeholder, colour)
     return text

@@ -66,9 +66,11 @@ def _write(
 
     What somebody has found and written into `notes` stands below the table.
     """
+    found = {cell.name: kept(cell, out) for of in cells.values() for cell in of}  # a cell may be in several lines
     records: Records = {
-        (line.name, cell.graph): found for line in table.lines for cell in cells[line] if (found := kept(cell, out))
-    }
+        (line.name, cell.graph): record
+        for line in table.lines for cell in cells[line] if (record := found[cell.name])
+    }  # fmt: skip
     noted = f"\n\n{notes.read_text(encoding='utf-8').strip()}" if notes.exists() else ""
     text = page(name, table, records, reasons) + noted
     with locked(out / "runs" / "page.lock"):

@@ -15,6 +15,7 @@ from gscl_scale.tune.space import Space, Value, with_settings
 from gscl_scale.tune.trial import MOST_SPLITS
 
 TOP = 10
+_UNREAD = "Of each split, its test nodes were not read."
 HEADERS = ["", "trial", "validation %", "epoch", "seconds", "ended", "settings that differ"]
 
 
@@ -72,7 +73,7 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
     """leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
     trials = book.ended()
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
-    remark = "in brackets by the quick probe of a training that was stopped. Test nodes were not read."
+    remark = f"in brackets by the quick probe of a training that was stopped. {_UNREAD}"
     rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
     _write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
     if best := best_of(trials):
@@ -87,7 +88,7 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
         f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
         f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "
         f"{MOST_SPLITS} splits",
-        "with the settings of `evaluate` below. Test nodes were not read. The space:",
+        f"with the settings of `evaluate` below. {_UNREAD} The space:",
         *(f"  {line}" for line in varied.splitlines()),
     ]
     values = with_settings(config, best.settings).dump()

@@ -119,11 +119,13 @@ def test_what_an_objective_of_the_whole_graph_cannot_do_is_refused(tmp_path):
 
 
 def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
-    user = Config.load(None, ["train.epochs=80", "train.validate_every=5", "model.feature_dropout=0.5"])
+    user = Config.load(
+        None, ["train.epochs=80", "train.validate_every=5", "model.feature_dropout=0.5", "model.hidden_dropout=0.5"]
+    )
     bgrl = configured(user, "bgrl")
     assert (bgrl.train.epochs, bgrl.train.validate_every, bgrl.train.checkpoint_every) == (10_000, 625, 1_250)
     assert (bgrl.train.learning_rate, bgrl.train.weight_decay) == (5e-4, 1e-5)
-    assert (bgrl.model.feature_dropout, bgrl.model.norm) == (0, "batch")
+    assert (bgrl.model.feature_dropout, bgrl.model.hidden_dropout, bgrl.model.norm) == (0, 0, "batch")
     assert configured(user, "gscl-pairwise").train == user.train
 
 

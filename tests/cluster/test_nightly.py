@@ -121,6 +121,13 @@ def test_every_other_end_is_a_failure(night, statuses, said):
     assert said in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("trouble", [429, 500, 503])
+def test_trouble_at_the_creation_is_left_to_another_pod(night, trouble):
+    done, _ = night([DONE], refuse=trouble)
+    assert done.returncode == 75  # not 1, with which podFailurePolicy ends the night
+    assert "asked again soon" in done.stderr
+
+
 def test_a_ray_job_that_is_refused_is_a_failure_with_the_reason(night):
     done, _ = night([DONE], refuse=403)
     assert done.returncode == 1

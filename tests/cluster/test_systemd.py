@@ -15,7 +15,7 @@ KEYS = {  # man pages systemd.unit, systemd.service, systemd.exec, systemd.kill,
         "Service": {
             "Type", "User", "Group", "StateDirectory", "WorkingDirectory", "ExecStart", "SuccessExitStatus", "KillMode",
             "TimeoutStopSec", "TimeoutStartSec", "Nice", "NoNewPrivileges", "PrivateTmp", "ProtectSystem",
-            "ProtectHome", "UMask",
+            "ProtectHome", "UMask", "CacheDirectory", "Environment",
         },
     },
     ".timer": {
@@ -52,6 +52,10 @@ def test_the_timer_starts_the_service_which_stops_gently_and_takes_a_held_lease_
     assert (started["Type"], started["KillMode"], started["SuccessExitStatus"]) == ("oneshot", "mixed", "4")
     registry = started["ExecStart"].split()[-1]
     assert registry == f"/var/lib/{started['StateDirectory']}/registry"  # all else is read-only: ProtectSystem=strict
+    places = dict(word.split("=", 1) for word in started["Environment"].split())
+    assert places.keys() == {"HOME", "NUMBA_CACHE_DIR", "GSCL_SCALE_CACHE"}
+    own = (f"/var/lib/{started['StateDirectory']}", f"/var/cache/{started['CacheDirectory']}")
+    assert all(place.startswith(own) for place in places.values())
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd here")

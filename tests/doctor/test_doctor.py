@@ -52,6 +52,11 @@ def test_what_is_missing_is_told_with_its_cure_and_ends_with_exit_code_1(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+def test_a_data_set_that_will_be_downloaded_is_no_trouble(tmp_path):
+    config = Config.parse({"graph": {"source": "ogb", "path": str(tmp_path / "data")}})
+    assert found(examine_places(config, str(tmp_path)))["graph.path"].state == "note"
+
+
 def test_a_folder_that_cannot_be_written_is_trouble():
     assert found(examine_places(Config(), "/proc/nothing"))["run folder"].state == "trouble"
 

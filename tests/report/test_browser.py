@@ -167,6 +167,19 @@ def test_everything_can_be_done_with_keys(tab: Tab) -> None:
     assert any(name.startswith("apples") for name in reached)
 
 
+def test_the_focus_stays_where_keys_have_replaced_what_had_it(tab: Tab, page: Any) -> None:
+    node = visible_node(tab)
+    tab.point(*place_of(tab, node), click=True)
+    other = int(page[1].nearest[node][0])
+    tab.run("document.querySelector('[data-part=chosen] li button').focus()")
+    tab.press("Enter")
+    tab.wait(f"document.querySelector('[data-part=chosen] h3').textContent === {json.dumps(page[2][other])}")
+    assert tab.run("document.activeElement === document.querySelector('[data-part=chosen] h3')")
+    tab.run("[...document.querySelectorAll('.legend .whole')].at(-1).focus()")
+    tab.press("Enter")
+    assert tab.run("document.activeElement.textContent") == "none"
+
+
 def test_the_legend_hides_a_class_and_nodes_can_be_coloured_otherwise(tab: Tab, page: Any) -> None:
     whole, _ = shown_colours(tab)
     tab.run("document.querySelector('.legend button').click()")

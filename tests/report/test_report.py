@@ -9,9 +9,11 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from gscl_scale.config import Config
 from gscl_scale.report import Findings, plot_consistency, write_report
+from gscl_scale.report.plots import as_svg
 
 VOID = {"meta", "path", "use", "br", "circle", "rect", "line", "link", "img"}
 HOSTILE = "<script>alert('$x^2$')</script>"
@@ -126,6 +128,12 @@ def render(path: Path, **changes: Any) -> tuple[str, Page]:
     write_report(path, Findings(**{**given, **changes}))
     text = path.read_text(encoding="utf-8")
     return text, Page(text)
+
+
+def test_words_of_a_user_are_no_pattern():
+    figure = Figure()
+    figure.add_subplot()
+    assert 'aria-label="run a\\d\\1 &lt;b&gt;"' in as_svg(figure, "x", "run a\\d\\1 <b>")
 
 
 def test_the_page_is_whole_and_needs_nothing_from_outside(tmp_path: Path) -> None:

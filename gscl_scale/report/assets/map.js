@@ -294,11 +294,12 @@ async function select(node) {
     drawSoon();
     return;
   }
-  const title = element("h3");
+  const title = element("h3", "", { tabindex: "-1" }), held = panel.contains(document.activeElement);
   title.append(nodeName(node));
   const found = nearest(node), list = element("ol");
   for (const [neighbour, cosine] of found) list.append(neighbourItem(node, neighbour, cosine));
   panel.replaceChildren(title, factList(node), element("h4", "Nearest by cosine"), list);
+  if (held) title.focus();  // what had the focus is gone
   const same = found.filter(([neighbour]) => classOf(neighbour) === classOf(node)).length;
   const ofClass = classOf(node) ? `, ${same} of them of its class` : "";
   say(`Selected ${idOf(node)}${classOf(node) ? `, class ${classOf(node)}` : ""}; ${found.length} nearest nodes${ofClass}.`);
@@ -364,6 +365,7 @@ function wholeLegend(text, hide) {
     const { groups, counts } = mode();
     state.hidden = new Set(hide ? [...groups.keys(), ...(counts.length > groups.length ? [NONE] : [])] : []);
     showLegend();
+    [...part("legend").children].find((one) => one.textContent === text).focus();
     say(hide ? "All are hidden." : "All are shown.");
     drawSoon();
   });
