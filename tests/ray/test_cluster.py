@@ -16,7 +16,7 @@ from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
 from gscl_scale.runtime import RunnerSettings, start_runner
 from gscl_scale.runtime.cluster import runner as runner_module
 from tests.ray import toys
-from tests.ray.clusters import ROOT, free_port, wait_until
+from tests.ray.clusters import ROOT, cluster, free_port, wait_until
 from tests.ray.toys import Toy
 
 pytestmark = pytest.mark.ray
@@ -230,6 +230,25 @@ with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
 
 def running_tasks(cluster):
     return [pid for machine in cluster.alive for pid in machine.running("leave_trace")]
+
+
+def test_a_driver_that_has_lost_its_cluster_ends_with_one_sentence(tmp_path):
+    with cluster(1) as alone:
+        driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, alone.address, str(tmp_path)],
+            cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "16"},
+        )  # fmt: skip
+        try:
+            wait_until(lambda: toys.traces(tmp_path, 0))
+            alone.stop()
+            _, told = driver.communicate(timeout=60)
+        finally:
+            driver.kill()
+    assert driver.returncode == 1
+    sentences = [line for line in told.splitlines() if line.startswith("gscl-scale: ")]
+    assert len(sentences) == 1
+    assert "was lost, its head is silent for 12 s; finished work is kept" in sentences[0]
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

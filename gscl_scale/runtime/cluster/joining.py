@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from gscl_scale.runtime.local import num_workers
 _CONNECT_S = 5.0
 _STORE_BYTES = 100_000_000  # arguments and results are a few bytes, and /dev/shm is small in containers
 _LINE = 160  # of what Ray has to say
+_RAYS_PATIENCE, _SHARE_OF_RAYS = "RAY_gcs_rpc_server_reconnect_timeout_s", 0.75
 
 
 @contextlib.contextmanager
@@ -31,12 +33,43 @@ def joined(setting: str) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    with _own_signals(), _short_messages():
+    with _own_signals(), _short_messages(), contextlib.ExitStack() as watching:
         try:
             _join(setting)
+            watching.enter_context(_watched())
             yield
         finally:
-            ray.shutdown()
+            ray.shutdown()  # which may hang, where the cluster is lost
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[None]:
+    """End this process with a sentence if the head of the cluster is lost: Ray ends it soon after, and says nothing.
+
+    What the main thread waits for may never come, so that it cannot be told.
+    """
+    over, address = threading.Event(), ray.get_runtime_context().gcs_address
+    patience = _SHARE_OF_RAYS * float(os.environ.get(_RAYS_PATIENCE, "60"))
+
+    def watch() -> None:
+        heard = time.monotonic()
+        while not over.wait(min(_CONNECT_S, patience / 4)):
+            if _answers(address):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > patience and not over.is_set():
+                print(
+                    f"gscl-scale: the Ray cluster at {address} was lost, its head is silent for {patience:.0f} s; "
+                    "finished work is kept: see with ray status whether it is well, and run again",
+                    file=sys.stderr, flush=True,
+                )  # fmt: skip
+                os._exit(1)
+
+    watching = threading.Thread(target=watch, name="watch", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _join(setting: str) -> None:
