@@ -171,6 +171,7 @@ def test_the_focus_stays_where_keys_have_replaced_what_had_it(tab: Tab, page: An
     node = visible_node(tab)
     tab.point(*place_of(tab, node), click=True)
     other = int(page[1].nearest[node][0])
+    assert listed(tab)
     tab.run("document.querySelector('[data-part=chosen] li button').focus()")
     tab.press("Enter")
     tab.wait(f"document.querySelector('[data-part=chosen] h3').textContent === {json.dumps(page[2][other])}")
