@@ -179,6 +179,10 @@ def open_run(config: Config, folder: Path) -> Run:
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; give --run a folder")
     if folder.exists() and not _may_be_run(folder):
+        if (folder / "graph/manifest.json").exists():
+            raise FolderError(
+                f"{folder} holds a run whose run.json is gone; delete {folder} to start again, or choose another --run"
+            )
         raise FolderError(f"{folder} is not empty and holds no run; choose another --run")
     return claim(config, Run.at(folder))
 

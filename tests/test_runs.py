@@ -92,6 +92,15 @@ def test_a_folder_of_something_else_is_left_as_it_is(tmp_path):
         open_run(Config(), tmp_path)
 
 
+def test_a_run_that_has_lost_its_record_is_told_from_a_folder_of_something_else(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "graph").mkdir(parents=True)
+    (folder / "graph/manifest.json").write_text("{}")
+    with pytest.raises(FolderError, match=f"whose run.json is gone; delete {folder} to start again"):
+        open_run(Config(), folder)
+    assert (folder / "graph/manifest.json").exists()
+
+
 def test_what_a_killed_process_has_left_before_it_had_begun_is_no_other_work(tmp_path):
     Path(tmp_path / ".run.json.somewhere-77.tmp").write_text("{")
     assert open_run(Config(), tmp_path).folder == tmp_path
