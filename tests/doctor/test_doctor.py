@@ -53,7 +53,7 @@ def test_what_is_missing_is_told_with_its_cure_and_ends_with_exit_code_1(tmp_pat
 
 
 def test_a_data_set_that_will_be_downloaded_is_no_trouble(tmp_path):
-    config = Config.parse({"graph": {"source": "ogb", "path": str(tmp_path / "data")}})
+    config = Config.parse({"graph": {"source": "ogb", "dataset": "ogbn-arxiv", "path": str(tmp_path / "data")}})
     assert found(examine_places(config, str(tmp_path)))["graph.path"].state == "note"
 
 
