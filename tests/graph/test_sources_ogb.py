@@ -187,3 +187,10 @@ def test_the_package_never_asks_the_network_for_its_newest_version(monkeypatch):
     assert ogb._ogb("ogb.version").check_outdated is None
     assert not started
     assert "outdated" not in sys.modules
+
+
+def test_a_table_whose_values_do_not_fit_into_memory_is_refused_before_it_is_read(tmp_path, offline, monkeypatch):
+    csv_gz(make(tmp_path) / "raw" / "node-feat.csv.gz", np.zeros((6, 1 << 16), np.int8))  # 768 KiB of text
+    monkeypatch.setattr(ogb, "available_memory", lambda: 2 << 20)
+    with pytest.raises(GraphError, match="node-feat.csv.gz unpacks to more than the 512 KiB of text that it may have"):
+        read(config_of(tmp_path))

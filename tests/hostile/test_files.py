@@ -328,6 +328,6 @@ def test_vectors_that_are_not_finite_are_not_searched(tmp_path):
 def test_a_table_of_ogb_that_unpacks_to_more_than_memory_is_refused_while_it_unpacks(tmp_path, monkeypatch):
     with gzip.open(tmp_path / "edge.csv.gz", "wb") as file:
         file.write(b"0," * (5 << 20))
-    with pytest.raises(ValueError, match="unpacks to more than 2 MiB"):
+    with pytest.raises(ValueError, match="unpacks to more than the 2 MiB of text"):
         ogb._refuse_large(tmp_path / "edge.csv.gz", 2 << 20)
     ogb._refuse_large(tmp_path / "edge.csv.gz", 10 << 20)

@@ -29,6 +29,7 @@ from gscl_scale.machine import available_memory, free_disk, in_words
 
 _TIMEOUT_S = 60
 _COUNTS = 1 << 20  # bytes of text that the numbers of nodes and edges may take
+_BYTES_OF_VALUES = 4  # of memory for a byte of text: a digit and its comma become a value
 _PARTS = {"train": "train", "val": "valid", "test": "test"}
 _DAMAGE = (
     OSError, EOFError, ValueError, LookupError, RuntimeError, TypeError, AttributeError, OverflowError, MemoryError,
@@ -111,7 +112,7 @@ def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
     refuse_special(folder, GraphError)
     with _explained(folder):
         for path in sorted(folder.glob("*/**/*.csv.gz")):
-            _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory())
+            _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory() // _BYTES_OF_VALUES)
     needed = folder / "raw" / ("data.npz" if info["binary"] == "True" else "edge.csv.gz")
     if not needed.exists():
         raise GraphError(f"{folder} is not complete: no {needed.name} in raw; delete the folder to download it again")
@@ -124,7 +125,7 @@ def _refuse_large(path: Path, most: int) -> None:
         while size <= most and (block := file.read(1 << 20)):
             size += len(block)
     if size > most:
-        raise ValueError(f"{path.name} unpacks to more than {in_words(most)}")
+        raise ValueError(f"{path.name} unpacks to more than the {in_words(most)} of text that it may have")
 
 
 def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
