@@ -370,12 +370,18 @@ def tune(
     print_table(search.HEADERS, search.leaderboard_rows(ended), title=search.counts(ended))
     best = shown(folder / "best.yaml")
     print(f"leaderboard  {shown(folder / 'leaderboard.md')}")
-    print(f"best config  {best}; gscl-scale run --config {best}")
+    print(f"best config  {best}; gscl-scale run --config {best} --run {shown(folder)}-best")
 
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(help="main, heterophily, arxiv, tasks, infonce, hops, sampling, gates, ...")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="main, heterophily, methods, arxiv, tasks, infonce, agreement, or a figure: hops, sampling, gates, "
+            "width, similarity, consistency."
+        ),
+    ],
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="One graph of the table; can be repeated.")
     ] = None,

@@ -14,7 +14,8 @@ def _keys(begun: str) -> list[str]:
 
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Config file; without one, the digits.")
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="Config file; without one, the digits with default settings."),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale.files import read_json, write_json
+from gscl_scale.reproduce.tables import TABLES
 
 ROOT = Path(__file__).parent.parent
 QUICK = """
@@ -291,7 +292,7 @@ def test_the_verbs_and_their_common_flags_are_these(tmp_path):
         "retrain": ("--config", "--set", "--registry", "--json"),
         "neighbors": ("--id", "--ids", "--all", "--count", "--index", "--out", "--json"),
         "report": ("runs...", "--out"),
-        "reproduce": ("--only", "--set", "--seeds", "--configs", "--out"),
+        "reproduce": (*TABLES, "--only", "--set", "--seeds", "--configs", "--out"),
     }
     for verb, expected in own.items():
         flags = cli(verb, "--help", cwd=tmp_path).stdout

@@ -190,7 +190,7 @@ def _by_torch_sparse(matrix: Tensor, dense: Tensor) -> Tensor:
         from torch_sparse import SparseTensor, matmul
     except ImportError:
         raise ConfigError(
-            "model.product: torch-sparse is not installed; pip install 'gscl-scale[torch-sparse]', or set it to auto"
+            "model.product: torch-sparse is not installed; install it as docs/training.md tells, or set it to auto"
         ) from None
     whole = SparseTensor(
         rowptr=matrix.crow_indices().long(), col=matrix.col_indices().long(), value=matrix.values(),

@@ -191,7 +191,7 @@ PLAN = {
     SEARCH: Shell(
         {"pip install \"gscl-scale[tune]\"": "pip show optuna", "--trials 50": "--trials 2 {short} --set runtime.address=local"}, world="fresh", mark="ray"
     ),
-    "docs/tune.md 2: gscl-scale run --config runs/mine/best.yaml": Shell(
+    "docs/tune.md 2: gscl-scale run --config runs/mine/best.yaml --run": Shell(
         {"best.yaml": "best.yaml --set train.epochs=1"}, world="fresh", mark="ray", after=SEARCH
     ),
     "docs/tune.md 3: model.width: [256, 512] # one of these": Yaml("the space of tune"),

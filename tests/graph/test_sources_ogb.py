@@ -192,5 +192,7 @@ def test_the_package_never_asks_the_network_for_its_newest_version(monkeypatch):
 def test_a_table_whose_values_do_not_fit_into_memory_is_refused_before_it_is_read(tmp_path, offline, monkeypatch):
     csv_gz(make(tmp_path) / "raw" / "node-feat.csv.gz", np.zeros((6, 1 << 16), np.int8))  # 768 KiB of text
     monkeypatch.setattr(ogb, "available_memory", lambda: 2 << 20)
-    with pytest.raises(GraphError, match="node-feat.csv.gz unpacks to more than the 512 KiB of text that it may have"):
+    with pytest.raises(
+        GraphError, match=r"node-feat\.csv\.gz unpacks to more than the 512 KiB of text that it may have"
+    ):
         read(config_of(tmp_path))

@@ -32,5 +32,5 @@ def test_all_backends_multiply_alike(product, undirected):
 
 def test_a_backend_that_is_not_installed_is_named_with_the_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_sparse", None)
-    with pytest.raises(ConfigError, match=r"model\.product: torch-sparse is not installed; pip install"):
+    with pytest.raises(ConfigError, match=r"model\.product: torch-sparse is not installed; install it"):
         both_ways("torch-sparse", True)
