@@ -4,7 +4,7 @@ GsclError                 base of all; the message is one sentence for the reade
 ├── UserError             the input or the request is wrong; exit code 2
 │   ├── ConfigError       a key or value of the configuration
 │   ├── GraphError        the graph that was brought
-│   └── FolderError       a folder is missing, damaged, or was made from something else
+│   └── FolderError       a folder is missing, damaged, or was made from something else; AbsentError: a file of a store
 ├── LeaseError            another process works on the same run folder or registry; exit code 4
 └── RunError              the work itself failed; exit code 1
     ├── StoppedError      it was asked to stop before its end
@@ -34,6 +34,10 @@ class GraphError(UserError):
 
 class FolderError(UserError):
     """A folder is missing, damaged, or was made from another graph or configuration."""
+
+
+class AbsentError(FolderError):
+    """A file is not in the store."""
 
 
 class LeaseError(GsclError):

@@ -174,7 +174,7 @@ def embed(
     state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
-    made_from = [checkpoints.fingerprint, position.epoch, *([graph.fingerprint] if other else [])]
+    made_from = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
     fingerprint = _with_rotation(made_from, run)
     if embeddings.is_complete(folder, fingerprint, config.runtime.npy):
         embeddings.clear_away(folder)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from gscl_scale.config import RingsConfig
+from gscl_scale.errors import StoppedError
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console, Runner
 from gscl_scale.shards.journal import Journal
@@ -62,9 +63,11 @@ class RoundsAhead:
         with self._changed:
             self._current = number
             self._changed.notify_all()
-            self._changed.wait_for(lambda: number in self._there or self._error is not None)
+            self._changed.wait_for(lambda: number in self._there or self._error is not None or self._stopped)
             if self._error is not None:
                 raise self._error
+            if number not in self._there:
+                raise StoppedError("the training has ended")
         return Samples.open(self._folder).round(number)
 
     def _work(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from gscl_scale.checked import FileEntry, NameBelow, checked, parse_json
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import AbsentError, FolderError
 from gscl_scale.files import sha256_of
 from gscl_scale.storage.stores import Store
 
@@ -56,7 +56,7 @@ def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure:
     """Bring a file with the size and checksum of an entry, unless it is here; FolderError if the store has others."""
     if _matches(path, entry):
         return
-    with contextlib.suppress(FileNotFoundError):  # told below
+    with contextlib.suppress(AbsentError):  # told below
         store.download(name, path)
     if not _matches(path, entry):
         path.unlink(missing_ok=True)

@@ -1,18 +1,16 @@
 """A run folder on an object store: this machine works on a copy, which is pushed to the store while the work goes on.
 
-A push uploads what is new, and last creates its index, which names every file of the folder with key and checksum. What
-an index names is never overwritten, by this process or another, before a later index is there, so that the newest index
-is always whole:
+A push uploads what is new, each file to a key that no other push uses, and last creates its index, which names every
+file of the folder with key and checksum. So the newest index is always whole, however many processes push there, and
+whenever one of them wakes up. What is uploaded is a file as it was at one moment, however others go on writing it, and
+manifests go before the files that they name.
 
-- a file that changes goes to a key that no other push uses; a new file to its plain name, if this process was the first
-  to announce the push, and else to a key of its own too;
-- what is uploaded is a file as it was at one moment, however others go on writing it, and manifests go before the files
-  that they name.
-
-Of two processes that push to the same place the slower one finds its number taken, and ends.
+Of two processes that push to the same place the slower one finds its number taken, and ends. For other tools the store
+copies what people read to its plain name afterwards.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -22,7 +20,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -37,6 +35,8 @@ _PUSHES = ".pushes"
 _NOTE = ".mirror.json"
 _EVERY_S = 30.0
 _SMALL = 1 << 20
+_AGAIN = 5
+_INNER = {"graph", "samples", "checkpoints"}  # folders that gscl-scale alone reads
 
 Index = dict[str, dict[str, Any]]
 
@@ -51,6 +51,7 @@ class _Pushed(TypedDict):
 
 class _Note(TypedDict):
     push: Count
+    sha256: NotRequired[str]  # of the index: a run that was removed and made anew has other pushes of the same numbers
 
 
 @contextlib.contextmanager
@@ -117,7 +118,9 @@ def _pushing(mirror: "Mirror") -> Iterator[None]:
                 over.set()
                 pushing.join()
         failed = False
-    except SystemExit as leaving:
+    except SystemExit as leaving:  # the command line makes one of an interrupt
+        if overtaken.is_set():
+            raise mirror.overtaken() from None
         failed = bool(leaving.code)
         raise
     except LeaseError:  # another process of this machine works in the copy, and pushes it
@@ -164,7 +167,7 @@ class Mirror:
     def __init__(self, store: Store, folder: Path) -> None:
         self._store, self._folder = store, folder
         self._name = uuid.uuid4().hex
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}  # size, time, and what an index says
 
     def check(self) -> None:
         """Raise now, not at the end of the work, if the store cannot be written."""
@@ -177,43 +180,48 @@ class Mirror:
 
         What others have pushed since is taken, and what was made here meanwhile goes.
         """
-        number = self._newest()
-        if number == self._known():
+        for attempt in range(_AGAIN):
+            number = self._newest()
+            try:
+                self._pull(number, wanted)
+            except GsclError:
+                if attempt + 1 == _AGAIN or self._newest() == number:  # else others have pushed, and tidied up
+                    raise
+            else:
+                return
+
+    def _pull(self, number: int, wanted: Callable[[str, int], bool]) -> None:
+        index, mark = self._index(number)
+        if self._known() == (number, mark):
             return
-        index = self._index(number)
         names = [path for path, entry in index.items() if wanted(path, entry["bytes"])]
         at_once(lambda path: self._fetch(path, index[path]), names)
         for path in set(self._files()) - set(index):
             (self._folder / path).unlink()
-        write_json(self._folder / _NOTE, {"push": number})
+        self._note(number, mark)
 
     def push(self) -> None:
         """Bring what is new to the store; OvertakenError if another process has pushed there since."""
-        number = self._known() + 1
-        before = self._index(number - 1)
-        announced: list[bool] = []
-
-        def key_of(path: str) -> str:
-            if not announced:  # when the first file has changed
-                announced.append(self._store.create(f"{_PUSHES}/{number:08d}.begun", self._name.encode()))
-            plain = announced[0] and path not in before
-            return path if plain else f"{_PUSHES}/{number:08d}-{self._name}/{path}"
-
+        known, mark = self._known()
+        number = known + 1
+        before, mark_there = self._index(known)
+        if mark != mark_there:
+            raise self.overtaken()
         after: Index = {}
         for manifests in (True, False):
             for path in self._files():
                 if path.endswith((".json", ".jsonl")) == manifests:
                     with contextlib.suppress(FileNotFoundError):  # gone since
-                        after[path] = self._uploaded(path, before.get(path), key_of)
+                        after[path] = self._uploaded(path, before.get(path), number)
         if after == before:
             return
         content = json.dumps({"files": after}, indent=1).encode()
         if not self._store.create(_name_of(number), content):
             raise self.overtaken()
-        write_json(self._folder / _NOTE, {"push": number})
+        self._note(number, hashlib.sha256(content).hexdigest())
         self._tidy(number, before, after)
 
-    def _uploaded(self, path: str, before: dict[str, Any] | None, key_of: Callable[[str], str]) -> dict[str, Any]:
+    def _uploaded(self, path: str, before: dict[str, Any] | None, number: int) -> dict[str, Any]:
         """Upload a file as it is now, unless it is there; what the index says of it.
 
         Its checksum is taken again only where size or time differ.
@@ -221,23 +229,23 @@ class Mirror:
         with (self._folder / path).open("rb") as file:
             stat = os.fstat(file.fileno())
             seen = (stat.st_size, stat.st_mtime_ns)
-            if before and self._seen.get(path) == seen:
-                return before
-            entry = {"bytes": stat.st_size, "sha256": sha256_in(file, stat.st_size)}
+            if path in self._seen and self._seen[path][0] == seen:
+                return self._seen[path][1]
+            entry: dict[str, Any] = {"bytes": stat.st_size, "sha256": sha256_in(file, stat.st_size)}
             if before and {name: before[name] for name in entry} == entry:
-                self._seen[path] = seen
-                return before
-            key = key_of(path)
-            self._store.put(file, stat.st_size, key)
-            self._seen[path] = seen
-            return {**entry, "key": key}
+                entry = before
+            else:
+                entry["key"] = f"{_PUSHES}/{number:08d}-{self._name}/{path}"
+                self._store.put(file, stat.st_size, entry["key"])
+            self._seen[path] = seen, entry
+            return entry
 
     def _tidy(self, number: int, before: Index, index: Index) -> None:
         """Let the plain names be what they are for a reader of the store, and drop what no index needs any more."""
         for path, entry in index.items():
-            if entry != before.get(path) and entry["key"] != path:
-                with contextlib.suppress(FileNotFoundError):
-                    self._store.upload(self._folder / path, path)
+            if entry != before.get(path) and not _INNER & set(path.split("/")):
+                with contextlib.suppress(FileNotFoundError):  # another process has tidied up
+                    self._store.copy(entry["key"], path)
         for path in before.keys() - index.keys():
             self._store.remove(path)
         needed = {entry["key"] for entry in index.values()} | {_name_of(number)}
@@ -260,20 +268,26 @@ class Mirror:
         names = self._store.sizes(_PUSHES)
         return max((_number_in(name) for name in names if name == _name_of(_number_in(name))), default=0)
 
-    def _known(self) -> int:
-        """The push that the folder here builds on."""
-        note = self._folder / _NOTE
-        return int(read_json(note, _Note)["push"]) if note.exists() else 0
+    def _known(self) -> tuple[int, str]:
+        """The push that the folder here builds on: its number, and the checksum of its index."""
+        if not (self._folder / _NOTE).exists():
+            return 0, ""
+        note = read_json(self._folder / _NOTE, _Note)
+        return int(note["push"]), str(note.get("sha256", ""))
 
-    def _index(self, number: int) -> Index:
+    def _note(self, number: int, mark: str) -> None:
+        write_json(self._folder / _NOTE, {"push": number, "sha256": mark})
+
+    def _index(self, number: int) -> tuple[Index, str]:
+        """What a push has left there, and the checksum of its index."""
         if not number:
-            return {}
+            return {}, ""
         text = self._store.read(_name_of(number))
         if text is None:
             raise self.overtaken()
         cure = "choose another --run, or remove it there to begin again"
         files: Index = value_in(_Pushed, text, f"{self._store.where}/{_name_of(number)}", cure)["files"]
-        return files
+        return files, hashlib.sha256(text).hexdigest()
 
     def _files(self) -> list[str]:
         """Finished files: none that is hidden, or being written, or scratch."""

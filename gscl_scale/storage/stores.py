@@ -12,11 +12,12 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow.fs as arrow_fs
 
 from gscl_scale.checked import read_text_bytes, shortened
-from gscl_scale.errors import FolderError, GsclError, RunError
+from gscl_scale.errors import AbsentError, FolderError, GsclError, RunError
 from gscl_scale.files import link_or_copy, naming, publish
 from gscl_scale.storage.patience import is_final, patiently
 
 _CHUNK = 1 << 22
+_MOST_COPIED = 5_000_000_000  # bytes that S3 copies by one request
 
 
 class Store(Protocol):
@@ -30,6 +31,7 @@ class Store(Protocol):
     taken       bytes of all files; what has several names counts once
     upload      a file of this machine under a name; it must not be changed afterwards
     put         the first bytes of an open file under a name; others may append to it meanwhile
+    copy        a file of the store under another name as well
     download    a file of the store at a path of this machine
     remove      a file, or a folder with all that is in it; nothing happens where there is none
     """
@@ -50,6 +52,8 @@ class Store(Protocol):
     def upload(self, path: Path, name: str) -> None: ...  # noqa: D102
 
     def put(self, file: BinaryIO, size: int, name: str) -> None: ...  # noqa: D102
+
+    def copy(self, name: str, other: str) -> None: ...  # noqa: D102
 
     def download(self, name: str, path: Path) -> None: ...  # noqa: D102
 
@@ -126,8 +130,14 @@ class LocalStore:
         with publish(self.folder / name) as temporary, temporary.open("wb") as target:
             _copy(file, size, target)
 
+    def copy(self, name: str, other: str) -> None:
+        """See Store."""
+        self.upload(self.folder / name, other)
+
     def download(self, name: str, path: Path) -> None:
         """See Store."""
+        if not (self.folder / name).is_file():
+            raise AbsentError(f"{self.folder / name} is not there; {_CURE}")
         with publish(path) as temporary:
             link_or_copy(self.folder / name, temporary)
 
@@ -205,10 +215,18 @@ class RemoteStore:
         with self._asking(name):
             patiently(self._put, file, size, name)
 
+    def copy(self, name: str, other: str) -> None:
+        """See Store; by the store itself."""
+        with self._asking(other):
+            patiently(self._copy_within, f"{self._root}/{name}", f"{self._root}/{other}")
+
     def download(self, name: str, path: Path) -> None:
         """See Store."""
         with publish(path) as temporary, self._asking(name):
-            patiently(self._download, name, temporary)
+            try:
+                patiently(self._download, name, temporary)
+            except FileNotFoundError:
+                raise AbsentError(f"{self._url}/{name} is not there; {_CURE}") from None
 
     def remove(self, name: str) -> None:
         """See Store."""
@@ -268,6 +286,13 @@ class RemoteStore:
     def _download(self, name: str, path: Path) -> None:
         with self._files.open_input_stream(f"{self._root}/{name}") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, _CHUNK)
+
+    def _copy_within(self, path: str, other: str) -> None:
+        if self._files.get_file_info(path).size <= _MOST_COPIED:
+            self._files.copy_file(path, other)
+            return
+        with self._files.open_input_stream(path) as stream, self._files.open_output_stream(other) as target:
+            shutil.copyfileobj(stream, target, _CHUNK)
 
     def _remove(self, path: str) -> None:
         info = self._files.get_file_info(path)

@@ -50,7 +50,8 @@ def test_what_is_pushed_is_pulled_elsewhere(store, files, tmp_path):
     expected = content(files)
     del expected["scratch/large"]
     assert content(there) == expected
-    assert store.read("graph/manifest.json") == b"{}"  # for whoever reads the store with other tools
+    assert store.read("log.jsonl") == b"one\n"  # for whoever reads the store with other tools
+    assert store.read("graph/manifest.json") is None  # nobody does that
 
 
 def test_a_file_that_changes_is_new_elsewhere_and_under_its_plain_name(store, files, tmp_path):
@@ -196,14 +197,76 @@ def test_two_that_push_at_the_same_moment_never_mix(place, store, files, tmp_pat
     assert (tmp_path / "third/new.arrow").read_text() == f"new by {faster}"
 
 
+def test_who_comes_when_another_has_ended_changes_nothing(place, store, files, tmp_path):
+    there = tmp_path / "there"
+    for folder in (files, there):
+        folder.mkdir(exist_ok=True)
+        (folder / "report.html").write_text(f"by {folder.name}")
+    Mirror(store, files).push()
+    late = Mirror(store_at(place), there)  # which has begun as early
+    with pytest.raises(OvertakenError):
+        late.push()
+    Mirror(store, tmp_path / "third").pull()
+    assert (tmp_path / "third/report.html").read_text() == "by copy"
+
+
+def test_a_file_whose_push_failed_is_in_the_next_one(store, files, tmp_path, monkeypatch):
+    mirror = Mirror(store, files)
+    mirror.push()
+    (files / "log.jsonl").write_text("one\ntwo\n")
+    with monkeypatch.context() as trouble:
+        trouble.setattr(store, "create", lambda name, text: (_ for _ in ()).throw(RunError("no answer")))
+        with pytest.raises(RunError):
+            mirror.push()
+    mirror.push()
+    Mirror(store, tmp_path / "there").pull()
+    assert (tmp_path / "there/log.jsonl").read_text() == "one\ntwo\n"
+
+
+def test_a_run_that_was_removed_and_made_anew_is_taken_over_as_it_is(store, files, tmp_path):
+    Mirror(store, files).push()
+    late = Mirror(store, files)
+    for name in store.sizes():
+        store.remove(name)
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "log.jsonl").write_text("anew\n")
+    Mirror(store, there).push()  # number 1 again
+    (files / "log.jsonl").write_text("one\ntwo\n")
+    with pytest.raises(OvertakenError):
+        late.push()
+    Mirror(store, files).pull()
+    assert (files / "log.jsonl").read_text() == "anew\n"
+
+
+def test_who_looks_at_a_run_while_it_is_pushed_sees_one_push(place, store, files, tmp_path, monkeypatch):
+    mirror, others = Mirror(store, files), store_at(place)
+    mirror.push()
+    download = others.download
+
+    def meanwhile(name, path):
+        if (files / "log.jsonl").read_text() == "one\n":
+            (files / "log.jsonl").write_text("one\ntwo\n")
+            (files / "graph/manifest.json").write_text("{2}")
+            mirror.push()
+        download(name, path)
+
+    monkeypatch.setattr(others, "download", meanwhile)
+    Mirror(others, tmp_path / "there").pull()
+    assert (tmp_path / "there/log.jsonl").read_text() == "one\ntwo\n"
+    assert (tmp_path / "there/graph/manifest.json").read_text() == "{2}"
+
+
 def test_what_is_gone_here_goes_there_and_what_others_have_begun_stays(store, files):
     mirror = Mirror(store, files)
     mirror.push()
     store.write(".pushes/00000003-other/log.jsonl", b"begun")
     (files / "graph/indices.arrow").unlink()
     mirror.push()
-    assert sorted(store.sizes()) == [
-        ".pushes/00000002.json", ".pushes/00000003-other/log.jsonl", "graph/manifest.json", "log.jsonl",
+    names = sorted(name.replace(mirror._name, "NAME") for name in store.sizes())
+    assert names == [
+        ".pushes/00000001-NAME/graph/manifest.json", ".pushes/00000001-NAME/log.jsonl", ".pushes/00000002.json",
+        ".pushes/00000003-other/log.jsonl", "log.jsonl",
     ]  # fmt: skip
 
 
@@ -219,22 +282,33 @@ def test_who_may_not_work_in_the_copy_does_not_push_it(place, store):
     assert not [name for name in store.sizes() if name.endswith(".json")]
 
 
-def test_who_is_overtaken_is_told_at_once(place, store, files, tmp_path, monkeypatch):
+def overtaken_at_work(store, folder, there):
+    """Work that another machine overtakes."""
+    Mirror(store, there).pull()
+    (there / "log.jsonl").write_text("by another machine")
+    Mirror(store, there).push()
+    (folder / "log.jsonl").write_text("here")
+    time.sleep(30)
+
+
+def overtaken_on_the_command_line(*arguments):
+    """The same, where an interrupt becomes an exit code."""
+    try:
+        overtaken_at_work(*arguments)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@pytest.mark.parametrize("work", [overtaken_at_work, overtaken_on_the_command_line])
+def test_who_is_overtaken_is_told_at_once(place, store, files, tmp_path, monkeypatch, work):
     monkeypatch.setattr("gscl_scale.storage.mirror._EVERY_S", 0.2)
     Mirror(store, files).push()
-
-    def work():
-        with working_copy(place) as folder:
-            there = tmp_path / "there"
-            Mirror(store, there).pull()
-            (there / "log.jsonl").write_text("by another machine")
-            Mirror(store, there).push()
-            (folder / "log.jsonl").write_text("here")
-            time.sleep(30)
-
     began = time.monotonic()
-    with pytest.raises(OvertakenError, match="another process works in this run folder"):
-        work()
+    with (
+        pytest.raises(OvertakenError, match="another process works in this run folder"),
+        working_copy(place) as folder,
+    ):
+        work(store, folder, tmp_path / "there")
     assert time.monotonic() - began < 20
 
 
@@ -245,8 +319,9 @@ def test_what_is_made_from_a_run_to_look_at_is_not_in_the_copy_to_work_on(place,
 
 def test_damaged_bytes_in_the_store_are_named(store, files, tmp_path):
     Mirror(store, files).push()
-    store.remove("graph/indices.arrow")
-    store.write("graph/indices.arrow", b"x" * 3_000_000)
+    key = next(name for name in store.sizes() if name.endswith("graph/indices.arrow"))
+    store.remove(key)
+    store.write(key, b"x" * 3_000_000)
     with pytest.raises(FolderError, match=r"graph/indices\.arrow: expected the 3000000 bytes that were put there, got"):
         Mirror(store, tmp_path / "there").pull()
     assert not (tmp_path / "there/graph/indices.arrow").exists()
