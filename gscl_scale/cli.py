@@ -14,6 +14,7 @@ from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.doctor import doctor
 from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
+from gscl_scale.machine import is_lack_of_memory
 from gscl_scale.neighbors.commands import neighbors
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.registry.commands import registry
@@ -49,8 +50,14 @@ def main() -> None:
         _fail(str(error), 1)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; finished work is kept, run again to go on", 1)
-    except MemoryError:
-        _fail("this needs more memory than there is; finished work is kept, give it more or make the graph smaller", 1)
+    except (MemoryError, RuntimeError) as error:
+        if not is_lack_of_memory(error):
+            raise
+        _fail(
+            "this needs more memory than there is; finished work is kept: lower train.batch_size or "
+            "runtime.embed_memory_gb, set model.propagation to sampled, or give it more, and run again",
+            1,
+        )
     except SystemExit as leaving:
         if leaving.code == INTERRUPTED:  # typer has heard the interrupt, and said nothing
             _fail("stopped; finished work is kept, run the same command again to go on", INTERRUPTED)

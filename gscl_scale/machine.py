@@ -17,6 +17,12 @@ _DONTNEED = 4  # of madvise(2)
 _UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
 
 
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is short; torch tells it in words of its own, of a GPU too."""
+    told = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and told)
+
+
 def available_memory(root: Path = _ROOT) -> int:
     """Bytes that this process may still take: of the machine, of each control group that limits it, and by ulimit."""
     return max(0, min(_machine_memory(root), *_group_memory(root), *_own_limits(root), _UNLIMITED))

@@ -35,6 +35,7 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.report import Findings, NodeMap, kept_map, neighbour_overlap, write_comparison, write_report
 from gscl_scale.runs import (
     Run,
+    changed_inputs,
     claim,
     config_in,
     forget,
@@ -101,13 +102,11 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     """Bring the graph into its folder."""
     inputs = input_state(config)
     if (run.graph / "manifest.json").exists():
-        before = read_record(run.folder).get("inputs", {})
-        for path in inputs:
-            if path in before and before[path] != inputs[path]:
-                raise FolderError(
-                    f"{path} has changed since {run.graph} was made from it; "
-                    f"choose another --run, or delete {run.folder} to start again"
-                )
+        for path in changed_inputs(config, read_record(run.folder).get("inputs", {})):
+            raise FolderError(
+                f"{path} has changed since {run.graph} was made from it; "
+                f"choose another --run, or delete {run.folder} to start again"
+            )
         graph = Graph.open(run.graph)
         graph.verify()
         return graph

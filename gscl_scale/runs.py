@@ -228,6 +228,9 @@ def forget(run: Run) -> None:
         shutil.rmtree(run.folder)
 
 
+_OF_SPLITS = ("seed", "split", "train_fractions", "val_fraction")
+
+
 def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> None:
     """Compare the sections whose work is already on disk, and name the first key that differs."""
     started = {
@@ -255,6 +258,14 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
                     f"{quoted(now[section].get(key))}; choose another --run, or delete {place} and what was made "
                     "from it"
                 )
+    if config.train.validate_every and run.checkpoints.exists():
+        for key in _OF_SPLITS:
+            before, key_now = earlier.get("evaluate", {}).get(key), now["evaluate"][key]
+            if before not in (key_now, None):
+                raise FolderError(
+                    f"the epoch of {run.folder} was chosen on splits of evaluate.{key} = {quoted(before)}, now it is "
+                    f"{quoted(key_now)}: their test nodes may have chosen it; choose another --run"
+                )
 
 
 def input_state(config: Config) -> dict[str, list[int]]:
@@ -267,6 +278,19 @@ def input_state(config: Config) -> dict[str, list[int]]:
                 if path.is_file():
                     state[str(path)] = [path.stat().st_size, path.stat().st_mtime_ns]
     return state
+
+
+def changed_inputs(config: Config, before: dict[str, list[int]]) -> list[str]:
+    """Files of `input_state` that are others than they were; in a folder also those that have come or gone."""
+    now = input_state(config)
+    named = [getattr(config.graph, key, None) for key in ("edges", "nodes")]
+    folders = [f"{path}/" for path in named if isinstance(path, Path) and path.is_dir()]
+    known = tuple(folder for folder in folders if any(path.startswith(folder) for path in before))
+    return sorted(
+        path
+        for path in {*before, *now}
+        if before.get(path) != now.get(path) and ((path in before and path in now) or path.startswith(known))
+    )
 
 
 def with_seed(config: Config, number: int) -> Config:

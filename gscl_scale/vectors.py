@@ -212,9 +212,18 @@ def read_embeddings(folder: Path) -> tuple[pa.Array, Rows]:
             f"{folder / FILE}: expected the content that was written, got other bytes; run gscl-scale embed again"
         )
     with _opened(folder / FILE) as file:
-        table = file.read(columns=["id", "embedding"])
-        vectors = _vectors(folder / FILE, table.column("embedding"), file.metadata.num_rows, _width(file))
-        return table.column("id").combine_chunks(), vectors
+        vectors, at = np.empty((file.metadata.num_rows, _width(file)), np.float32), 0
+        for group in range(file.num_row_groups):  # one at a time: a column of Arrow holds 2^31 numbers
+            rows = file.metadata.row_group(group).num_rows
+            column = file.read_row_group(group, columns=["embedding"]).column(0)
+            block = _vectors(folder / FILE, column, rows, vectors.shape[1])
+            if at + rows > len(vectors):
+                break
+            vectors[at : at + rows] = block
+            at += rows
+        if at != len(vectors):
+            raise _damaged(folder / FILE, f"expected {len(vectors):,} rows in all its row groups")
+        return file.read(columns=["id"]).column(0).combine_chunks(), vectors
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ runtime: {workers: 1, device: cpu}
 
 def cli(*arguments, cwd, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "gscl_scale.cli", *map(str, arguments)],
+        [sys.executable, "-m", "gscl_scale", *map(str, arguments)],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -132,7 +132,7 @@ def test_status_looks_again_until_all_is_complete(finished):
     report = folder / "runs/quick/report.html"
     kept = report.read_bytes()
     report.unlink()
-    command = [sys.executable, "-m", "gscl_scale.cli", "status", "--config", "quick.yaml", "--watch", "0.1"]
+    command = [sys.executable, "-m", "gscl_scale", "status", "--config", "quick.yaml", "--watch", "0.1"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as watching:
         while "missing" not in watching.stdout.readline():
             assert watching.poll() is None
@@ -244,7 +244,7 @@ def test_other_evaluation_settings_only_measure_again(finished):
 
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tmp_path):
     write_tables(tmp_path)
-    command = [sys.executable, "-m", "gscl_scale.cli", "run", "--config", "quick.yaml"]
+    command = [sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml"]
     for marker in ("graph/manifest.json", "samples/round-001/part-00000.arrow", "checkpoints/manifest.json"):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None and not (tmp_path / "runs/quick" / marker).exists():
@@ -263,7 +263,7 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tmp
 
 def test_a_run_that_is_interrupted_says_so_in_one_sentence(tmp_path):
     write_tables(tmp_path)
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "gscl_scale.cli", "run", "--config", "quick.yaml"]
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         while run.poll() is None and not (tmp_path / "runs/quick/graph/manifest.json").exists():
             time.sleep(0.005)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from gscl_scale import machine
 from gscl_scale.files import map_array, write_arrow
@@ -120,3 +121,20 @@ def test_the_peak_of_memory_begins_anew():
     del block
     machine.start_peak()
     assert machine.peak_memory() < before - (1 << 28)
+
+
+@pytest.mark.parametrize(
+    ("error", "short"),
+    [
+        (MemoryError(), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+            True,
+        ),
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (RuntimeError("something else"), False),
+        (ValueError("can't allocate memory"), False),
+    ],
+)
+def test_a_lack_of_memory_is_known_in_the_words_of_torch_too(error, short):
+    assert machine.is_lack_of_memory(error) == short

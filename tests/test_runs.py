@@ -104,3 +104,17 @@ def test_a_run_that_has_lost_its_record_is_told_from_a_folder_of_something_else(
 def test_what_a_killed_process_has_left_before_it_had_begun_is_no_other_work(tmp_path):
     Path(tmp_path / ".run.json.somewhere-77.tmp").write_text("{")
     assert open_run(Config(), tmp_path).folder == tmp_path
+
+
+@pytest.mark.parametrize(("validate_every", "refused"), [(0, False), (2, True)])
+def test_splits_that_have_chosen_an_epoch_stay_those_of_the_run(tmp_path, validate_every, refused):
+    train = {"train": {"validate_every": validate_every}}
+    run = open_run(Config.parse(train), tmp_path / "run")
+    run.checkpoints.mkdir()
+    open_run(Config.parse({**train, "evaluate": {"initialisations": 3}}), run.folder)
+    other = Config.parse({**train, "evaluate": {"seed": 5}})
+    if refused:
+        with pytest.raises(FolderError, match=r"chosen on splits of evaluate\.seed = 0, now it is 5"):
+            open_run(other, run.folder)
+    else:
+        open_run(other, run.folder)

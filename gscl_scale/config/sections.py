@@ -82,6 +82,11 @@ class RingsConfig(Section):
                 "the sketch engine needs a number in rings.per_ring and shared priorities; "
                 "set rings.engine to exact, or change these"
             )
+        if self.part_anchors * self.width >= 1 << 31:
+            raise ValueError(
+                f"rings.part_anchors x rings.width is {self.part_anchors * self.width:,}, and a part has room for "
+                "2,147,483,647 entries; lower one of them"
+            )
         return self
 
 

@@ -115,9 +115,10 @@ def graph_warnings(statistics: dict[str, Any]) -> list[str]:
         )
     if isolated:
         one = isolated == 1
+        what = "neighbour" + "s" * (not one) + " to point at" * statistics["directed"]
         warnings.append(
-            f"{isolated:,} node{'' if one else 's'} ({100 * isolated / nodes:.1f} %) "
-            f"{'has no neighbour' if one else 'have no neighbours'}: their embeddings come from their features alone"
+            f"{isolated:,} node{'' if one else 's'} ({100 * isolated / nodes:.1f} %) {'has' if one else 'have'} no "
+            f"{what}: nothing of the graph is in {'its embedding' if one else 'their embeddings'}"
         )
     return warnings
 

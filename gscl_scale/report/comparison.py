@@ -19,11 +19,13 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
     protocol, seeds = result["protocol"], len(result["seeds"])
     remarks = []
     if protocol:
+        first = " (the epoch on those of the first split)" if protocol["num_splits"] > 1 else ""
         remarks = [
             f"Accuracy of a linear probe on frozen vectors: mean ± standard deviation over {seeds} "
             f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
             f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * (protocol['num_splits'] > 1)}; the "
-            "epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes.",
+            "epoch of the encoder, where it is validated, and the probe's settings are chosen on validation "
+            f"nodes{first}.",
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident.",
         ]
     sampled = [row for row in result["methods"] if row.get("sampling_s")]

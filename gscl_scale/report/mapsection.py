@@ -74,7 +74,7 @@ def _columns(graph: Graph, drawn: NodeMap) -> dict[str, npt.NDArray[Any]]:
     }
     if graph.labels is not None:
         labels = graph.labels[drawn.nodes]
-        columns["class"] = np.where(labels < 0, _NO_CLASS, labels).astype(np.uint16)
+        columns["class"] = np.where((labels < 0) | (labels > _NO_CLASS), _NO_CLASS, labels).astype(np.uint16)
         columns["share"] = _same_class(graph, drawn.nodes)
     if graph.splits:
         columns["split"] = next(iter(graph.splits.values()))[drawn.nodes].astype(np.uint8)
@@ -146,14 +146,16 @@ def _class_table(graph: Graph, drawn: NodeMap) -> str:
     labels, count = graph.labels[drawn.nodes], len(graph.classes)
     known = (drawn.nearest >= 0) & (labels >= 0)[:, None] & (labels[drawn.nearest] >= 0)
     pairs = np.repeat(labels, drawn.nearest.shape[1])[known.ravel()] * count + labels[drawn.nearest][known]
-    met = np.bincount(pairs, minlength=count * count).reshape(count, count)
+    pairs, often = np.unique(pairs, return_counts=True)  # of all that are possible few are met
+    of, others = np.divmod(pairs, count)
     sizes, degrees = np.bincount(labels[labels >= 0], minlength=count), _degrees(graph, drawn.nodes)
     rows = []
     for label in np.argsort(-sizes, kind="stable")[:_MOST_ROWS]:
-        own, total = met[label, label], max(1, met[label].sum())
-        others = np.where(np.arange(count) == label, -1, met[label])
-        most = int(others.argmax())
-        other = f"{graph.classes[most]} ({100 * others[most] / total:.1f} %)" if others[most] > 0 else "-"
+        mine = of == label
+        met, times = others[mine], often[mine]
+        total, own, times = max(1, times.sum()), times[met == label].sum(), np.where(met == label, 0, times)
+        most = int(times.argmax()) if times.any() else -1
+        other = f"{graph.classes[met[most]]} ({100 * times[most] / total:.1f} %)" if most >= 0 else "-"
         mean = f"{degrees[labels == label].mean():,.1f}" if sizes[label] else "-"
         rows.append((graph.classes[label], f"{sizes[label]:,}", mean, f"{100 * own / total:.1f} %", other))
     names = ["class", "nodes", "mean degree", "nearest nodes of its class", "other class met most often"]

@@ -42,14 +42,15 @@ def sampling(found: Findings) -> str:
     ]
     if "short" in last:
         pairs.append(("short lists, finished by a search", f"{100 * last['short']:.2f} %"))
-    return section("The samples", facts(pairs), _stored(samples))
+    return section("The samples", facts(pairs), _stored(samples, last.get("engine") == "sketch"))
 
 
-def _stored(samples: dict[str, Any]) -> str:
+def _stored(samples: dict[str, Any], estimated: bool) -> str:
     names = [*(f"ring {hop}" for hop in range(1, len(samples["mean_ring_size"]) + 1)), "beyond"]
     sizes = [f"{size:,.1f}" for size in samples["mean_ring_size"]]
     rows = row("nodes in it", *sizes, "-") + row("stored of them", *(f"{size:,.1f}" for size in samples["mean_stored"]))
-    return table("Per anchor, means over all rounds", head("", *names), rows)
+    told = "; sizes of large rings are estimates of the sketch" if estimated else ""
+    return table(f"Per anchor, means over the first round{told}", head("", *names), rows)
 
 
 def _per_hop(statistics: dict[str, Any]) -> str:

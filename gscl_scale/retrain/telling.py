@@ -90,8 +90,9 @@ def notify(command: list[str], told: Told, console: Console) -> None:
         return
     try:
         ended = subprocess.run(
-            command, input=json.dumps(told.dump()), text=True, capture_output=True, timeout=_NOTIFY_S, check=False
-        )
+            command, input=json.dumps(told.dump()), encoding="utf-8", errors="replace", capture_output=True,
+            timeout=_NOTIFY_S, check=False,
+        )  # fmt: skip
         trouble = f"it ended with {ended.returncode}: {ended.stderr.strip()[-200:]}" if ended.returncode else ""
     except (OSError, subprocess.TimeoutExpired) as error:
         trouble = str(error)

@@ -84,12 +84,13 @@ class Rounds:
         self._journal.close()
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
         self._clear_away()
-        short = sum(sum(record.short) for record in self._done.values())
-        lists = rounds * self._plan.num_nodes * (self._config.hops + 1)
+        counted = [record for record in self._done.values() if record.short]  # made now
+        lists = sum(record.rows for record in counted) * (self._config.hops + 1)
+        short = {"short": sum(sum(record.short) for record in counted) / lists} if lists else {}
         self._console.event(
             "precompute", "done", engine=self._config.engine, rounds=rounds, parts=len(self._done),
             bytes=sum(record.bytes for record in self._done.values()), computed=len(self._done) - self._kept,
-            passes_computed=self._new_passes, passes_kept=self._kept_passes, short=short / lists,
+            passes_computed=self._new_passes, passes_kept=self._kept_passes, **short,
         )  # fmt: skip
 
     def drop_round(self, number: int) -> None:

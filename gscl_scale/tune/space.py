@@ -27,7 +27,15 @@ PAPER: dict[str, Any] = {  # the ranges of the paper, and one of ours: its encod
     "train.weight_decay": {"low": 1e-8, "high": 1e-2, "log": True},
 }
 _SECTIONS = ("rings", "model", "loss", "train")
-_FIXED = ("rings.ahead", "rings.disk_gb", "rings.seed", "train.repeats", "train.seed", "train.validate_every")
+_FIXED = (
+    "rings.ahead",
+    "rings.disk_gb",
+    "rings.seed",
+    "train.objective",
+    "train.repeats",
+    "train.seed",
+    "train.validate_every",
+)
 
 
 @dataclass(frozen=True)

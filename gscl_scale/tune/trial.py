@@ -71,7 +71,7 @@ def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
 
 def splits_of(graph: Graph, config: Config) -> list[Split]:
     """The splits that a trial is measured on; ConfigError where there are none."""
-    splits = validation_splits(graph, config.evaluate, MOST_SPLITS)
+    splits = validation_splits(graph, config.evaluate, MOST_SPLITS, config.train.learnt)
     if not splits:
         reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
         raise ConfigError(f"tune: {reason}, so that no trial can be chosen; bring labels and splits")

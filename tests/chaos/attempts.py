@@ -73,7 +73,7 @@ def attempt(
     """Start `gscl-scale WORDS`; what is yielded last waits for its end. Nothing of it is left running."""
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
-            ["env", "--default-signal=INT", *wrapper, sys.executable, "-m", "gscl_scale.cli", *map(str, words)],
+            ["env", "--default-signal=INT", *wrapper, sys.executable, "-m", "gscl_scale", *map(str, words)],
             cwd=cwd, stdout=subprocess.DEVNULL, stderr=out, start_new_session=True, env={**os.environ, **(env or {})},
         )  # fmt: skip
         running = Attempt(process, time.monotonic())

@@ -50,7 +50,7 @@ def write_inputs(folder, nodes=90):
     (folder / ".venv").mkdir()
     (folder / ".venv/bin").mkdir()
     command = folder / ".venv/bin/gscl-scale"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gscl_scale.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gscl_scale "$@"\n')
     command.chmod(0o755)
     return folder
 

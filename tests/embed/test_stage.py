@@ -130,7 +130,7 @@ def test_the_command_takes_another_graph_and_tells_bad_requests_in_one_sentence(
     _, _, _, folder = trained
 
     def cli(*arguments):
-        command = [sys.executable, "-m", "gscl_scale.cli", "embed", "--config", str(folder / "small.yaml"), "--run"]
+        command = [sys.executable, "-m", "gscl_scale", "embed", "--config", str(folder / "small.yaml"), "--run"]
         return subprocess.run(
             [*command, str(folder / "run"), *map(str, arguments)], capture_output=True, text=True, check=False,
             cwd=tmp_path, env=dict(os.environ),

@@ -101,6 +101,25 @@ def test_a_graph_whose_making_was_cut_off_is_never_taken_for_one_of_inputs_that_
         pipeline.ingest(config, run, Console(quiet=True))
 
 
+@pytest.mark.parametrize("change", ["come", "gone", "other"])
+def test_a_folder_of_tables_that_has_changed_since_is_refused(tmp_path, change):
+    edges = tmp_path / "edges"
+    edges.mkdir()
+    for number in range(2):
+        (edges / f"part-{number}.csv").write_text(f"source,target\n{number},{number + 1}\n")
+    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
+    run = open_run(config, tmp_path / "run")
+    pipeline.ingest(config, run, Console(quiet=True))
+    pipeline.ingest(config, run, Console(quiet=True))
+    file = edges / f"part-{2 if change == 'come' else 1}.csv"
+    if change == "gone":
+        file.unlink()
+    else:
+        file.write_text("source,target\n1,9\n")
+    with pytest.raises(FolderError, match=f"{file.name} has changed since"):
+        pipeline.ingest(config, run, Console(quiet=True))
+
+
 def _killed_after(calls, function):
     """Ends the process, so to speak, at the next call after so many."""
     left = [calls]

@@ -412,3 +412,14 @@ def test_a_parquet_file_is_never_whole_in_memory(tmp_path, monkeypatch):
     for _ in tablefiles.stream(tmp_path / "edges.parquet", ["source", "target"]):
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 12 << 20  # of 32
+
+
+@pytest.mark.parametrize(("width", "at_once"), [(4, 50), (40, 6), (4000, 1)])
+def test_few_long_rows_are_read_at_once(tmp_path, monkeypatch, width, at_once):
+    monkeypatch.setattr(tablefiles, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(tablefiles, "_VALUES_AT_ONCE", 250)
+    rows = [[float(v)] * width for v in range(60)]
+    pq.write_table(pa.table({"id": range(60), "features": rows, "other": rows}), tmp_path / "nodes.parquet")
+    parts = list(tablefiles.stream(tmp_path / "nodes.parquet", ["id", "features"]))
+    assert parts[0].rows.num_rows == at_once
+    assert pa.Table.from_batches([part.rows for part in parts]).column("features").to_pylist() == rows

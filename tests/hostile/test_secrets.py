@@ -24,7 +24,7 @@ NAMES = (
 
 def cli(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **dict.fromkeys(NAMES, SECRET), "GSCL_SCALE_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "gscl_scale.cli", *arguments]
+    command = [sys.executable, "-m", "gscl_scale", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
 
 

@@ -34,3 +34,13 @@ def test_a_backend_that_is_not_installed_is_named_with_the_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch_sparse", None)
     with pytest.raises(ConfigError, match=r"model\.product: torch-sparse is not installed; install it"):
         both_ways("torch-sparse", True)
+
+
+@pytest.mark.parametrize("product", ["numba", "torch"])
+def test_sums_and_their_gradients_stay_in_float32_where_dense_layers_do_not(product):
+    expected = both_ways(product, True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = both_ways(product, True)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)

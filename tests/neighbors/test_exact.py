@@ -7,6 +7,7 @@ import pytest
 
 from gscl_scale.neighbors import exact
 from gscl_scale.neighbors.exact import unit
+from gscl_scale.vectors import read_embeddings
 from tests.neighbors.made import drawn, slow_nearest, write_folder
 
 
@@ -77,3 +78,12 @@ print(machine.peak_memory() - before)
         taken.append(int(done.stdout))
     assert taken[1] < 45e6  # all rows are 82 MB
     assert taken[1] < taken[0] + 20e6
+
+
+@pytest.mark.parametrize("group", [7, 64, 1000])
+def test_all_embeddings_are_read_a_group_of_rows_after_the_other(tmp_path, group):
+    vectors = drawn(300)
+    write_folder(tmp_path, vectors, group=group)
+    ids, found_rows = read_embeddings(tmp_path)
+    np.testing.assert_array_equal(found_rows, vectors)
+    assert ids.to_pylist() == [f"node-{row}" for row in range(300)]

@@ -283,6 +283,8 @@ def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
     failed, no_room = Break("process 1 of 2 was lost", "failed"), Break("no room", "not started")
     sizes = [size_of(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
     assert sizes == [5, 4, 5, 2]
+    wide, large = TrainingSettings(workers=(1, 16)), [Machine("a", "127.0.0.1", False, {"CPU": 16.0})]
+    assert [size_of(wide, large, [no_room] * tried) for tried in range(6)] == [16, 15, 13, 9, 1, 1]
     assert size_of(settings, machines[1:], [failed]) == 3
 
 

@@ -79,7 +79,7 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.dump()))
     command = ["tune", "--config", "config.yaml", "--space", space_file(tmp_path), "--run", run, "--trials", "5"]
     driver = subprocess.Popen(
-        [sys.executable, "-m", "gscl_scale.cli", *command],
+        [sys.executable, "-m", "gscl_scale", *command],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

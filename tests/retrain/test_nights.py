@@ -204,7 +204,8 @@ def metrics_in(path):
 
 
 def test_a_command_that_fails_changes_nothing(town, tmp_path, capfd):
-    config = town.config(retrain={"notify": [sys.executable, "-c", "import sys; sys.exit('nobody listens')"]})
+    script = "import sys; sys.stdout.buffer.write(bytes([255])); sys.exit('nobody listens')"
+    config = town.config(retrain={"notify": [sys.executable, "-c", script]})
     assert nightly(config, str(tmp_path / "registry"), Console()).result == "promoted"
     told = capfd.readouterr().err
     assert "retrain.notify: nobody was told by" in told

@@ -1,9 +1,11 @@
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.errors import ConfigError, TaskError
+from gscl_scale.errors import ConfigError, StoppedError, TaskError
 from gscl_scale.files import read_json, read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
@@ -118,3 +120,23 @@ def test_more_ahead_than_the_disk_that_is_allowed_is_refused(graph_folder, tmp_p
     tight = CONFIG.model_copy(update={"disk_gb": 1e-4})
     with pytest.raises(ConfigError, match=r"rings\.ahead: the first round, the one in use and 2 ahead take"):
         make_samples(graph_folder, tmp_path / "samples", tight, epochs=ROUNDS)
+
+
+def test_who_waits_for_a_round_when_the_training_ends_is_told(graph_folder, tmp_path, monkeypatch):
+    samples, released = tmp_path / "samples", threading.Event()
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    make_round = rounds.Rounds.make_round
+
+    def slow(self, number, advance):
+        if number:
+            released.wait(30)
+            advance()  # which ends it, once nobody needs it
+        make_round(self, number, advance)
+
+    monkeypatch.setattr(rounds.Rounds, "make_round", slow)
+    with ThreadPoolExecutor(1) as pool:
+        with ahead(graph_folder, samples) as source:
+            waiting = pool.submit(source.round, 1)
+            threading.Timer(0.5, released.set).start()
+        with pytest.raises(StoppedError, match="the training has ended"):
+            waiting.result(timeout=20)

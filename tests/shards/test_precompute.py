@@ -17,7 +17,7 @@ from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import make_plan
 from tests.graphs import make_graph, make_samples, random_edges
 
-COMMAND = [sys.executable, "-m", "gscl_scale.cli"]
+COMMAND = [sys.executable, "-m", "gscl_scale"]
 CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds=3, part_anchors=37)
 
 KILLED = """
@@ -101,6 +101,8 @@ def test_both_engines_write_the_same_samples(graph_folder, tmp_path):
                 assert left.members.tolist() == right.members.tolist()
             assert mine.decided.tolist() == theirs.decided.tolist()
         assert read_json_lines(tmp_path / "log")[-1]["short"] > 0
+        make_samples(graph_folder, folders["sketch"], config, console=Console(tmp_path / "log", quiet=True))
+        assert "short" not in read_json_lines(tmp_path / "log")[-1]  # nothing was counted
 
 
 def killed(graph_folder, samples, config, name, after):

@@ -378,7 +378,7 @@ def test_errors_name_the_place_that_the_user_knows(place, tmp_path):
 
 def test_a_run_on_s3_that_is_killed_goes_on_where_it_was(place, tmp_path):
     write_tables(tmp_path)
-    command = [sys.executable, "-m", "gscl_scale.cli", "run", "--config", "quick.yaml", "--run", place]
+    command = [sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml", "--run", place]
     slow = ["--set", "train.epochs=100000", "--set", "train.checkpoint_every=1"]
     process = subprocess.Popen([*command, *slow], cwd=tmp_path, env=dict(os.environ))
     manifest, until = cache_of(place) / "checkpoints/manifest.json", time.monotonic() + 60

@@ -43,7 +43,7 @@ def torchrun(folder, *arguments):
         port = listener.getsockname()[1]
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1",
-        "--master-port", str(port), "-m", "--", "gscl_scale.cli", *arguments,
+        "--master-port", str(port), "-m", "--", "gscl_scale", *arguments,
     ]  # fmt: skip
     env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(

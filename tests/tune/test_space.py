@@ -57,6 +57,7 @@ def test_a_space_written_down_is_read_as_it_was(tmp_path):
         ("model: [1]", "model."),
         ("trane.epochs: [1]", "trane.epochs: expected a key of rings, model, loss, train"),
         ("evaluate.seed: [1, 2]", "the rest is the same for all trials"),
+        ("train.objective: [dgi, gscl]", "train.objective: is the same for all trials"),
         ("train.seed: [1, 2]", "train.seed: is the same for all trials; set it in the config"),
         ("model.layers: [1, 99]", "model.layers: input should be less than or equal to 8, got 99"),
         ("loss.gate: {low: 0.1, high: 2}", "loss.gate: input should be less than or equal to 1, got 2"),

@@ -66,6 +66,12 @@ def test_a_trial_is_measured_on_several_splits_of_one_kind_but_not_on_all(tmp_pa
     assert [split.name for split in splits_of(graph, config)] == [f"random_0.2_{number}" for number in range(used)]
 
 
+def test_what_was_trained_on_labels_is_measured_on_the_split_of_these(tmp_path):
+    graph = labelled_graph(tmp_path / "graph", splits=0)
+    config = Config.parse({"train": {"objective": "supervised", "seed": 1}, "evaluate": {"random_splits": 3}})
+    assert len(splits_of(graph, config)) == 1
+
+
 def test_the_figure_of_a_trial_is_the_mean_over_splits(tmp_path):
     graph = labelled_graph(tmp_path / "graph", splits=0)
     splits = splits_of(graph, CONFIG)[:2]

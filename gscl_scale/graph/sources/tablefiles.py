@@ -18,6 +18,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.machine import available_memory, in_words
 
 ROWS_AT_ONCE = 1 << 20
+_VALUES_AT_ONCE = 1 << 24
 _CSV_BLOCK = 1 << 24
 _MOST_COLUMNS = 1 << 16  # of a CSV file
 _MOST_BLANKS = 1000
@@ -128,10 +129,21 @@ def _parquet_rows(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
     # pyarrow's own choice, pre_buffer, keeps all that was read of the file until it is closed
     shared = _shared_texts(path, columns)
     with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER, read_dictionary=shared) as file:
-        for rows in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns):
+        for rows in file.iter_batches(batch_size=_rows_at_once(file.metadata, columns), columns=columns):
             for name in columns:
                 _refuse_bomb(rows.column(name), name, path)
             yield rows
+
+
+def _rows_at_once(metadata: Any, columns: list[str]) -> int:
+    """Few where rows are long, such as lists of features."""
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    wanted = [
+        at for at, path in enumerate(paths) if any(path == name or path.startswith(f"{name}.") for name in columns)
+    ]
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    values = sum(group.column(at).num_values for group in groups for at in wanted)
+    return min(ROWS_AT_ONCE, max(1, _VALUES_AT_ONCE * metadata.num_rows // max(1, values)))
 
 
 def _shared_texts(path: Path, columns: list[str]) -> list[str]:

@@ -33,9 +33,10 @@ def joined(setting: str) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    with _own_signals(), _short_messages(), contextlib.ExitStack() as watching:
+    with _short_messages(), contextlib.ExitStack() as watching:
         try:
-            _join(setting)
+            with _own_signals():
+                _join(setting)
             watching.enter_context(_watched())
             yield
         finally:
@@ -171,7 +172,7 @@ def _quietly(**options: Any) -> None:
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray ends the process properly on SIGTERM, and leaves its handler in place: give back what was there."""
+    """Ray would end the process on SIGTERM, without a word and whatever it is doing: give back what was there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

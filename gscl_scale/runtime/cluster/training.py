@@ -85,10 +85,10 @@ def train_on_cluster(
 
 
 def size_of(settings: TrainingSettings, machines: list[Machine], breaks: list[Break]) -> int:
-    """Of a range as many processes as fit, if nobody else is there; fewer where that many could not be started."""
+    """Of a range as many processes as fit, if nobody else is there; ever fewer where that many could not be started."""
     tried = list(itertools.takewhile(lambda broken: broken.kind == "not started", reversed(breaks)))
     low, high = settings.workers
-    return max(low, min(high, room(_need(settings), machines)) - len(tried))
+    return max(low, min(high, room(_need(settings), machines)) - (1 << len(tried)) + 1)
 
 
 def give_up(breaks: list[Break], settings: TrainingSettings) -> None:
@@ -190,7 +190,7 @@ class _Attempt:
         known = {machine.id for machine in self._machines}
         machines = _lasting_machines()
         fit = min(room(_need(self._settings), machines), self._settings.workers[1])
-        if fit > len(used) and any(machine.id not in known for machine in machines):
+        if fit > self._size and any(machine.id not in known for machine in machines):
             self._asked = Break(f"there is room for {fit} processes now", "asked")
         return self._asked is not None
 
