@@ -303,6 +303,33 @@ def test_figures_of_a_training_are_among_the_metrics_of_ray(two, prepared, tmp_p
         assert loss == pytest.approx(min(losses(run), key=lambda one: abs(one - loss)), rel=1e-4)
 
 
+@pytest.mark.slow
+def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machines, prepared, tmp_path, monkeypatch):
+    from gscl_scale.runtime.cluster import training as on_cluster
+
+    machines.resize(2)
+    run, looked, check = copied(prepared, tmp_path), [], on_cluster.check_shared
+
+    def told(folder, those):
+        looked.append([machine.ip for machine in those])
+        check(folder, those)
+
+    monkeypatch.setattr(on_cluster, "check_shared", told)
+    with start_runner(RunnerSettings(engine="ray", address=machines.address)), ThreadPoolExecutor(1) as pool:
+        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
+        busy = ray.remote(num_cpus=1)(time.sleep).remote(100)
+        wait_until(lambda: ray.available_resources().get("CPU", 0) < 2)
+        coming = pool.submit(lambda: time.sleep(8) or machines.add())
+        try:
+            train(on(machines, 2, worker_cpus=1), run)
+        finally:
+            ray.cancel(busy, force=True)
+            coming.result().kill()
+    assert [len(those) for those in looked] == [2, 1]
+    assert looked[1] == [coming.result().ip]
+    assert len(events(run, "step")) == STEPS
+
+
 def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):
     run = copied(prepared, tmp_path)
     with pytest.raises(ConfigError, match=r"runtime\.train_workers: 5 processes with 0\.5 cores each .* room for 4"):

@@ -69,7 +69,7 @@ def train_on_cluster(
                 size = size_of(settings, machines, breaks)
                 attempt = _Attempt(
                     functools.partial(work, function, argument, folder.name),
-                    scratch, settings, machines, size, stop, watch,
+                    scratch, settings, machines, size, stop, watch, functools.partial(check_shared, folder),
                 )  # fmt: skip
                 broken = attempt.run(console)
             except RayError as error:
@@ -119,9 +119,10 @@ class _Attempt:
         size: int,
         stop: threading.Event,
         watch: Callable[[], None],
+        check: Callable[[list[Machine]], None],
     ) -> None:
-        self._settings, self._machines, self._size = settings, machines, size
-        self._stop, self._watch = stop, watch
+        self._settings, self._machines, self._size = settings, list(machines), size
+        self._stop, self._watch, self._check = stop, watch, check
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._board = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
         self._trainer = TorchTrainer(
@@ -161,8 +162,12 @@ class _Attempt:
         while thread.is_alive():
             thread.join(_LOOK_S)
             self._watch()
-            if begun < self._size and (begun := len(self._notes().machines)) < self._size:
-                self._refuse_silence(begun, late_at)
+            if begun < self._size:
+                begun = len(self._notes().machines)
+                if begun < self._size:
+                    self._refuse_silence(begun, late_at)
+                else:
+                    self._check_late()
             if asked_at is not None:
                 if self._stop.is_set() and time.monotonic() - asked_at > self._settings.timeout_s:
                     raise _stopped_late()
@@ -179,6 +184,15 @@ class _Attempt:
                 f"training did not begin: {begun} of {self._size} processes were heard of, the others hang; "
                 "checkpoints are kept: see with ray status whether all machines are well, and run again"
             )
+
+    def _check_late(self) -> None:
+        """Look at machines that came while the attempt waited for room, as at those that were there."""
+        known = {machine.id for machine in self._machines}
+        used = set(self._notes().machines) - known
+        late = [machine for machine in alive_machines() if machine.id in used] if used else []
+        if late:
+            self._check(late)
+            self._machines += late
 
     def _better_elsewhere(self) -> bool:
         """Whether a machine is about to go, or new ones have room for more processes."""
@@ -206,6 +220,7 @@ class _Attempt:
         if self._asked and not self._stop.is_set() and all(isinstance(error, StoppedError) for error in own):
             return self._asked
         if own:
+            self._check_late()  # what it lacks may be the reason
             raise own[0]
         if not isinstance(self._error, (TrainingFailedError, RayError)):
             raise self._error
