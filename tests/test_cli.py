@@ -274,6 +274,47 @@ def test_a_run_that_is_interrupted_says_so_in_one_sentence(tmp_path):
     assert sentences == ["gscl-scale: stopped; finished work is kept, run the same command again to go on"]
 
 
+DROPPED = """
+import gscl_scale.cli, os, signal, sys, time, weakref
+from gscl_scale.__main__ import main
+
+class Thing:
+    pass
+
+def command():
+    thing = Thing()
+    kept = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT) or time.sleep(0.1))
+    del thing  # an interrupt that is raised now is dropped
+    try:
+        time.sleep(20)
+    except KeyboardInterrupt:
+        sys.exit("heard")
+
+gscl_scale.cli.main = command
+main()
+"""
+TOO_EARLY = """
+import builtins, sys
+def at_once(name, *rest, real=builtins.__import__):
+    if name == "gscl_scale.cli":
+        raise KeyboardInterrupt
+    return real(name, *rest)
+from gscl_scale.__main__ import main
+builtins.__import__ = at_once
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "told"),
+    [(DROPPED, 1, "heard\n"), (TOO_EARLY, 130, "gscl-scale: stopped before it began; run the same command again\n")],
+)
+def test_an_interrupt_is_heard_at_any_moment(tmp_path, program, code, told):
+    command = ["env", "--default-signal=INT", sys.executable, "-c", program]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (code, told)
+
+
 def test_the_verbs_and_their_common_flags_are_these(tmp_path):
     listed = cli("--help", cwd=tmp_path, COLUMNS="80").stdout
     groups = [cli(group, "--help", cwd=tmp_path, COLUMNS="80").stdout for group in ("bench", "registry")]

@@ -251,6 +251,43 @@ def test_a_driver_that_has_lost_its_cluster_ends_with_one_sentence(tmp_path):
     assert "was lost, its head is silent for 12 s; finished work is kept" in sentences[0]
 
 
+LATE = """
+import sys
+import ray
+from gscl_scale.errors import RunError
+from gscl_scale.runtime import RunnerSettings, start_runner
+from tests.ray import toys
+try:
+    with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
+        kept = ray.put(bytes(1 << 20))
+        list(runner.run(toys.tell, toys.toys(2)))
+        print("joined", flush=True)
+        sys.stdin.readline()
+        if sys.argv[2] == "fails":
+            raise RunError("told why")
+except RunError as error:  # as the command line does; a traceback goes through a hook of Ray
+    sys.exit(str(error))
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("way", "says"), [("fails", "told why"), ("ends", "the Ray cluster was lost;")])
+def test_a_cluster_that_was_lost_is_left_when_the_reason_has_been_told(way, says):
+    with cluster(1) as alone:
+        driver = subprocess.Popen(
+            [sys.executable, "-c", LATE, alone.address, way],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert driver.stdout.readline() == "joined\n"
+            alone.stop()
+            said, told = driver.communicate("go on\n", timeout=60)
+        finally:
+            driver.kill()
+    assert (driver.returncode, said) == (1, "")
+    assert says in told
+
+
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_driver_leaves_no_tasks_on_the_cluster(two, tmp_path, blow):
     command = [sys.executable, "-c", DRIVER, two.address, str(tmp_path)]

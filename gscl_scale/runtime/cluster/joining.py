@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -39,8 +40,27 @@ def joined(setting: str) -> Iterator[None]:
                 _join(setting)
             watching.enter_context(_watched())
             yield
-        finally:
-            ray.shutdown()  # which may hang, where the cluster is lost
+        except BaseException:
+            if not _is_lost():  # else Ray ends the process at once: let it be at the end, when the reason has been told
+                ray.shutdown()
+            raise
+        if _is_lost():
+            raise RunError(
+                "the Ray cluster was lost; finished work is kept: see with ray status whether it is well, and run again"
+            )
+        ray.shutdown()  # which may hang, where the cluster is being lost
+
+
+def _is_lost() -> bool:
+    """Whether the head, or Ray's own process on this machine, is gone."""
+    if not ray.is_initialized():
+        return False
+    with socket.socket(socket.AF_UNIX) as store:
+        try:
+            store.connect(ray_driver.global_worker.node.plasma_store_socket_name)
+        except OSError:
+            return True
+    return not _answers(ray.get_runtime_context().gcs_address)
 
 
 @contextlib.contextmanager
