@@ -15,6 +15,7 @@ from tests.ray.clusters import Machine, cluster
 TASKS = ("run_part", "run_block", "run_round")
 _LONG_S = 60.0  # what is waited for before a fault, such as the first process of a training
 _SHARED_MB = 64
+_OTHERS = ("IDLE", "Agent")  # a machine whose agent is gone is gone itself
 
 
 class OnRay(Local):
@@ -59,16 +60,23 @@ class OnRay(Local):
 
     def story(self, number):
         """A run that has not begun, on a cluster as it should be."""
-        self.machines.resize(3)
+        self._renew()
         story = super().story(number)
         story.env["RAY_TRAIN_HEALTH_CHECK_INTERVAL_S"] = "0.5"
         return story
 
     def befall(self, story, fault):
         """See Local; the cluster may be another one than before."""
-        self.machines.resize(3)
+        self._renew()
         story.words[5:] = self.options()
         return super().befall(story, fault)
+
+    def _renew(self) -> None:
+        """Three machines, and a head that lives."""
+        if not self.machines.machines[0].has_raylet():
+            self.machines.stop()
+            self._start()
+        self.machines.resize(3)
 
     def close(self) -> None:
         """Stop all machines."""
@@ -83,7 +91,8 @@ class OnRay(Local):
                 with contextlib.suppress(psutil.Error):
                     process = psutil.Process(pid)
                     title = " ".join(process.cmdline())
-                    if title.startswith("ray::") and "IDLE" not in title and ("TrainWorker" in title) == trains:
+                    busy = title.startswith("ray::") and not any(word in title for word in _OTHERS)
+                    if busy and ("TrainWorker" in title) == trains:
                         found.append(process)
         return found
 

@@ -52,6 +52,10 @@ class Machine:
                     self.seen |= {process.pid, *(child.pid for child in process.children(recursive=True))}
         return [pid for pid in self.seen if _lives(pid)]
 
+    def has_raylet(self) -> bool:
+        """Whether Ray lives on it: it ends where one of its own processes has ended."""
+        return any(_title(pid).partition(" ")[0].endswith("/raylet") for pid in self.pids())
+
     def running(self, function: str) -> list[int]:
         """Processes that run this function now."""
         return [pid for pid in self.pids() if _title(pid).startswith(f"ray::{function}")]
