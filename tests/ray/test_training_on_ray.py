@@ -317,7 +317,7 @@ def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machin
     monkeypatch.setattr(on_cluster, "check_shared", told)
     with start_runner(RunnerSettings(engine="ray", address=machines.address)), ThreadPoolExecutor(1) as pool:
         wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
-        busy = ray.remote(num_cpus=1)(time.sleep).remote(100)
+        busy = ray.remote(num_cpus=1)(lambda: time.sleep(100)).remote()
         wait_until(lambda: ray.available_resources().get("CPU", 0) < 2)
         coming = pool.submit(lambda: time.sleep(8) or machines.add())
         try:
