@@ -102,7 +102,7 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     """Bring the graph into its folder."""
     inputs = input_state(config)
     if (run.graph / "manifest.json").exists():
-        for path in changed_inputs(config, read_record(run.folder).get("inputs", {})):
+        for path in changed_inputs(config, read_record(run.folder).get("inputs", {}), inputs):
             raise FolderError(
                 f"{path} has changed since {run.graph} was made from it; "
                 f"choose another --run, or delete {run.folder} to start again"

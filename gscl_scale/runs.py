@@ -280,9 +280,8 @@ def input_state(config: Config) -> dict[str, list[int]]:
     return state
 
 
-def changed_inputs(config: Config, before: dict[str, list[int]]) -> list[str]:
-    """Files of `input_state` that are others than they were; in a folder also those that have come or gone."""
-    now = input_state(config)
+def changed_inputs(config: Config, before: dict[str, list[int]], now: dict[str, list[int]]) -> list[str]:
+    """Files of two states that are not the same in both; those that have come or gone only in a folder of tables."""
     named = [getattr(config.graph, key, None) for key in ("edges", "nodes")]
     folders = [f"{path}/" for path in named if isinstance(path, Path) and path.is_dir()]
     known = tuple(folder for folder in folders if any(path.startswith(folder) for path in before))

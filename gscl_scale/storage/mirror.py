@@ -219,6 +219,7 @@ class Mirror:
         if not self._store.create(_name_of(number), content):
             raise self.overtaken()
         self._note(number, hashlib.sha256(content).hexdigest())
+        self._seen = {path: self._seen[path] for path in after}  # other keys are dropped now
         self._tidy(number, before, after)
 
     def _uploaded(self, path: str, before: dict[str, Any] | None, number: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@ import gzip
 import itertools
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gscl_scale.report import kept_map, neighbour_overlap
+from gscl_scale.report.mapsection import _class_table
 from gscl_scale.report.nodemap import draw_map
 from gscl_scale.report.payload import as_json, packed, texts
-from tests.report.made import clustered
+from tests.report.made import clustered, graph_of
 
 
 def test_nearest_nodes_are_those_of_a_sorted_table_of_cosines() -> None:
@@ -135,3 +137,20 @@ def test_no_text_can_end_its_element(text: str) -> None:
     body = element.removeprefix('<script type="application/json" id="x">').removesuffix("</script>")
     assert not set("<>&") & set(body)
     assert json.loads(body) == [text]
+
+
+def test_the_table_counts_which_classes_are_met_near_each(tmp_path: Path) -> None:
+    vectors, labels = clustered(120, 6, width=2)
+    names: list[str | None] = [None if node % 9 == 0 else f"kind {label}" for node, label in enumerate(labels)]
+    drawn, rows = draw_map(vectors, seed=0), []
+    for name in sorted({name for name in names if name}):
+        mine = [node for node in range(120) if names[node] == name]
+        near = [names[other] for node in mine for other in drawn.nearest[node] if names[other]]
+        others = Counter(other for other in near if other != name)
+        most = min(others, key=lambda other: (-others[other], other), default="")
+        told = f"{most} ({100 * others[most] / len(near):.1f} %)" if most else "-"
+        rows.append(f"{name}|{len(mine)}|{100 * near.count(name) / len(near):.1f} %|{told}")
+    table = _class_table(graph_of(tmp_path / "graph", list(range(120)), names), drawn)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)[1:]]
+    assert sorted("|".join([name, size, own, other]) for name, size, _, own, other in cells) == rows
+    assert any(not row.endswith("-") for row in rows)

@@ -223,6 +223,17 @@ def test_a_file_whose_push_failed_is_in_the_next_one(store, files, tmp_path, mon
     assert (tmp_path / "there/log.jsonl").read_text() == "one\ntwo\n"
 
 
+def test_a_file_that_was_gone_for_a_while_is_whole_elsewhere(store, files, tmp_path):
+    mirror = Mirror(store, files)
+    mirror.push()
+    (files / "log.jsonl").rename(tmp_path / "away")
+    mirror.push()
+    (tmp_path / "away").rename(files / "log.jsonl")  # of the same size and time
+    mirror.push()
+    Mirror(store, tmp_path / "there").pull()
+    assert (tmp_path / "there/log.jsonl").read_text() == "one\n"
+
+
 def test_a_run_that_was_removed_and_made_anew_is_taken_over_as_it_is(store, files, tmp_path):
     Mirror(store, files).push()
     late = Mirror(store, files)
