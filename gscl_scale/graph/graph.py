@@ -99,10 +99,12 @@ class Graph:
         if manifest.get("format") != FORMAT:
             raise FolderError(
                 f"{folder}: expected graph format {FORMAT}, got {quoted(manifest.get('format'))}; "
-                "ingest the graph again"
+                f"delete {folder} and ingest the graph again"
             )
         if hindrance := of_kind(Manifest, manifest):
-            raise FolderError(f"{folder / 'manifest.json'} is damaged: {hindrance}; ingest the graph again")
+            raise FolderError(
+                f"{folder / 'manifest.json'} is damaged: {hindrance}; delete {folder} and ingest the graph again"
+            )
         files = manifest["files"]
         _check_files(folder, files)
         graph = cls(

@@ -26,7 +26,7 @@ def refuse_unsound(graph: "Graph", stamp: Stamp) -> None:
     if stamp in _SOUND:
         return
     if reason := _rows(graph) or _columns(graph) or _ids(graph):
-        raise FolderError(f"{graph.folder} is damaged: {reason}; ingest the graph again")
+        raise FolderError(f"{graph.folder} is damaged: {reason}; delete {graph.folder} and ingest the graph again")
     _SOUND.add(stamp)
 
 

@@ -43,7 +43,7 @@ class Place:
         if labels.shape != (rows,) or labels.max() >= len(names):
             raise FolderError(
                 f"{self.graph / 'labels.arrow'} is damaged: expected {rows:,} labels of {len(names):,} classes; "
-                "ingest the graph again"
+                f"delete {self.graph} and ingest the graph again"
             )
         return labels, names
 

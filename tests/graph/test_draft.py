@@ -284,7 +284,7 @@ def test_a_truncated_or_missing_file_is_refused_with_the_cure(tmp_path):
 )
 def test_a_manifest_of_another_kind_is_refused(tmp_path, manifest, sentence):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(FolderError, match=sentence):
+    with pytest.raises(FolderError, match=f"{sentence}.*; delete {tmp_path} and ingest the graph again$"):
         Graph.open(tmp_path)
 
 

@@ -62,7 +62,7 @@ def test_a_graph_whose_indices_lead_elsewhere_is_refused_whatever_its_checksums(
 ):
     assert Graph.open(run / "graph").num_nodes == NODES
     changed(run / f"graph/{file}.arrow", **{column: other(place, value)})
-    with pytest.raises(FolderError, match=sentence):
+    with pytest.raises(FolderError, match=f"{sentence}.*; delete {run / 'graph'} and ingest the graph again$"):
         Graph.open(run / "graph")
 
 
