@@ -14,7 +14,7 @@ from gscl_scale.shards import precompute
 def awkward_graphs(draw):
     """(edges, number of nodes): stars, paths, cliques, hubs, isolated nodes, self-loops, repeats, nothing at all."""
     num_nodes = draw(st.integers(1, 40))
-    kind = draw(st.sampled_from(["random", "path", "star", "clique", "two parts", "empty"]))
+    kind = draw(st.sampled_from(["random", "path", "star", "clique", "two parts", "leaves", "empty"]))
     if kind == "path":
         edges = [(v, v + 1) for v in range(num_nodes - 1)]
     elif kind == "star":
@@ -22,6 +22,9 @@ def awkward_graphs(draw):
     elif kind == "clique":
         size = min(num_nodes, 12)
         edges = [(u, v) for u in range(size) for v in range(u)]
+    elif kind == "leaves":
+        hub = st.integers(0, max(0, num_nodes // 8))
+        edges = [(draw(hub), v) for v in range(1, num_nodes)]
     elif kind == "empty":
         edges = []
     else:
