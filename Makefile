@@ -89,4 +89,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs bench-results build *.egg-info
+	rm -rf $(VENV) runs bench-results fuzz-failures build *.egg-info

@@ -119,12 +119,12 @@ def refuse_special(folder: Path, error: type[UserError] = FolderError) -> None:
             size_of(path, error)
 
 
-def read_text_bytes(path: Path, factor: int = _BYTES_OF_VALUES) -> bytes:
+def read_text_bytes(path: Path) -> bytes:
     """The bytes of a text file that becomes values in memory, refused where these would not fit."""
     size = size_of(path)
-    if size > _SMALL and factor * size > (memory := available_memory()):
+    if size > _SMALL and _BYTES_OF_VALUES * size > (memory := available_memory()):
         raise FolderError(
-            f"{path} has {in_words(size)} of text, which may take {in_words(factor * size)} as values, and "
+            f"{path} has {in_words(size)} of text, which may take {in_words(_BYTES_OF_VALUES * size)} as values, and "
             f"{in_words(memory)} are left; no file that gscl-scale wrote is so large"
         )
     return path.read_bytes()

@@ -121,7 +121,7 @@ def stats(
     anchors: Annotated[
         int | None, typer.Option(min=1, help="Nodes to sample; by default all where that is cheap.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the plot of LC(n) to this file (.svg or .png).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the plot of LC(n) here (.svg, .png or .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Degrees, homophily, label consistency, ring sizes."""
@@ -134,7 +134,7 @@ def stats(
     config, folder, console = start(config_file, settings, run_folder)
     opened = open_run(config, folder)
     pipeline.ingest(config, opened, console)
-    result = pipeline.stats(config, opened, console, anchors)
+    result = pipeline.stats(opened, anchors)
     target = plot or folder / "consistency.svg"
     plot_consistency(result, target)
     if as_json:

@@ -12,8 +12,8 @@ from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
 from gscl_scale.errors import ConfigError, StoppedError
 from gscl_scale.evaluate import combine_repeats, why_no_splits
-from gscl_scale.files import publish, read_json_lines, write_json
-from gscl_scale.logs import read_curve
+from gscl_scale.files import write_json, write_text
+from gscl_scale.logs import read_curve, read_events
 from gscl_scale.report import comparison_page, plot_comparison
 from gscl_scale.runs import Run, claim, open_run, with_seed
 from gscl_scale.runtime import Console
@@ -44,8 +44,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         "methods": [*(_free_rows(beside) if beside else []), *rows],
     }
     write_json(folder / "compare.json", result)
-    with publish(folder / "compare.md") as temporary:
-        temporary.write_text(comparison_page(result), encoding="utf-8")
+    write_text(folder / "compare.md", comparison_page(result))
     plot_comparison(result, folder / "compare.png")
     return result
 
@@ -117,7 +116,7 @@ def _samples(config: Config, run: Run, whole: Run, console: Console) -> float:
         told.event("compare", "sampled", seconds=time.monotonic() - began)
     if not run.samples.exists():
         run.samples.symlink_to(os.path.relpath(shared.samples, run.folder))
-    return sum(event["seconds"] for event in read_json_lines(shared.log) if event.get("event") == "sampled")
+    return sum(event["seconds"] for event in read_events(shared.log) if event["event"] == "sampled")
 
 
 def _settings(config: Config, one: Config) -> dict[str, Any]:

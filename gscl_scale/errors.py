@@ -8,6 +8,7 @@ GsclError                 base of all; the message is one sentence for the reade
 ├── LeaseError            another process works on the same run folder or registry; exit code 4
 └── RunError              the work itself failed; exit code 1
     ├── StoppedError      it was asked to stop before its end
+    ├── OvertakenError    another process wrote the same run to its store, and was faster
     ├── PeerError         another process of a training has ended or is silent
     ├── DivergedError     training left the finite numbers
     └── TaskError         a task of a stage failed

@@ -151,12 +151,16 @@ def fingerprint_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def write_text(path: Path, text: str) -> None:
+    """Publish a text."""
+    with publish(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Publish a JSON file; its last member is a checksum of all others."""
     plain = json.loads(json.dumps(value, default=str))
-    with publish(path) as temporary:
-        text = json.dumps({**plain, _SEAL: _seal_of(plain)}, indent=2)
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(path, json.dumps({**plain, _SEAL: _seal_of(plain)}, indent=2) + "\n")
 
 
 def read_json(path: Path, kind: Any = dict[str, Any], cure: str = _CURE) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def read_head(file: IO[bytes]) -> Head:
     return _shape(found["shape"]), _dtype(found["kind"]), found["turned"] == "True"
 
 
-def size_in_words(head: Head) -> int:
+def size_of_values(head: Head) -> int:
     """Bytes of an array."""
     shape, dtype, _ = head
     return math.prod(shape) * dtype.itemsize
@@ -50,8 +50,8 @@ def size_in_words(head: Head) -> int:
 def read_values(file: IO[bytes], head: Head, left: int) -> npt.NDArray[Any]:
     """The numbers after a head, where `left` bytes are; ValueError before room is made if these are not as many."""
     shape, dtype, turned = head
-    if size_in_words(head) != left:
-        raise ValueError(f"says {size_in_words(head):,} bytes of {dtype} {shape} and has {left:,}")
+    if size_of_values(head) != left:
+        raise ValueError(f"says {size_of_values(head):,} bytes of {dtype} {shape} and has {left:,}")
     values = np.empty(math.prod(shape), dtype)
     room, at = values.view(np.uint8), 0
     while at < left:

@@ -256,7 +256,7 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     return metrics
 
 
-def stats(config: Config, run: Run, console: Console, anchors: int | None = None) -> dict[str, Any]:
+def stats(run: Run, anchors: int | None = None) -> dict[str, Any]:
     """Statistics of the graph; kept in the graph's run folder and made once per sample size."""
     path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
     graph = Graph.open(run.graph)
@@ -295,7 +295,7 @@ def findings(config: Config, run: Run, console: Console, mapped: bool = True) ->
     mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
     return Findings(
         metrics=read_metrics(run.metrics),
-        statistics=stats(config, run, console),
+        statistics=stats(run),
         curve=read_curve(first.log),
         events=[*(read_events(run.log) if first != run else []), *read_events(first.log)],
         record=read_record(run.folder),

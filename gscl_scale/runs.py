@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +15,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, quoted
-from gscl_scale.config import Config
+from gscl_scale.config import Config, ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError, FolderError, LeaseError
 from gscl_scale.files import is_temporary, locked, naming, read_json, write_json
 
@@ -241,11 +241,11 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
         "train": run.checkpoints,
         "baseline": run.checkpoints,
     }
-    free = {
-        "rings": {"rounds", "disk_gb", "ahead", "engine"},
+    free: dict[str, Set[str]] = {
+        "rings": RingsConfig.NO_EFFECT,
         "graph": {"memory_mb"},
-        "train": {"accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"},
-        "model": {"product", "recompute"},
+        "train": TrainConfig.NO_EFFECT,
+        "model": ModelConfig.NO_EFFECT,
     }
     now, default = config.dump(), Config().dump()
     for section, place in started.items():

@@ -13,7 +13,7 @@ import torch
 
 from gscl_scale import baselines, embed, shards
 from gscl_scale.batches import BatchStream, FieldMaker, Share, held_out, steps_per_epoch
-from gscl_scale.config import Config
+from gscl_scale.config import Config, ModelConfig, TrainConfig
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits
 from gscl_scale.files import fingerprint_of, sha256_of
@@ -200,13 +200,13 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRound
 
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
-    free = {"objective", "repeats", "accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
+    free = {"objective", "repeats", *TrainConfig.NO_EFFECT}
     young = {  # younger than some runs, which had these
         "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
         "normalisation": "symmetric", "self_loops": True, "held_out": 0.0,
     }  # fmt: skip
     sections = {
-        "model": config.model.model_dump(mode="json", exclude={"product", "recompute"}),
+        "model": config.model.model_dump(mode="json", exclude=set(ModelConfig.NO_EFFECT)),
         "train": config.train.model_dump(mode="json", exclude=free),
     }
     shared = {

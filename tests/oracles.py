@@ -29,7 +29,7 @@ def distances(indptr, indices):
 
 @dataclass
 class ObviousSample:
-    """The definition of rings.md, one anchor at a time."""
+    """The definition of a sample, one anchor at a time."""
 
     rings: list[list[int]]
     beyond: list[int]

@@ -13,7 +13,7 @@ from torch.nn.functional import cosine_similarity
 
 from gscl_scale.baselines.objective import Given, Objective, two_views
 from gscl_scale.model import Inputs, Model
-from gscl_scale.model.encoder import build_encoder
+from gscl_scale.model.encoder import Encoder
 
 _WARM_UP = 0.1  # share of the training: 1,000 of 10,000 steps
 
@@ -35,7 +35,7 @@ class Bgrl(Objective):
         self._momentum = given.settings["momentum"]
         width, hidden = given.model.width, given.settings["predictor"]
         self.predictor = nn.Sequential(nn.Linear(width, hidden), nn.PReLU(), nn.Linear(hidden, width))
-        self.target = build_encoder(given.model, given.num_features).requires_grad_(False)
+        self.target = Encoder(given.model, given.num_features).requires_grad_(False)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """2 less the mean cosine of each prediction and the target of the other view, eq. 3 in both directions."""

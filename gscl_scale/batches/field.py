@@ -1,7 +1,7 @@
 """What a batch reads of the graph: for each layer the nodes that are needed, and the messages between them.
 
 Exact, or with at most a fan-out of neighbours per node: the lowest by the priorities of the round, so that nodes
-share their neighbours and batches their nodes (rings.md, section 5). A neighbour that is kept stands for those that
+share their neighbours and batches their nodes. A neighbour that is kept stands for those that
 are not: it counts for 1 / its chance to be kept, so that what a node gathers is unbiased.
 """
 

@@ -129,10 +129,10 @@ class Tab:
             time.sleep(0.02)
         raise RunError(f"never came true in the page: {condition}")
 
-    def prefer(self, dark: bool = False, media: str = "") -> None:
-        """Say what the reader prefers, and whether the page is printed."""
+    def prefer(self, dark: bool = False) -> None:
+        """Say what the reader prefers."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def point(self, x: float, y: float, click: bool = False) -> None:
         """Move the pointer, and click."""
@@ -150,17 +150,6 @@ class Tab:
     def type(self, text: str) -> None:
         """Put text where the cursor is."""
         self.call("Input.insertText", text=text)
-
-    def screenshot(self, path: Path, whole: bool = False) -> None:
-        """Keep what is seen."""
-        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._whole(whole))
-        path.write_bytes(base64.b64decode(taken["data"]))
-
-    def _whole(self, whole: bool) -> dict[str, Any]:
-        if not whole:
-            return {}
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {**size, "scale": 1}}
 
     def print_pdf(self, path: Path) -> None:
         """Print the page."""

@@ -19,7 +19,7 @@ from gscl_scale.bench.engines import compile_kernels
 from gscl_scale.bench.processes import in_process
 from gscl_scale.config import Config, MemoryGraph, RingsConfig
 from gscl_scale.errors import RunError
-from gscl_scale.files import publish, read_json_lines, write_json
+from gscl_scale.files import read_json_lines, write_json, write_text
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.sources import read
 from gscl_scale.machine import processor_name, usable_cores
@@ -72,8 +72,7 @@ def bench_changes(
         }  # fmt: skip
     page = _page(setting, rows)
     write_json(out / "changes.json", {"setting": setting, "rows": [asdict(row) for row in rows]})
-    with publish(out / "changes.md") as temporary:
-        temporary.write_text(page + "\n", encoding="utf-8")
+    write_text(out / "changes.md", page + "\n")
     return page
 
 

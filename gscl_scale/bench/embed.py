@@ -13,13 +13,13 @@ import torch
 
 from gscl_scale import __version__, machine
 from gscl_scale.bench.embed_page import embed_page
-from gscl_scale.bench.processes import in_process, most_allocated, peak_memory
+from gscl_scale.bench.processes import in_process, most_allocated
 from gscl_scale.bench.scale import drawn_graph
 from gscl_scale.config import ModelConfig
 from gscl_scale.embed import Workplace, encode_nodes, scratch_folder, write_embeddings
-from gscl_scale.files import publish, read_json_lines, write_json
+from gscl_scale.files import read_json_lines, write_json, write_text
 from gscl_scale.graph import Graph
-from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.machine import peak_memory, processor_name, usable_cores
 from gscl_scale.model import build_model
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime import Console
@@ -79,8 +79,7 @@ def bench_embed(asked: EmbedBench, out: Path, keep: Path | None, console: Consol
     written = {"setting": _setting(asked), "rows": rows}
     page = embed_page(written)
     write_json(out / "embed.json", written)
-    with publish(out / "embed.md") as temporary:
-        temporary.write_text(page + "\n", encoding="utf-8")
+    write_text(out / "embed.md", page + "\n")
     return page
 
 

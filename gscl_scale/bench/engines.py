@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.bench.listing import Turn
-from gscl_scale.bench.processes import in_process, peak_memory
+from gscl_scale.bench.processes import in_process
 from gscl_scale.config import RingsConfig, SyntheticGraph
 from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph, write_graph
 from gscl_scale.graph.sources import read
+from gscl_scale.machine import peak_memory
 from gscl_scale.rings import Lists, draw_priorities, exact_rings
 from gscl_scale.runtime import Console, RunnerSettings, start_runner
 from gscl_scale.shards import Samples, precompute

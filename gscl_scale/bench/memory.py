@@ -17,7 +17,7 @@ from gscl_scale import __version__, pipeline, training
 from gscl_scale.bench.processes import in_process, most_allocated
 from gscl_scale.config import Config
 from gscl_scale.errors import StoppedError
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import write_json, write_text
 from gscl_scale.graph import Graph
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.markdown import cores_of, table
@@ -83,8 +83,7 @@ def bench_memory(config: Config, asked: MemoryBench, out: Path, keep: Path | Non
     }  # fmt: skip
     text = _page(setting, trained)
     write_json(out / "memory.json", {"setting": setting, "rows": [asdict(held) for held in trained]})
-    with publish(out / "memory.md") as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(out / "memory.md", text + "\n")
     return text
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from gscl_scale import __version__, machine, seeding
 from gscl_scale.bench.neighbors_page import neighbors_page
 from gscl_scale.bench.processes import in_process, most_allocated
-from gscl_scale.files import publish, read_json, write_json
+from gscl_scale.files import read_json, write_json, write_text
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.neighbors.exact import Nearest
 from gscl_scale.neighbors.index import recall_of
@@ -88,8 +88,7 @@ def bench_neighbors(asked: NeighborsBench, out: Path, keep: Path | None, console
     written = {"setting": _setting(asked), "rows": rows}
     page = neighbors_page(written)
     write_json(out / "neighbors.json", written)
-    with publish(out / "neighbors.md") as temporary:
-        temporary.write_text(page + "\n", encoding="utf-8")
+    write_text(out / "neighbors.md", page + "\n")
     return page
 
 

@@ -1,4 +1,4 @@
-"""Work in fresh processes, each on cores of its own, begun together; peak memory; what this machine is."""
+"""Work in fresh processes, each on cores of its own, begun together; what they allocate."""
 
 import multiprocessing
 import os
@@ -33,11 +33,6 @@ def on_each_core(cores: Sequence[int], function: Callable[..., Result], *argumen
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
-
-
-def peak_memory() -> int:
-    """Largest resident memory of this process so far, in bytes, files that it maps included."""
-    return machine.peak_memory()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from gscl_scale import __version__
 from gscl_scale.bench.browser import Browser, Tab, chromium
 from gscl_scale.errors import FolderError, RunError
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import write_json, write_text
 from gscl_scale.graph import Graph
 from gscl_scale.machine import in_words, processor_name, usable_cores
 from gscl_scale.markdown import table
@@ -74,8 +74,7 @@ def bench_report(asked: ReportBench, out: Path, console: Console) -> str:
     }  # fmt: skip
     text = _page(opened, asked)
     write_json(out / "report.json", {"setting": setting, "rows": [asdict(one) for one in opened]})
-    with publish(out / "report.md") as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    write_text(out / "report.md", text + "\n")
     return text
 
 

@@ -19,7 +19,7 @@ from gscl_scale.bench.peers import PEERS, rows_of_scipy
 from gscl_scale.bench.rings_page import peer_depth, rings_page
 from gscl_scale.config import Config, RingsConfig
 from gscl_scale.errors import RunError, UserError
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import write_json, write_text
 from gscl_scale.graph import Graph, write_graph
 from gscl_scale.graph.sources import read
 from gscl_scale.machine import processor_name, usable_cores
@@ -70,8 +70,7 @@ def bench_rings(config: Config, asked: RingsBench, out: Path, console: Console) 
         written = {"setting": setting, "rows": _rows(results, graph)}
     page = rings_page(written)
     write_json(out / "rings.json", written)
-    with publish(out / "rings.md") as temporary:
-        temporary.write_text(page + "\n", encoding="utf-8")
+    write_text(out / "rings.md", page + "\n")
     return page
 
 

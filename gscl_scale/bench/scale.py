@@ -11,14 +11,14 @@ from typing import Any
 from gscl_scale import __version__
 from gscl_scale.bench.engines import Whole, measure_whole
 from gscl_scale.bench.fit import Growth, fit_growth
-from gscl_scale.bench.processes import in_process, peak_memory
+from gscl_scale.bench.processes import in_process
 from gscl_scale.bench.scale_page import scale_page
 from gscl_scale.config import RingsConfig, SyntheticGraph
 from gscl_scale.errors import UserError
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import write_json, write_text
 from gscl_scale.graph import Graph, write_graph
 from gscl_scale.graph.sources import read
-from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.machine import peak_memory, processor_name, usable_cores
 from gscl_scale.runtime import Console
 
 EDGES_PER_NODE = 10
@@ -72,8 +72,7 @@ def bench_scale(asked: ScaleBench, out: Path, keep: Path | None, console: Consol
     written = {"setting": _setting(asked), "rows": _rows(measured), **_growth(measured)}
     page = scale_page(written)
     write_json(out / "scale.json", written)
-    with publish(out / "scale.md") as temporary:
-        temporary.write_text(page + "\n", encoding="utf-8")
+    write_text(out / "scale.md", page + "\n")
     return page
 
 

@@ -16,10 +16,9 @@ from torch_geometric.nn import GCNConv
 
 from gscl_scale import seeding
 from gscl_scale.batches import BatchStream, FieldMaker, epoch_order, steps_per_epoch
-from gscl_scale.bench.processes import peak_memory
 from gscl_scale.config import Config
 from gscl_scale.graph import Graph, Messages
-from gscl_scale.machine import keep_freed_memory, usable_cores
+from gscl_scale.machine import keep_freed_memory, peak_memory, usable_cores
 from gscl_scale.model import Model, build_model, pairs, prepare_inputs, ring_loss
 from gscl_scale.model.projection import normalise
 from gscl_scale.shards import Samples

@@ -15,7 +15,7 @@ from gscl_scale.bench.processes import in_process
 from gscl_scale.bench.steps import FORMS, WITHOUT, Measured, measure_ours, measure_peer
 from gscl_scale.config import Config
 from gscl_scale.errors import UserError
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import write_json, write_text
 from gscl_scale.graph import Graph, SparseFeatures, write_graph
 from gscl_scale.graph.sources import read
 from gscl_scale.machine import processor_name, usable_cores
@@ -63,7 +63,7 @@ class StepRow:
 def bench_train(config: Config, asked: TrainBench, out: Path, console: Console) -> str:
     """Measure, write train.json and train.md into `out`, and return the Markdown."""
     out.mkdir(parents=True, exist_ok=True)
-    competitors = _competitors(config, asked.ideas)
+    competitors = _competitors(asked.ideas)
     found: dict[str, list[Measured]] = {competitor.name: [] for competitor in competitors}
     with tempfile.TemporaryDirectory(dir=out, prefix=".bench-") as place:
         folder = Path(place)
@@ -90,8 +90,7 @@ def bench_train(config: Config, asked: TrainBench, out: Path, console: Console) 
     }  # fmt: skip
     page = _page(setting, rows)
     write_json(out / "train.json", {"setting": setting, "rows": [asdict(row) for row in rows]})
-    with publish(out / "train.md") as temporary:
-        temporary.write_text(page + "\n", encoding="utf-8")
+    write_text(out / "train.md", page + "\n")
     return page
 
 
@@ -109,7 +108,7 @@ def _refuse_what_peers_cannot(config: Config, graph: Graph, steps: int) -> None:
         )
 
 
-def _competitors(config: Config, ideas: bool) -> list[Competitor]:
+def _competitors(ideas: bool) -> list[Competitor]:
     ours = [
         Competitor("gscl-scale", "ours", {"precision": "float32"}),
         Competitor("gscl-scale, bfloat16", "ours", {"precision": "bfloat16"}),

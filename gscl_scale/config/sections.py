@@ -1,7 +1,8 @@
 """The sections of the stages after the graph."""
 
+from collections.abc import Set
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -45,6 +46,8 @@ def _check_workers(value: Any) -> Any:
 
 class RingsConfig(Section):
     """Which rings are sampled, and how."""
+
+    NO_EFFECT: ClassVar[Set[str]] = frozenset({"rounds", "disk_gb", "ahead", "engine"})  # on what is in a round
 
     hops: int = Field(2, ge=1, le=8, description="Rings per anchor: k of the paper.")
     engine: Literal["auto", "exact", "sketch"] = Field(
@@ -92,6 +95,8 @@ class RingsConfig(Section):
 
 class ModelConfig(Section):
     """The encoder and the projection head."""
+
+    NO_EFFECT: ClassVar[Set[str]] = frozenset({"product", "recompute"})  # but on speed and memory
 
     encoder: Literal["gcn", "sage", "gat"] = Field("gcn", description="Kind of layer.")
     normalisation: Literal["symmetric", "mean"] = Field(
@@ -174,6 +179,10 @@ class LossConfig(Section):
 
 class TrainConfig(Section):
     """The training loop."""
+
+    NO_EFFECT: ClassVar[Set[str]] = frozenset(
+        {"accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
+    )
 
     objective: Literal["gscl", "supervised", "dgi", "grace", "bgrl", "cca-ssg"] = Field(
         "gscl",

@@ -33,12 +33,12 @@ class Common:
     later: npt.NDArray[np.int64]
 
 
-def common_nodes(earlier: Graph, later: Graph, seed: int = 0, most: int = _MOST) -> Common:
+def common_nodes(earlier: Graph, later: Graph, most: int = _MOST) -> Common:
     """Nodes that both graphs have, by the user's ids; of many a sample."""
     places = match_nodes(earlier, later).old_of_new
     known = np.flatnonzero(places >= 0)
     if known.size > most:
-        known = np.sort(seeding.generator("common nodes", seed).choice(known, most, replace=False))
+        known = np.sort(seeding.generator("common nodes", 0).choice(known, most, replace=False))
     return Common(places[known], known)
 
 

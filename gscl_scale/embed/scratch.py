@@ -12,7 +12,7 @@ import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, of_kind, size_of
-from gscl_scale.files import naming, publish, read_json_lines
+from gscl_scale.files import naming, read_json_lines, write_text
 
 _JOURNAL = "journal.jsonl"
 _BYTES_AT_ONCE = 1 << 24
@@ -45,8 +45,8 @@ class Scratch:
         if not self.resumed:
             shutil.rmtree(folder, ignore_errors=True)
             lines = [header]
-        with publish(folder / _JOURNAL) as temporary:  # once more, for a kill may have left half a line
-            temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        # once more, for a kill may have left half a line
+        write_text(folder / _JOURNAL, "".join(json.dumps(line) + "\n" for line in lines))
         self._blocks = lines[1:]
         for name in widths:
             self._make_room(name)

@@ -25,7 +25,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
-        self.kind, self.messages = config.encoder, config.messages()
+        self.messages = config.messages()
         self.widths = widths = [num_features, *[config.width] * config.layers]
         kind = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
         self.layers = nn.ModuleList(kind(a, b) for a, b in itertools.pairwise(widths))
@@ -196,11 +196,6 @@ class GatLayer(nn.Module):
 
 
 AnyLayer = GcnLayer | SageLayer | GatLayer
-
-
-def build_encoder(config: ModelConfig, num_features: int) -> Encoder:
-    """The encoder of a configuration; its weights come from torch's generator."""
-    return Encoder(config, num_features)
 
 
 def _activation(name: str) -> nn.Module:

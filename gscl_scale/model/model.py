@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from gscl_scale import seeding
 from gscl_scale.config import ModelConfig
-from gscl_scale.model.encoder import build_encoder
+from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.projection import Projection, normalise
 
@@ -15,7 +15,7 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
-        self.encoder = build_encoder(config, num_features)
+        self.encoder = Encoder(config, num_features)
         self.projection = Projection(config.width, config.projection) if config.projection else nn.Identity()
 
     def encode(self, inputs: Inputs, key: int = 0) -> Tensor:

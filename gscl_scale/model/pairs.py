@@ -9,7 +9,7 @@ from torch import Tensor
 from gscl_scale.model import kernels
 from gscl_scale.model.propagation import pattern_times_dense
 
-DENSE_PER_PAIR = 20  # on the CPU a pair costs as much as so many products of the dense matrix (docs/training.md)
+DENSE_PER_PAIR = 20  # on the CPU a pair costs as much as so many products of the dense matrix
 _MOST_DENSE = 1 << 28  # entries
 _PIECE = 1 << 18  # pairs
 

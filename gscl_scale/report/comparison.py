@@ -26,7 +26,8 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
             f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * (protocol['num_splits'] > 1)}; the "
             "epoch of the encoder, where it is validated, and the probe's settings are chosen on validation "
             f"nodes{first}.",
-            "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident.",
+            "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
+            "on a GPU the most that was allocated there.",
         ]
     sampled = [row for row in result["methods"] if row.get("sampling_s")]
     if sampled:

@@ -33,10 +33,10 @@ def along(steps: Steps, key: str) -> list[tuple[float, float | None]]:
 
 
 def _rings(steps: Steps) -> dict[str, list[tuple[float, float | None]]]:
-    hops = max((len(one.get("per_level") or []) for one in steps), default=0)
+    levels = [(one["step"], one.get("per_level") or []) for one in steps]
+    hops = max((len(losses) for _, losses in levels), default=0)
     return {
-        f"ring {hop + 1}": [(one["step"], one["per_level"][hop]) for one in steps if len(one["per_level"]) > hop]
-        for hop in range(hops)
+        f"ring {hop + 1}": [(step, losses[hop]) for step, losses in levels if len(losses) > hop] for hop in range(hops)
     }
 
 

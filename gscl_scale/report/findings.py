@@ -30,12 +30,11 @@ class Findings:
     notes: Sequence[str] = ()
     graph: Graph | None = None
     nodes: NodeMap | None = None
-    title: str | None = None
 
     @property
     def name(self) -> str:
         """What the page is called."""
-        return self.title or str(self.statistics["name"])
+        return str(self.statistics["name"])
 
     @property
     def config(self) -> dict[str, Any]:

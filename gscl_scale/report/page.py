@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 
 from gscl_scale.evaluate.figures import graph_warnings, training_warnings, warnings_of
-from gscl_scale.files import publish
+from gscl_scale.files import write_text
 from gscl_scale.report.course import course
 from gscl_scale.report.findings import Findings
 from gscl_scale.report.made import what_was_run
@@ -16,8 +16,7 @@ from gscl_scale.report.surroundings import graph, sampling
 
 def write_report(path: Path, found: Findings) -> None:
     """Publish the page."""
-    with publish(path) as temporary:
-        temporary.write_text(render(found), encoding="utf-8")
+    write_text(path, render(found))
 
 
 def render(found: Findings) -> str:

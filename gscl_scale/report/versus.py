@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.evaluate.figures import METHODS, margin, percent, protocol_sentences, warnings_of
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
-from gscl_scale.files import publish
+from gscl_scale.files import write_text
 from gscl_scale.report.course import along
 from gscl_scale.report.findings import Findings
 from gscl_scale.report.made import flat
@@ -25,8 +25,7 @@ _QUERIES = 2_000
 
 def write_comparison(path: Path, runs: Runs, overlap: npt.NDArray[np.float64] | None) -> None:
     """Publish the page; `overlap` [R, R] as `neighbour_overlap` finds it, None for runs of different graphs."""
-    with publish(path) as temporary:
-        temporary.write_text(render_comparison(runs, overlap), encoding="utf-8")
+    write_text(path, render_comparison(runs, overlap))
 
 
 def render_comparison(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> str:
@@ -131,8 +130,8 @@ def _alike(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _probe(found: Findings, key: str, method: str = "trained") -> float | None:
-    value: float | None = found.metrics.get("probe", {}).get(method, {}).get(key)
+def _probe(found: Findings, key: str) -> float | None:
+    value: float | None = found.metrics.get("probe", {}).get("trained", {}).get(key)
     return value
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gscl_scale.errors import ConfigError, GsclError, RunError, StoppedError
-from gscl_scale.files import locked, publish, write_json
+from gscl_scale.files import locked, write_json, write_text
 from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure
 from gscl_scale.reproduce.page import Records, draw, page
 from gscl_scale.reproduce.tables import TABLES, Line, Table
@@ -74,13 +74,11 @@ def _write(
     noted = f"\n\n{notes.read_text(encoding='utf-8').strip()}" if notes.exists() else ""
     text = page(name, table, records, reasons) + noted
     with locked(out / "runs" / "page.lock"):
-        with publish(out / f"{name}.md") as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
+        write_text(out / f"{name}.md", text + "\n")
         write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
         if table.shape == "picture" and records:
             draw(table, records, out / f"{name}.png")
         pages = [out / f"{each}.md" for each in TABLES]
         texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
-        with publish(out / "results.md") as temporary:
-            temporary.write_text("\n".join(["# Results\n", *texts]), encoding="utf-8")
+        write_text(out / "results.md", "\n".join(["# Results\n", *texts]))
     return text

@@ -115,7 +115,8 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
     if cell.trained:
         figures = pipeline.run(cell.config, folder, console)
     else:
-        figures = {"statistics": pipeline.stats(*next(pipeline.each_repeat(cell.config, folder, console)))}
+        _, run, _ = next(pipeline.each_repeat(cell.config, folder, console))
+        figures = {"statistics": pipeline.stats(run)}
     record = {
         "graph": cell.graph,
         "figures": {name: _without(part, _LARGE) for name, part in figures.items()},

@@ -142,7 +142,7 @@ def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
 
 
 def _agreement(table: Table, values: list[Value]) -> str:
-    """How far each line is from the one that it is compared with, in deviations of the two together."""
+    """How far each line is from the one that it is compared with, beside the larger deviation of the two."""
     of = {(value.line, value.graph): value for value in values}
     sentences = []
     for line in table.lines:

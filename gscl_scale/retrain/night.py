@@ -23,14 +23,13 @@ from gscl_scale.retrain.gate import Figures, Verdict, judge
 from gscl_scale.retrain.work import (
     NOTE,
     changes_since,
-    config_of,
     files_of,
     made_from,
     may_build_on,
     take_over,
     write_start,
 )
-from gscl_scale.runs import Run, claim, open_run, with_seed
+from gscl_scale.runs import Run, claim, config_in, open_run, with_seed
 from gscl_scale.runtime import Console, asked_to_stop, stop_after
 
 _MEASURED = 20_000  # rows that norms and alignment are measured on
@@ -158,7 +157,7 @@ class _Night:
     def _may_start_warm(self, base: Run) -> bool:
         settings = self._config.retrain
         due = settings.fresh_every > 0 and self._warm_in_a_row() >= settings.fresh_every
-        return settings.start == "warm" and not due and config_of(base).model == self._config.model
+        return settings.start == "warm" and not due and config_in(base.folder).model == self._config.model
 
     def _warm_in_a_row(self) -> int:
         """How many versions have started warm, up to the current one."""

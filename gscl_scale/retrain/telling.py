@@ -10,7 +10,7 @@ from typing import Any
 
 from gscl_scale.checked import lines_of
 from gscl_scale.config import Config
-from gscl_scale.files import publish
+from gscl_scale.files import write_text
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.runtime import Console
 
@@ -118,8 +118,7 @@ def write_metrics(path: Path, told: Told) -> None:
     for name, key in (("sampled_again_ratio", "sampled_again"), *((key, key) for key in _COUNTS)):
         if key in told.changes:
             values.append((name, {}, float(told.changes[key])))
-    with publish(path) as temporary:
-        temporary.write_text(_as_text(values, told.registry), encoding="utf-8")
+    write_text(path, _as_text(values, told.registry))
 
 
 def _as_text(values: list[tuple[str, dict[str, str], float]], registry: str) -> str:

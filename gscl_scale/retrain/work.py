@@ -8,9 +8,10 @@ from typing_extensions import TypedDict
 
 from gscl_scale import training
 from gscl_scale.checked import Count, of_kind
-from gscl_scale.config import Config
-from gscl_scale.files import fingerprint_of, read_json_lines
+from gscl_scale.config import Config, RingsConfig
+from gscl_scale.files import fingerprint_of
 from gscl_scale.graph import Graph
+from gscl_scale.logs import read_events
 from gscl_scale.runs import Run, config_in
 from gscl_scale.train import write_state
 
@@ -44,11 +45,6 @@ def take_over(work: Path, token: int) -> Path:
     return mine
 
 
-def config_of(run: Run) -> Config:
-    """The configuration that a run was made with."""
-    return config_in(run.folder)
-
-
 def made_from(config: Config, graph: Graph) -> str:
     """The same for nights with the same graph and settings, wherever the graph comes from and however work runs."""
     values = config.dump()
@@ -58,14 +54,13 @@ def made_from(config: Config, graph: Graph) -> str:
 
 def may_build_on(config: Config, base: Run) -> bool:
     """Whether the samples of an earlier run were made with the same settings."""
-    free = {"rounds", "disk_gb", "ahead", "engine"}
-    rings = [one.rings.model_dump(exclude=free) for one in (config_of(base), config)]
-    return config.train.reads_samples and config_of(base).train.reads_samples and rings[0] == rings[1]
+    rings = [one.rings.model_dump(exclude=set(RingsConfig.NO_EFFECT)) for one in (config_in(base.folder), config)]
+    return config.train.reads_samples and config_in(base.folder).train.reads_samples and rings[0] == rings[1]
 
 
 def changes_since(run: Run, graph: Graph) -> dict[str, Any]:
     """What precompute found changed since the current version, over all rounds; everything, where it began anew."""
-    told = [line for line in read_json_lines(run.log) if not of_kind(_Since, line)]
+    told = [event for event in read_events(run.log) if not of_kind(_Since, event)]
     if not told:
         return {"sampled_again": 1.0}
     share = sum(line["anchors_again"] for line in told) / (len(told) * max(1, graph.num_nodes))
@@ -76,7 +71,7 @@ def write_start(run: Run, base: Run) -> None:
     """The weights of an earlier run, for this one to begin with."""
     if run.start.exists():
         return
-    state, _ = training.checkpoints_of(config_of(base), base).chosen()
+    state, _ = training.checkpoints_of(config_in(base.folder), base).chosen()
     write_state(run.start, state["model"])
 
 

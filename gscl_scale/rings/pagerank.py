@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from gscl_scale.errors import RunError
 
+_DAMPING = 0.85
+_TOLERANCE = 1e-12
 _MAX_ITERATIONS = 1000
 
 
-def pagerank(
-    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], damping: float = 0.85, tolerance: float = 1e-12
-) -> npt.NDArray[np.float64]:
+def pagerank(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Scores that sum to one; a node without out-edges gives to all alike. Stops when the total change is small.
 
     >>> pagerank(np.array([0, 1, 2]), np.array([1, 0]))
@@ -25,12 +25,12 @@ def pagerank(
     scores = np.full(num_nodes, 1.0 / num_nodes)
     for _ in range(_MAX_ITERATIONS):
         share = np.divide(scores, degrees, out=np.zeros(num_nodes), where=~dangling)
-        base = (1.0 - damping + damping * float(scores[dangling].sum())) / num_nodes
+        base = (1.0 - _DAMPING + _DAMPING * float(scores[dangling].sum())) / num_nodes
         following = np.full(num_nodes, base)
-        _push(indptr, indices, damping * share, following)
+        _push(indptr, indices, _DAMPING * share, following)
         change = float(np.abs(following - scores).sum())
         scores = following
-        if change < tolerance:
+        if change < _TOLERANCE:
             return scores
     raise RunError(f"PageRank did not settle in {_MAX_ITERATIONS} iterations: the last change was {change:.2e}")
 

@@ -1,4 +1,4 @@
-"""One random priority per node and round: whoever is lower is sampled first (design: shared ranks)."""
+"""One random priority per node and round: whoever is lower is sampled first."""
 
 from dataclasses import dataclass
 from typing import Any

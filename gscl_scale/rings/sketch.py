@@ -1,4 +1,4 @@
-"""Engine `sketch`: the lowest nodes of every ball, for the whole graph in one pass per hop (rings.md, section 3).
+"""Engine `sketch`: the lowest nodes of every ball, for the whole graph in one pass per hop (docs/large.md).
 
 A ball of radius n is the union of the neighbours' balls of radius n - 1, and the lowest of a union are the lowest of
 the lowests. Two kinds of knowledge are handed from pass to pass:

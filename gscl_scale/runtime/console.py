@@ -39,9 +39,9 @@ class Console:
         with naming(self._log), self._log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
-    def say(self, text: str, style: str | None = None) -> None:
+    def say(self, text: str) -> None:
         """One sentence for the reader."""
-        self._out.print(text, style=style, markup=False)
+        self._out.print(text, markup=False)
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int, unit: str = "", done: int = 0) -> Iterator[Callable[..., None]]:

@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, of_kind, size_of
-from gscl_scale.files import naming, publish, read_json_lines, sha256_of
+from gscl_scale.files import naming, read_json_lines, sha256_of, write_text
 from gscl_scale.shards.format import part_path, priorities_path, weights_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
@@ -44,8 +44,7 @@ class Journal:
             plan.refuse_other(lines[0], folder)
         else:
             lines = [head]
-        with publish(self._path) as temporary:  # once more, for a kill may have left half a line
-            temporary.write_text("".join(_as_text(line) for line in lines), encoding="utf-8")
+        write_text(self._path, "".join(_as_text(line) for line in lines))  # a kill may have left half a line
 
     def parts(self) -> dict[tuple[int, int], PartRecord]:
         """The finished parts whose files are still what was recorded."""

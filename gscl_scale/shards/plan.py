@@ -98,7 +98,7 @@ class Plan:
     @property
     def rings(self) -> dict[str, Any]:
         """What is in a round; rounds, disk_gb and ahead only say how many there are, and more can be added later."""
-        return self.config.model_dump(mode="json", exclude={"rounds", "disk_gb", "ahead"})
+        return self.config.model_dump(mode="json", exclude=set(RingsConfig.NO_EFFECT - {"engine"}))
 
     @property
     def num_parts(self) -> int:

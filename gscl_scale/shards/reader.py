@@ -53,10 +53,7 @@ class Samples:
             raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
         shared = "priorities" in self.manifest["rounds"][number]
         parts = [self.part(number, part) for part in range(self.num_parts)]
-        weights = map_array(weights_path(self.folder), "weight", "double") if "weights" in self.manifest else None
-        if weights is not None and weights.size != self.manifest["num_nodes"]:
-            raise FolderError(f"{weights_path(self.folder)} is damaged: expected a weight for each node; sample again")
-        return RoundReader(self.folder, parts, self.priorities(number) if shared else None, weights)
+        return RoundReader(self.folder, parts, self.priorities(number) if shared else None, self.weights())
 
     @property
     def num_parts(self) -> int:
@@ -81,6 +78,17 @@ class Samples:
         if flaw := flaw_of_priorities(priorities, self.manifest["num_nodes"]):
             raise FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
         return priorities
+
+    def weights(self) -> npt.NDArray[np.float64] | None:
+        """Map the weights of the nodes, after comparing them with their checksum; None where all nodes count alike."""
+        if "weights" not in self.manifest:
+            return None
+        path = weights_path(self.folder)
+        _verify(path, self.manifest["weights"])
+        weights = map_array(path, "weight", "double")
+        if weights.size != self.manifest["num_nodes"]:
+            raise FolderError(f"{path} is damaged: expected a weight for each node; run gscl-scale precompute again")
+        return weights
 
 
 class SomeRounds(Protocol):

@@ -59,12 +59,9 @@ class Since:
 
     def weights(self) -> npt.NDArray[np.float64] | None:
         """The earlier weights of the nodes; a new node counts like the mean of the old ones."""
-        path = self.samples.folder / "weights.arrow"
-        if not path.exists():
+        old = self.samples.weights()
+        if old is None:
             return None
-        old = map_array(path, "weight", "double")
-        if old.size != self.matching.new_of_old.size:
-            raise FolderError(f"--since: {path} is damaged: expected a weight for each node; leave --since out")
         known = self.matching.old_of_new >= 0
         weights = np.full(known.size, old.mean())
         weights[known] = old[self.matching.old_of_new[known]]

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import yaml
 
 from gscl_scale import __version__
 from gscl_scale.config import Config
-from gscl_scale.files import publish, write_json
+from gscl_scale.files import write_json, write_text
 from gscl_scale.markdown import table
 from gscl_scale.tune.records import Book, Trial, ranked
 from gscl_scale.tune.space import Space, Value, with_settings
@@ -75,9 +74,9 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
     remark = f"in brackets by the quick probe of a training that was stopped. {_UNREAD}"
     rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
-    _write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
+    write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
     if best := best_of(trials):
-        _write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
+        write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
 
 
 def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Trial) -> str:
@@ -99,8 +98,3 @@ def _percent(trial: Trial) -> str:
     if trial.accuracy is None:
         return "-"
     return f"{100 * trial.accuracy:.2f}" if trial.ended == "finished" else f"({100 * trial.accuracy:.2f})"
-
-
-def _write_text(path: Path, text: str) -> None:
-    with publish(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

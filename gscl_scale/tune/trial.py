@@ -12,11 +12,9 @@ from gscl_scale.evaluate import validation_accuracy, validation_splits, why_no_s
 from gscl_scale.evaluate.splits import Split
 from gscl_scale.files import locked
 from gscl_scale.graph import Graph
-from gscl_scale.model import build_model, chosen_device
-from gscl_scale.model.scaling import Scaling
+from gscl_scale.model import chosen_device
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
-from gscl_scale.train import fill
 from gscl_scale.tune.records import rings_run
 
 MOST_SPLITS = 5  # of the protocol: one alone would be tuned to, twenty take longer than many a training
@@ -92,11 +90,9 @@ def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
     """Validation accuracy of the encoder that the training chose."""
     graph, checkpoints = Graph.open(run.graph), training.checkpoints_of(config, run)
     state, position = checkpoints.chosen()
-    model = build_model(config.model, graph.num_features, config.train.seed)
-    fill(model, state.get("model"), checkpoints.folder)
-    scaling = Scaling.of(graph.features, config.model.feature_scaling)
+    encoder, scaling = pipeline.trained_encoder(config, graph, state, checkpoints.folder)
     place = embed.Workplace.of(config.runtime, run.folder / ".vectors", checkpoints.fingerprint, "tune")
-    with embed.encode_nodes(model.encoder, graph, scaling, place, console) as vectors:
+    with embed.encode_nodes(encoder, graph, scaling, place, console) as vectors:
         accuracy = validation_accuracy(
             vectors, graph, splits_of(graph, config), config.evaluate, chosen_device(config.runtime)
         )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gscl_scale.bench.processes import in_process, on_each_core, peak_memory
+from gscl_scale.bench.processes import in_process, on_each_core
 from gscl_scale.errors import RunError
-from gscl_scale.machine import usable_cores
+from gscl_scale.machine import peak_memory, usable_cores
 
 CORE = usable_cores()[0]
 

@@ -12,7 +12,6 @@ from tests.chaos.faults import Draw, Fault, Kind
 from tests.chaos.lanes import DAMAGE, PROCESS, Local
 from tests.ray.clusters import Machine, cluster
 
-TASKS = ("run_part", "run_block", "run_round")
 _LONG_S = 60.0  # what is waited for before a fault, such as the first process of a training
 _SHARED_MB = 64
 _OTHERS = ("IDLE", "Agent")  # a machine whose agent is gone is gone itself

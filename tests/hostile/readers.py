@@ -202,7 +202,7 @@ def _run_folder(rng: Random) -> None:
     if rng.random() < 0.4:
         config = runs.open_run(_config(), run.folder) and _config()
         pipeline.ingest(config, run, QUIET)
-        pipeline.stats(config, run, QUIET)
+        pipeline.stats(run)
         pipeline.report(config, run, QUIET)
     elif rng.random() < 0.5:
         metrics = read_metrics(run.metrics)

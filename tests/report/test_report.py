@@ -250,6 +250,13 @@ def test_the_course_of_the_training_is_drawn_as_far_as_it_is_logged(tmp_path: Pa
     assert any("anchors from 200 to 200" in name for name in names)
 
 
+def test_steps_without_losses_per_ring_are_drawn_without_them(tmp_path: Path) -> None:
+    lists = ({}, {"per_level": None}, {"per_level": [2.0]}, {"per_level": [1.0, 3.0]})
+    _, page = render(tmp_path / "report.html", curve=[{"step": n, "loss": 1.0, **each} for n, each in enumerate(lists)])
+    names = [str(attributes["aria-label"]) for attributes in page.all("svg")]
+    assert any("ring 1 from 2 to 1; ring 2 from 3 to 3" in name for name in names)
+
+
 def test_settings_that_differ_from_the_defaults_come_first(tmp_path: Path) -> None:
     config = Config.parse({"graph": {"source": "tables", "edges": "e.csv"}, "train": {"epochs": 7}})
     _, page = render(tmp_path / "report.html", record={"config": config.dump()})

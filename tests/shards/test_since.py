@@ -11,7 +11,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.files import read_json, read_json_lines, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console
-from gscl_scale.shards import levels
+from gscl_scale.shards import Samples, levels
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.shards.test_precompute import assert_same_bytes, files_of
 
@@ -125,6 +125,20 @@ def test_nothing_changed_nothing_sampled(tmp_path):
     edges = random_edges(300, 900, seed=2)
     log = both_ways(tmp_path, (edges, np.arange(300)), (edges, np.arange(300)), CONFIG)
     assert [line["anchors_again"] for line in log] == [0, 0]
+
+
+def test_weights_that_have_changed_are_not_trusted(tmp_path):
+    config = CONFIG.model_copy(update={"sampling": "pagerank", "rounds": 1})
+    make_graph(tmp_path / "old", random_edges(200, 600, seed=3), 200)
+    make_samples(tmp_path / "old", tmp_path / "samples", config)
+    path = tmp_path / "samples" / "weights.arrow"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FolderError, match=r"weights\.arrow.*precompute again"):
+        Samples.open(tmp_path / "samples").round(0)
+    with pytest.raises(FolderError, match=r"weights\.arrow.*precompute again"):
+        make_samples(tmp_path / "old", tmp_path / "since", config, since=(tmp_path / "old", tmp_path / "samples"))
 
 
 def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path):

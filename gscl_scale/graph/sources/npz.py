@@ -21,7 +21,7 @@ from gscl_scale.graph.graph import SPLIT_CODES
 from gscl_scale.graph.size import Size
 from gscl_scale.graph.splits import splits_from_masks
 from gscl_scale.machine import available_memory, in_words
-from gscl_scale.npyfiles import Head, read_head, read_values, size_in_words
+from gscl_scale.npyfiles import Head, read_head, read_values, size_of_values
 
 Read = TypeVar("Read")
 
@@ -68,7 +68,7 @@ def size(config: NpzGraph) -> Size:
         num_nodes=rows[0] if rows else None,
         num_edges=edges[1] if len(edges) == 2 else None,
         num_features=shape["x"][1] if len(shape.get("x", ())) == 2 else 0 if "x_shape" in shape else None,
-        fixed=sum(size_in_words(head) for head in heads.values()),
+        fixed=sum(size_of_values(head) for head in heads.values()),
     )
 
 
@@ -124,10 +124,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
     """An array, once its bytes are known to be as many as its head says, and to fit the memory."""
     with archive.open(member) as file:
         head = _told(archive, member, lambda: read_head(file))
-        if size_in_words(head) > (memory := available_memory()):
+        size, memory = size_of_values(head), available_memory()
+        if size > memory:
             raise GraphError(
-                f"{archive.filename}: {shortened(member.filename, 60)} takes {in_words(size_in_words(head))} of memory "
-                f"and {in_words(memory)} are available; use a machine with more memory, or write tables"
+                f"{archive.filename}: {shortened(member.filename, 60)} takes {in_words(size)} of memory and "
+                f"{in_words(memory)} are available; use a machine with more memory, or write tables"
             )
         return _told(archive, member, lambda: read_values(file, head, member.file_size - file.tell()))
 
