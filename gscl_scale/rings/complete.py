@@ -13,7 +13,6 @@ from gscl_scale.rings.exact import exact_rings
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, replace_lists, replace_rows
 from gscl_scale.rings.words import finish_words
-from gscl_scale.seeding import mix
 
 
 def complete(
@@ -31,10 +30,7 @@ def complete(
     rows = np.flatnonzero(short[:, :-1].any(axis=1))
     if rows.size:
         rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
-        twin = np.arange(rows.size)
-        if undirected:
-            twin = np.where(short[rows, :2].any(axis=1), twin, first_twins(indptr, indices, sample.anchors[rows]))
-        sample = _finish_rings(indptr, indices, sample, rows, twin, short[rows, :-1], priorities, rank, config.per_ring)
+        sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring)
     rows = np.flatnonzero(short[:, -1])
     if rows.size and undirected:
         found = _find_beyond(indptr, indices, sample.anchors[rows], config, priorities.order)
@@ -89,46 +85,6 @@ def _search_beyond(indptr, indices, anchors, hops, order, num_beyond, offsets, m
     return used
 
 
-def first_twins(
-    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], nodes: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """For each of the nodes, which of them is the first with the same neighbours.
-
-    In an undirected graph two such nodes have the same rings from the third on: on the web, where half of all pages
-    are leaves, most searches are one that was made already.
-    """
-    signature = np.empty(nodes.size, np.uint64)
-    _sign(indptr, indices, nodes, signature)
-    _, first, group = np.unique(signature, return_index=True, return_inverse=True)
-    twin = first[group]
-    _part_unlike(indptr, indices, nodes, twin)
-    return twin
-
-
-@numba.njit(cache=True, nogil=True)
-def _sign(indptr, indices, nodes, signature):  # type: ignore[no-untyped-def]
-    for i in range(nodes.size):
-        total = np.uint64(0)
-        for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
-            total += mix(np.uint64(indices[e]) + np.uint64(1))  # mix(0) is 0
-        signature[i] = total
-
-
-@numba.njit(cache=True, nogil=True)
-def _part_unlike(indptr, indices, nodes, twin):  # type: ignore[no-untyped-def]
-    """Make those their own twin whose neighbours are others with the same signature."""
-    for i in range(nodes.size):
-        v, w = nodes[i], nodes[twin[i]]
-        same = indptr[v + 1] - indptr[v] == indptr[w + 1] - indptr[w]
-        e, f = indptr[v], indptr[w]
-        while same and e < indptr[v + 1]:
-            same = indices[e] == indices[f]
-            e += 1
-            f += 1
-        if not same:
-            twin[i] = i
-
-
 def _lowest(ring: Lists, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """The first member of each list, -1 where there is none."""
     lowest = np.full(rows.size, -1, ring.members.dtype)
@@ -142,21 +98,17 @@ def _finish_rings(
     indices: npt.NDArray[Any],
     sample: RingSample,
     rows: npt.NDArray[np.int64],
-    twin: npt.NDArray[np.int64],
     short: npt.NDArray[np.bool_],
     priorities: Priorities,
     rank: npt.NDArray[Any],
     per_ring: int,
 ) -> RingSample:
     order, hops = priorities.order, short.shape[1]
-    searched, place = np.unique(twin, return_inverse=True)
-    sizes, lengths = sample.ring_size.copy(), np.zeros((searched.size, hops), np.int64)
-    members = np.empty((searched.size, hops, per_ring), order.dtype)
-    found = sizes[rows[searched]]
-    finish_words(
-        indptr, indices, sample.anchors[rows[searched]], short[searched], order, rank, per_ring, found, lengths, members
-    )
-    sizes[rows], lengths, members = found[place], lengths[place], members[place]
+    sizes, lengths = sample.ring_size.copy(), np.zeros(short.shape, np.int64)
+    members = np.empty((rows.size, hops, per_ring), order.dtype)
+    found = sizes[rows]
+    finish_words(indptr, indices, sample.anchors[rows], short, order, rank, per_ring, found, lengths, members)
+    sizes[rows] = found
     rings = []
     for hop, ring in enumerate(sample.rings):
         those = np.flatnonzero(short[:, hop])

@@ -18,7 +18,6 @@ from gscl_scale.rings import (
     read_rings,
     ring_profile,
 )
-from gscl_scale.rings.complete import _part_unlike, first_twins
 from tests.graphs import awkward_graphs, random_edges
 from tests.oracles import csr_of, distances
 
@@ -140,20 +139,8 @@ def test_most_lists_need_no_completion_and_those_marked_short_are_short():
     assert (lengths[without] < np.broadcast_to([8, 8, 16], lengths.shape)[without]).all()
 
 
-def test_nodes_with_the_same_neighbours_are_searched_once():
-    # 0 and 1 are hubs with leaves of their own and four common ones; 14 and 15 have the same two as neighbours
-    edges = [(0, 1), *((0, v) for v in range(2, 6)), *((1, v) for v in range(6, 10))]
-    edges += [(hub, v) for hub in (0, 1) for v in range(10, 14)] + [(2, 14), (6, 14), (2, 15), (6, 15)]
-    indptr, indices = csr_of(edges, 16)
-    nodes = np.array([15, 13, 4, 3, 10, 8, 14, 0, 7])
-    assert nodes[first_twins(indptr, indices, nodes)].tolist() == [15, 13, 4, 4, 13, 8, 15, 0, 8]
-    alike = np.array([0, 0, 0])  # equal signatures prove nothing
-    _part_unlike(indptr, indices, np.array([3, 4, 14]), alike)
-    assert alike.tolist() == [0, 0, 2]
-
-
 @pytest.mark.parametrize("hops", [2, 3, 4])
-def test_samples_of_leaves_are_those_of_the_exact_engine_where_most_are_short(hops):
+def test_samples_of_leaves_are_those_of_the_exact_engine_where_many_are_short(hops):
     rng = np.random.default_rng(hops)
     core = random_edges(40, 60, seed=hops)
     leaves = np.stack([rng.integers(0, 6, 600), np.arange(40, 640)], axis=1)
@@ -161,8 +148,7 @@ def test_samples_of_leaves_are_those_of_the_exact_engine_where_most_are_short(ho
     config = RingsConfig(hops=hops, per_ring=8, width=8, beyond=8)
     priorities = draw_priorities(identities(640), 3, 0, None, np.int32)
     sample, short = completed(indptr, indices, priorities, config, 1)
-    rows = np.flatnonzero(short[:, :-1].any(axis=1))
-    assert np.unique(first_twins(indptr, indices, rows)).size < rows.size / 4
+    assert short[:, :-1].any(axis=1).mean() > 0.1
     exact = exact_rings(indptr, indices, np.arange(640), priorities, priorities.rank(), config)
     assert_same_samples(sample, exact)
     assert sample.ring_size[sample.ring_size_exact].tolist() == exact.ring_size[sample.ring_size_exact].tolist()
