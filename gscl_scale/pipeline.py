@@ -239,7 +239,6 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
         return metrics
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
-    _, trained = embeddings.read_embeddings(run.embeddings)
     rings = None
     if config.train.reads_samples:
         out = np.flatnonzero(held_out(graph, config.train.held_out, config.train.seed))
@@ -247,7 +246,10 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
         samples.check_nodes(graph.num_nodes)
         rings = ring_lists(samples, graph, config.evaluate, out)
     console.event("evaluate", "started")
-    with _untrained(config, run, graph, console) as untrained:
+    with (
+        embeddings.open_embeddings(run.embeddings, run.folder) as trained,
+        _untrained(config, run, graph, console) as untrained,
+    ):
         vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
         metrics = evaluate_run(graph, vectors, rings, config.evaluate, device, config.train.learnt, console)
     metrics["made_from"] = made_from
@@ -285,7 +287,12 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
         places[name] = _first(config, run).embeddings
     overlap = None
     if len({one.statistics["graph_fingerprint"] for one in found.values()}) == 1:
-        overlap = neighbour_overlap([embeddings.read_embeddings(place)[1] for place in places.values()], seed=0)
+        with contextlib.ExitStack() as stack:
+            opened = [
+                stack.enter_context(embeddings.open_embeddings(place, path.parent, f"run-{number}"))
+                for number, place in enumerate(places.values())
+            ]
+            overlap = neighbour_overlap(opened, seed=0)
     write_comparison(path, found, overlap)
 
 
@@ -312,5 +319,5 @@ def _first(config: Config, run: Run) -> Run:
 
 
 def _map(config: Config, run: Run, first: Run, console: Console) -> NodeMap:
-    _, vectors = embeddings.read_embeddings(first.embeddings)
-    return kept_map(run.map, vectors, embeddings.fingerprint_in(first.embeddings), config.evaluate.seed, console)
+    with embeddings.open_embeddings(first.embeddings, run.folder) as vectors:
+        return kept_map(run.map, vectors, embeddings.fingerprint_in(first.embeddings), config.evaluate.seed, console)

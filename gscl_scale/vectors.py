@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import TypedDict
 
+from gscl_scale import files
 from gscl_scale.checked import Count, FileName, shortened, size_of
 from gscl_scale.errors import FolderError
-from gscl_scale.files import as_rows, publish, read_json, sha256_of, write_json
+from gscl_scale.files import as_rows, naming, publish, read_json, sha256_of, write_json
+from gscl_scale.machine import available_memory
 
 if TYPE_CHECKING:
     from gscl_scale.graph import Graph
@@ -28,6 +30,7 @@ _MOST_WIDTH = 1 << 20
 _EXPANSION = 64  # compressed numbers of a hundred equal rows become that many times as many
 _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
+_SHARE_OF_MEMORY = 4  # embeddings that take more than this part of what is left are mapped
 _BYTES_EXPORTED = 1 << 28  # at once: of nodes in any order, each part is looked for in the whole file
 
 
@@ -206,24 +209,56 @@ def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:
 
 def read_embeddings(folder: Path) -> tuple[pa.Array, Rows]:
     """(ids, vectors [N, d]) of an embeddings folder, with the content that was written."""
+    _refuse_changed(folder)
+    with _opened(folder / FILE) as file:
+        vectors = np.empty((file.metadata.num_rows, _width(file)), np.float32)
+        for at, block in _blocks(file, folder / FILE):
+            vectors[at : at + len(block)] = block
+        return file.read(columns=["id"]).column(0).combine_chunks(), vectors
+
+
+@contextlib.contextmanager
+def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterator[Rows]:
+    """The vectors [N, d] of an embeddings folder: in memory, or where they are large mapped from a file in `place`.
+
+    The file goes when the block is left; of several at once in one place each has a name of its own.
+    """
+    path = folder / FILE
+    with _opened(path) as file:
+        shape = file.metadata.num_rows, _width(file)
+    if 4 * shape[0] * shape[1] <= available_memory() // _SHARE_OF_MEMORY:
+        yield read_embeddings(folder)[1]
+        return
+    _refuse_changed(folder)
+    with files.scratch_folder(place, name) as scratch:
+        rows = scratch / "rows.raw"
+        with naming(rows):
+            scratch.mkdir(parents=True)
+            with rows.open("wb") as out, _opened(path) as file:
+                out.writelines(np.ascontiguousarray(block).data for _, block in _blocks(file, path))
+        yield np.memmap(rows, np.float32, "r", shape=shape)
+
+
+def _refuse_changed(folder: Path) -> None:
     recorded = read_manifest(folder).get("files", {}) if (folder / _MANIFEST).exists() else {}
     if FILE in recorded and (folder / FILE).exists() and not _is_whole(folder / FILE, recorded[FILE]):
         raise FolderError(
             f"{folder / FILE}: expected the content that was written, got other bytes; run gscl-scale embed again"
         )
-    with _opened(folder / FILE) as file:
-        vectors, at = np.empty((file.metadata.num_rows, _width(file)), np.float32), 0
-        for group in range(file.num_row_groups):  # one at a time: a column of Arrow holds 2^31 numbers
-            rows = file.metadata.row_group(group).num_rows
-            column = file.read_row_group(group, columns=["embedding"]).column(0)
-            block = _vectors(folder / FILE, column, rows, vectors.shape[1])
-            if at + rows > len(vectors):
-                break
-            vectors[at : at + rows] = block
-            at += rows
-        if at != len(vectors):
-            raise _damaged(folder / FILE, f"expected {len(vectors):,} rows in all its row groups")
-        return file.read(columns=["id"]).column(0).combine_chunks(), vectors
+
+
+def _blocks(file: pq.ParquetFile, path: Path) -> Iterator[tuple[int, Rows]]:
+    """All rows, a row group at a time, for a column of Arrow holds 2^31 numbers; each with the number of its first."""
+    at, num_rows = 0, file.metadata.num_rows
+    for group in range(file.num_row_groups):
+        rows = file.metadata.row_group(group).num_rows
+        if at + rows > num_rows:
+            break
+        column = file.read_row_group(group, columns=["embedding"]).column(0)
+        yield at, _vectors(path, column, rows, _width(file))
+        at += rows
+    if at != num_rows:
+        raise _damaged(path, f"expected {num_rows:,} rows in all its row groups")
 
 
 @contextlib.contextmanager

@@ -96,6 +96,40 @@ def test_evaluate_embeds_the_untrained_encoder_in_files_that_go(trained):
     assert any('"stage": "evaluate", "event": "layer"' in line for line in run.log.read_text().splitlines())
 
 
+def test_embeddings_that_would_fill_the_memory_are_mapped_from_a_file_that_goes(trained, tmp_path, monkeypatch):
+    _, run, vectors, _ = trained
+    monkeypatch.setattr(vectors_module, "_ROWS_PER_GROUP", 7)
+    graph = Graph.open(run.graph)
+    vectors_module.write_embeddings(tmp_path / "made", graph, vectors, "made", False)
+    for memory, mapped in ((4 * vectors.nbytes, False), (4 * vectors.nbytes - 1, True)):
+        monkeypatch.setattr(vectors_module, "available_memory", lambda memory=memory: memory)
+        with embed.open_embeddings(tmp_path / "made", tmp_path / "place") as opened:
+            assert isinstance(opened, np.memmap) == mapped
+            np.testing.assert_array_equal(opened, vectors)
+            assert len(list((tmp_path / "place").glob(".vectors-*"))) == mapped
+        assert not list((tmp_path / "place").glob(".*"))
+    content = bytearray((tmp_path / "made/embeddings.parquet").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "made/embeddings.parquet").write_bytes(content)
+    with (
+        pytest.raises(FolderError, match="got other bytes; run gscl-scale embed again"),
+        embed.open_embeddings(tmp_path / "made", tmp_path / "place"),
+    ):
+        pass
+
+
+def test_the_figures_of_mapped_embeddings_are_the_same(trained, monkeypatch):
+    config, run, _, _ = trained
+    found = []
+    for memory in (vectors_module.available_memory(), 0):
+        monkeypatch.setattr(vectors_module, "available_memory", lambda memory=memory: memory)
+        run.metrics.unlink(missing_ok=True)
+        found.append(pipeline.evaluate(config, run, Console(quiet=True)))
+        pipeline.report_runs({"a": run.folder, "b": run.folder}, run.folder / "two.html", Console(quiet=True))
+    assert found[0] == found[1]
+    assert not [path for path in run.folder.iterdir() if path.name.startswith(".vectors") or ".run" in path.name]
+
+
 def test_a_folder_that_holds_something_else_is_left_alone(trained, tmp_path):
     config, run, _, _ = trained
     graph = grown(tmp_path)
