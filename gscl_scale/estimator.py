@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +20,7 @@ from gscl_scale.files import publish_folder
 from gscl_scale.finding import find_run
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.pipeline import embed, ingest, precompute, trained_encoder
-from gscl_scale.runs import Run, alone, config_in, open_run
+from gscl_scale.runs import Run, alone, claim, config_in, open_run, with_seed
 from gscl_scale.runtime import Console
 from gscl_scale.storage import working_copy
 from gscl_scale.training import checkpoints_of, train
@@ -87,8 +88,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             where = stack.enter_context(_temporary()) / "run" if self.run is None else self.run
             folder = stack.enter_context(working_copy(where))
             stack.enter_context(alone(folder))
-            one = _train(graph, settings, folder, console)
-            self._take(settings, one)
+            trained, one = _train(graph, settings, folder, console)
+            self._take(trained, one)
             return read_embeddings(one.embeddings)[1]
 
     def transform(self, graph: "Data | Graph | Draft") -> Rows:
@@ -105,10 +106,16 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"transform: the graph has {opened.num_features:,} features per node, the encoder was trained on "
                     f"{self.n_features_in_:,}; bring the graph with the same feature columns"
                 )
-            place = Workplace.of(self.config_.runtime, folder / "layers", "transform", "transform")
+            runtime = self.config_.runtime
+            if not torch.cuda.is_available():  # it may have been trained where there was one
+                runtime = runtime.model_copy(update={"device": "cpu"})
+            place = Workplace.of(runtime, folder / "layers", "transform", "transform")
             console = Console(quiet=self.quiet)
-            with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:
-                return np.concatenate([block for _, block in turned(vectors, self.rotation_)])
+            try:
+                with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:
+                    return np.concatenate([block for _, block in turned(vectors, self.rotation_)])
+            finally:
+                self.encoder_.to("cpu")  # where it can be pickled for any machine
 
     def _take(self, config: Config, run: Run) -> None:
         """Hold what a finished run has learnt."""
@@ -121,7 +128,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._n_features_out = self.encoder_.widths[-1]
 
 
-def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> Run:
+def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> tuple[Config, Run]:
+    """Train a run, of one with repeats the first."""
     one = open_run(config, folder)
     if (one.graph / "manifest.json").exists():
         _refuse_other_graph(graph, config, one)
@@ -130,11 +138,14 @@ def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console:
             shutil.copytree(graph.folder, copy, dirs_exist_ok=True)
     else:
         ingest(config, one, console, draft=_draft_of(graph))
+    if config.train.repeats > 1:
+        config = with_seed(config, 0)
+        one = claim(config, one.repeat(config.train.seed))
     console = console.with_log(one.log)
     precompute(config, one, console)
     train(config, one, console)
     embed(config, one, console)
-    return one
+    return config, one
 
 
 def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:

@@ -88,6 +88,27 @@ def test_it_can_be_pickled_and_needs_no_folder(fitted):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(drawn()), fitted.transform(drawn()))
 
 
+def test_one_that_was_trained_on_a_gpu_embeds_where_there_is_none(fitted):
+    other = pickle.loads(pickle.dumps(fitted))
+    other.config_ = fitted.config_.model_copy(
+        update={"runtime": fitted.config_.runtime.model_copy(update={"device": "cuda"})}
+    )
+    np.testing.assert_allclose(other.transform(drawn()), fitted.transform(drawn()), rtol=1e-4, atol=1e-5)
+    assert {parameter.device.type for parameter in other.encoder_.parameters()} == {"cpu"}
+
+
+def test_of_a_run_with_repeats_it_is_the_first_and_a_finished_one_is_only_read(tmp_path):
+    settings = {**SETTINGS, "train": {**SETTINGS["train"], "repeats": 2}}
+    first = NodeEmbedder(settings, run=tmp_path / "run").fit_transform(drawn())
+    np.testing.assert_array_equal(first, gscl_scale.fit(drawn(), SETTINGS))
+    log = (tmp_path / "run/seed-0/log.jsonl").read_text()
+    assert '"step"' in log
+    np.testing.assert_array_equal(NodeEmbedder.load(tmp_path / "run").transform(drawn()), first)
+    np.testing.assert_array_equal(gscl_scale.fit(drawn(), settings, run=tmp_path / "run"), first)
+    assert (tmp_path / "run/seed-0/log.jsonl").read_text().count('"step"') == log.count('"step"')
+    assert not (tmp_path / "run/checkpoints").exists()
+
+
 def test_scikit_learn_clones_it_sets_its_parameters_and_puts_it_into_a_pipeline(fitted):
     again = clone(fitted)
     assert again.get_params() == {"config": SETTINGS, "run": None, "quiet": True}
