@@ -15,7 +15,7 @@ from gscl_scale import baselines, embed, shards
 from gscl_scale.batches import BatchStream, FieldMaker, Share, held_out, steps_per_epoch
 from gscl_scale.config import Config, ModelConfig, TrainConfig
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits
+from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits, why_no_splits
 from gscl_scale.files import fingerprint_of, sha256_of
 from gscl_scale.graph import SPLIT_CODES, Graph, Messages
 from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
@@ -122,7 +122,10 @@ def _objective(config: Config, graph: Graph) -> baselines.Objective:
         return baselines.build_objective(config, graph.num_features)
     split = next(iter(make_splits(graph, config.evaluate, config.train.learnt)), None)
     if split is None or graph.labels is None:
-        raise ConfigError("train.objective: supervised learns from labels and the graph has none; choose another one")
+        reason = why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
+        raise ConfigError(
+            f"train.objective: supervised learns from labels of a split, and {reason}; choose another one"
+        )
     targets = torch.from_numpy(np.where(split.codes == SPLIT_CODES["train"], graph.labels, -1))
     return baselines.build_objective(config, graph.num_features, len(graph.classes), targets)
 
@@ -251,9 +254,8 @@ def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> 
     """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
     splits = validation_splits(graph, config.evaluate, most=1, learnt=config.train.learnt)
     if not splits:
-        raise ConfigError(
-            "train.validate_every: the graph has no labelled validation nodes; set it to 0, or bring labels and splits"
-        )
+        reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
+        raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
     quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
 
     def figure(vectors: npt.NDArray[np.float32]) -> float:

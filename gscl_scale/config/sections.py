@@ -193,7 +193,11 @@ class TrainConfig(Section):
     accumulate: int = Field(
         1, ge=1, description="Pieces of a batch that are computed one after the other: less memory, the same result."
     )
-    negatives: int = Field(512, ge=0, description="Shared candidates drawn per step from the decided nodes beyond.")
+    negatives: int = Field(
+        512,
+        ge=0,
+        description="Shared candidates drawn per step from the decided nodes beyond; only where priorities are shared.",
+    )
     held_out: float = Field(
         0.0, ge=0, lt=1, description="Share of the nodes that are never anchors, to measure the ranking of rings on."
     )
@@ -277,7 +281,7 @@ class EvaluateConfig(Section):
 
 
 class RuntimeConfig(Section):
-    """How the work runs; never changes a result."""
+    """How the work runs; never changes a result, but for the rounding of another device and its `train.precision`."""
 
     engine: Literal["local", "ray"] = Field("local", description="local: threads of this machine; ray: a Ray cluster.")
     workers: int = Field(0, ge=0, description="Tasks of precompute at once; 0: one per core of machine or cluster.")

@@ -9,6 +9,7 @@ import numpy as np
 METHODS = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 FEW_VALIDATION_NODES = 30
 _OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay")
+_WITH_ERRORS = tuple(f"{figure}{of}" for figure in ("nmi", "sim_at_5") for of in ("", "_untrained", "_raw"))
 _ALIKE = 0.98
 _FLAT = 1.5
 _FEW_DIRECTIONS = 0.05
@@ -286,7 +287,7 @@ def _merge_mappings(values: list[dict[str, Any]]) -> dict[str, Any]:
         parts = [value[key] for value in values if key in value]
         whole = key in _OF_THE_FIRST or len(parts) < len(values)
         merged[key] = parts[0] if whole else _merge(parts)
-    for key in ("test_mean", "val_mean", "nmi", "sim_at_5"):
+    for key in ("test_mean", "val_mean", *_WITH_ERRORS):
         parts = [value.get(key) for value in values]
         if len(parts) > 1 and None not in parts:
             errors = np.std(np.array(parts, float), ddof=1) / math.sqrt(len(parts))

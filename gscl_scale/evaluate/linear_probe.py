@@ -81,7 +81,10 @@ def probe_splits(
     config: EvaluateConfig,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
-    """Probe the vectors on every split; epoch and weight decay are chosen on validation nodes alone."""
+    """Probe the vectors on every split; epoch and weight decay are chosen on validation nodes alone.
+
+    The epoch is chosen for each split and initialisation, the weight decay for all splits, by the mean over them.
+    """
     scaling = fit_scaling(vectors, config.probe_scaling)
     tries = [
         _probe_split(_Task(vectors, labels, split.codes, num_classes, scaling, config, device, number))
@@ -144,7 +147,8 @@ def _probe_split(task: _Task) -> list[_Run]:
     assert train_nodes.size, "a split without labelled training nodes"
     if train_nodes.size > size:
         train_nodes = draw.permutation(train_nodes)
-    train = [task.load(nodes) for nodes in blocks(train_nodes, size)]
+    equal = np.array_split(train_nodes, -(-train_nodes.size // size))  # a step on a few rows left over would be noise
+    train = [task.load(nodes) for nodes in equal]
     val = [task.load(nodes) for nodes in blocks(task.nodes(VAL), size)]
     fitted = [_fit(task, train, val, decay) for decay in task.config.probe_weight_decay]
     correct = torch.zeros(len(fitted), task.config.initialisations, dtype=torch.int64, device=task.device)

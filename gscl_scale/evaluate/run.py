@@ -16,7 +16,7 @@ from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.rows import Vectors, blocks, num_rows, rows_per_block, width
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
-from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
+from gscl_scale.evaluate.splits import TEST, Split, make_splits, why_no_splits
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console
 
@@ -38,7 +38,7 @@ def evaluate_run(
 
     Names: probe.{method}.{val_mean,val_std,test_mean,test_std}, clusters.nmi, search.sim_at_5, rings.similarity; the
     last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended. `learnt` is that of
-    `make_splits`.
+    `make_splits`: clusters and search then are of the split's test nodes.
     """
     methods = {name: vectors[name] for name in METHODS if name in vectors}
     for name, rows in methods.items():
@@ -64,8 +64,9 @@ def evaluate_run(
             metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
         else:
             metrics |= _probes(splits, graph, of_each, config, device)
-            metrics["clusters"] = _clusters(graph, of_each, config)
-            metrics["search"] = _search(graph, of_each, config, device)
+            labels = _unlearnt(graph, splits if learnt is not None else [])
+            metrics["clusters"] = _clusters(labels, of_each, config)
+            metrics["search"] = _search(labels, of_each, config, device)
         if rings is None:
             metrics["missing"]["rings"] = "no ring samples were given"
         else:
@@ -173,30 +174,35 @@ def _probe_protocol(splits: list[Split], results: dict[str, ProbeResult], config
 # --- clusters, search, rings -----------------------------------------------------------------------------------------
 
 
-def _clusters(graph: Graph, of_each: _OfEach, config: EvaluateConfig) -> dict[str, Any]:
+def _unlearnt(graph: Graph, learnt: list[Split]) -> npt.NDArray[np.int64]:
+    """The labels [N]; where those of a split were learnt from, of its test nodes alone."""
     assert graph.labels is not None
-    labels, nodes = graph.labels, sample_labelled(graph.labels, config.sample, config.seed, "cluster nodes")
+    return np.where(learnt[0].codes == TEST, graph.labels, -1) if learnt else graph.labels
+
+
+def _clusters(labels: npt.NDArray[np.int64], of_each: _OfEach, config: EvaluateConfig) -> dict[str, Any]:
+    nodes = sample_labelled(labels, config.sample, config.seed, "cluster nodes")
     values = of_each(lambda rows: cluster_nmi(rows, labels, nodes, config.seed))
     protocol = {
         "algorithm": "k-means on rows of length one",
-        "k": int(np.unique(graph.labels[nodes]).size),
+        "k": int(np.unique(labels[nodes]).size),
         "n_init": N_INIT,
         "seed": config.seed,
-        **_sampling(nodes, graph.labels),
+        **_sampling(nodes, labels),
     }
     return {**_keyed("nmi", values), "protocol": protocol}
 
 
-def _search(graph: Graph, of_each: _OfEach, config: EvaluateConfig, device: torch.device | str) -> dict[str, Any]:
-    assert graph.labels is not None
-    labels = graph.labels
-    most = most_queries(int((graph.labels >= 0).sum()), config.sample)
-    queries = sample_labelled(graph.labels, most, config.seed, "search queries")
+def _search(
+    labels: npt.NDArray[np.int64], of_each: _OfEach, config: EvaluateConfig, device: torch.device | str
+) -> dict[str, Any]:
+    most = most_queries(int((labels >= 0).sum()), config.sample)
+    queries = sample_labelled(labels, most, config.seed, "search queries")
     values = of_each(lambda rows: sim_at_5(rows, labels, queries, device))
     protocol = {
         "algorithm": "exact cosine search among all labelled nodes, the query apart",
         "seed": config.seed,
-        **_sampling(queries, graph.labels),
+        **_sampling(queries, labels),
     }
     return {**_keyed("sim_at_5", values), "protocol": protocol}
 

@@ -91,6 +91,8 @@ def test_a_supervised_run_is_measured_on_the_split_whose_labels_it_learns_and_on
     metrics = pipeline.evaluate(config, run, console)
     assert [split["name"] for split in metrics["probe"]["splits"]] == ["random_0.3_1"]
     (learnt,) = make_splits(graph, config.evaluate, learnt=4)
+    for section in ("clusters", "search"):
+        assert metrics[section]["protocol"]["labelled"] == (learnt.codes == SPLIT_CODES["test"]).sum()
     targets = training._objective(config, graph).targets_N.numpy()
     assert ((targets >= 0) == (learnt.codes == SPLIT_CODES["train"])).all()
 
@@ -99,7 +101,9 @@ def test_labels_are_needed_where_labels_are_learnt(tmp_path):
     config = Config.parse({**VALUES, "train": {"objective": "supervised"}})
     run = open_run(config, tmp_path / "run")
     make_graph(run.graph, random_edges(60, 150, seed=3), 60)
-    with pytest.raises(ConfigError, match=r"train\.objective: supervised learns from labels and the graph has none"):
+    with pytest.raises(
+        ConfigError, match=r"train\.objective: supervised learns from labels of a split, and the graph has no labels"
+    ):
         training.train(config, run, Console(quiet=True))
 
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from gscl_scale import seeding
 from gscl_scale.config import EvaluateConfig
-from gscl_scale.evaluate import Split, probe, probe_splits
+from gscl_scale.evaluate import Split, linear_probe, probe, probe_splits
 from gscl_scale.evaluate.linear_probe import _correct, _gradient, _Labelled
 from gscl_scale.evaluate.rows import Scaling, fit_scaling, load_rows, stays_sparse
 from gscl_scale.graph import SparseFeatures
@@ -145,6 +145,19 @@ def test_large_splits_are_worked_off_in_blocks(monkeypatch: pytest.MonkeyPatch) 
     assert parts.rows_per_step == 17
     assert parts.test_mean == pytest.approx(whole.test_mean, abs=0.05)
     assert parts.val.shape == whole.val.shape
+
+
+def test_no_step_is_taken_on_a_few_rows_that_are_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, fit = [], linear_probe._fit
+
+    def watched(task: Any, train: Any, val: Any, decay: float) -> Any:
+        steps.append([part.target.numel() for part in train])
+        return fit(task, train, val, decay)
+
+    monkeypatch.setattr(linear_probe, "_fit", watched)
+    monkeypatch.setattr(linear_probe, "_BLOCK_ROWS", 59)
+    probe(*blobs(3.0), 3, QUICK)
+    assert all(sizes == [30, 30] for sizes in steps)
 
 
 def test_figures_over_several_splits_carry_a_standard_error() -> None:

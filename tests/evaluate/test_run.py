@@ -128,6 +128,8 @@ def test_repeats_are_combined_to_means_with_errors(metrics: dict[str, Any], rand
     means = [one["probe"]["untrained"]["test_mean"] for one in (metrics, other)]
     assert merged["probe"]["untrained"]["test_mean"] == pytest.approx(np.mean(means))
     assert merged["probe"]["untrained"]["test_se"] == pytest.approx(abs(means[0] - means[1]) / 2)
+    nmi = [one["clusters"]["nmi_untrained"] for one in (metrics, other)]
+    assert merged["clusters"]["nmi_untrained_se"] == pytest.approx(abs(nmi[0] - nmi[1]) / 2)
     assert merged["probe"]["protocol"] == metrics["probe"]["protocol"]
     assert merged["repeats"]["count"] == 2
     assert merged["repeats"]["seeds"] == [0, 1]
