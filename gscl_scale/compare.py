@@ -132,11 +132,14 @@ def _settings(config: Config, one: Config) -> dict[str, Any]:
 
 
 def _cost(runs: list[Run]) -> dict[str, Any]:
-    """Seconds of the steps of a training, as a mean over its seeds; the largest memory of any."""
+    """Seconds of the steps of a training, as a mean over its seeds; the largest memory of any; what the logs tell."""
     curves = [read_curve(run.log) for run in runs]
-    peaks = [step.get("gpu_peak_bytes", step["peak_bytes"]) for curve in curves for step in curve]
-    seconds = [sum(step["step_s"] for step in curve) for curve in curves]
-    return {"steps": len(curves[0]), "training_s": sum(seconds) / len(seconds), "peak_bytes": max(peaks)}
+    steps = [step for curve in curves for step in curve]
+    return {
+        "steps": max(map(len, curves)),
+        "training_s": sum(step.get("step_s") or 0.0 for step in steps) / len(curves),
+        "peak_bytes": max((step.get("gpu_peak_bytes") or step.get("peak_bytes") or 0 for step in steps), default=0),
+    }
 
 
 def _free_rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:

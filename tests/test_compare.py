@@ -5,10 +5,12 @@ import pytest
 
 from gscl_scale import cli
 from gscl_scale.baselines import METHODS
-from gscl_scale.compare import compare
+from gscl_scale.compare import _cost, compare
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.files import read_json
+from gscl_scale.report import comparison_page
+from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
 
 QUIET = Console(quiet=True)
@@ -103,6 +105,16 @@ def test_what_is_finished_is_not_done_again(whole):
     assert [row["method"] for row in again["methods"]] == ["raw", "untrained", "dgi", "gscl-listwise"]
     assert rows_of(again)["dgi"] == rows_of(result)["dgi"]
     assert rows_of(again)["gscl-listwise"] == rows_of(result)["gscl-listwise"]
+
+
+def test_a_method_whose_log_is_gone_has_neither_time_nor_memory(whole, tmp_path):
+    _, _, result = whole
+    gone = _cost([Run.at(tmp_path)])
+    rows = [{**row, **gone} if row["method"] == "dgi" else row for row in result["methods"]]
+    page = comparison_page({**result, "methods": rows})
+    title = rows_of(result)["dgi"]["title"]
+    line = next(line for line in page.splitlines() if line.startswith(f"| {title}"))  # its settings have a line too
+    assert [cell.strip() for cell in line.strip("|").split("|")][-2:] == ["-", "-"]
 
 
 def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp_path, capsys):

@@ -25,7 +25,7 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
             f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
             f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * (protocol['num_splits'] > 1)}; the "
             "epoch of the encoder, where it is validated, and the probe's settings are chosen on validation "
-            f"nodes{first}.",
+            f"nodes{first}{'; one weight decay for all splits, by their mean' * (protocol['num_splits'] > 1)}.",
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
             "on a GPU the most that was allocated there.",
         ]
@@ -63,7 +63,7 @@ def comparison_page(result: dict[str, Any]) -> str:
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     if "error" in row:
         return (row["title"], "failed", *["-"] * (len(COMPARISON) - 2))
-    trained = "steps" in row
+    trained = bool(row.get("steps"))
     return (
         row["title"],
         percent(row["val_mean"], row["val_std"]),
