@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph import Graph, Messages, SparseFeatures
+from gscl_scale.graph.ranges import cut
 from gscl_scale.model.encoder import Encoder, GatLayer
 from gscl_scale.model.scaling import Scaling
 
@@ -144,18 +144,5 @@ def aligned(first: int, end: int, size: int) -> Iterator[tuple[int, int]]:
     """
     while first < end:
         until = min(end, (first // size + 1) * size)
-        yield first, until
-        first = until
-
-
-def cut(indptr: npt.NDArray[Any], first: int, end: int, entries: int) -> Iterator[tuple[int, int]]:
-    """Ranges from first to end with at most so many entries, or of one row.
-
-    >>> list(cut(np.array([0, 2, 4, 20, 21]), 0, 4, 5))
-    [(0, 2), (2, 3), (3, 4)]
-    """
-    while first < end:
-        fitting = int(np.searchsorted(indptr, indptr[first] + entries, "right")) - 1
-        until = min(end, max(first + 1, fitting))
         yield first, until
         first = until

@@ -14,6 +14,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.files import naming
 from gscl_scale.graph.columns import ColumnFile
 from gscl_scale.graph.parallel import in_order
+from gscl_scale.graph.ranges import cut
 
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256
@@ -139,11 +140,7 @@ def _split(whole: RowRange, entries_at_once: int) -> list[RowRange]:
 
 def range_bounds(starts: npt.NDArray[np.int64], entries_at_once: int) -> list[int]:
     """Bounds of ranges of rows with at most `entries_at_once` entries each, or one row."""
-    bounds = [0]
-    while bounds[-1] < starts.size - 1:
-        end = int(np.searchsorted(starts, starts[bounds[-1]] + entries_at_once, side="right")) - 1
-        bounds.append(min(max(end, bounds[-1] + 1), starts.size - 1))
-    return bounds
+    return [0, *(end for _, end in cut(starts, 0, starts.size - 1, entries_at_once))]
 
 
 def build_rows(

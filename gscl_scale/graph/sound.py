@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
+from gscl_scale.graph.ranges import cut
 from gscl_scale.machine import let_go_of_files
 
 if TYPE_CHECKING:
@@ -40,14 +41,10 @@ def _rows(graph: "Graph") -> str:
     indptr, indices = graph.indptr, graph.indices
     if indptr.size < 2 or indptr[0] != 0 or indptr[-1] != indices.size:
         return f"indptr has {indptr.size:,} numbers and does not end at the {indices.size:,} of indices"
-    low = 0
-    while low < graph.num_nodes:
-        high = int(np.searchsorted(indptr, indptr[low] + _AT_ONCE, side="right")) - 1
-        high = min(max(high, low + 1), graph.num_nodes)
+    for low, high in cut(indptr, 0, graph.num_nodes, _AT_ONCE):
         if (bad := int(_bad_row(indptr, indices, low, high, graph.num_nodes))) >= 0:
             return f"the neighbours of node {bad:,} are no ascending list of other nodes"
         let_go_of_files(_MAPPED, graph.folder)
-        low = high
     return ""
 
 

@@ -9,6 +9,7 @@ import ray
 from gscl_scale.errors import ConfigError
 from gscl_scale.runtime.settings import RunnerSettings
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _GROUP = "ray.io/node-group"  # a label of machines that KubeRay or the Ray launcher manages
 
 

@@ -13,7 +13,7 @@ from ray.exceptions import RayError
 from gscl_scale.errors import TaskError
 from gscl_scale.runtime.cluster.attempts import Attempt, next_attempt
 from gscl_scale.runtime.cluster.joining import joined
-from gscl_scale.runtime.cluster.machines import alive_machines, need_of, refuse_impossible, room, told
+from gscl_scale.runtime.cluster.machines import THREADS, alive_machines, need_of, refuse_impossible, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
 from gscl_scale.runtime.settings import RunnerSettings
 
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 _LOOK_S = 2.0  # between two looks at the machines
 _NO_ROOM_S = 600.0  # an autoscaler starts a machine within minutes
 _CANCEL_S = 10.0
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+_ONE_THREAD = dict.fromkeys(THREADS, "1")
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from gscl_scale.errors import ConfigError, StoppedError, TaskError
 from gscl_scale.files import scratch_folder
 from gscl_scale.runtime.cluster.board import Board, Notes, work
 from gscl_scale.runtime.cluster.joining import brief, environment, joined
-from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
+from gscl_scale.runtime.cluster.machines import THREADS, Machine, alive_machines, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import TrainingBody, TrainingSettings
@@ -31,7 +31,6 @@ _LOOK_S = 1.0
 _START_S, _SOON_S = 60, 10  # to wait for room: an autoscaler needs minutes, and of a range one may take fewer
 _JOIN_S = 60  # for processes to start where there is room, and to join
 _STARTS = 10
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -304,7 +303,7 @@ def _scaling(settings: TrainingSettings, size: int) -> Any:
 
 def _run_config(settings: TrainingSettings, scratch: Path) -> Any:
     """Every attempt is a run of its own for Ray: attempts are counted here, and checkpoints are our own."""
-    threads = dict.fromkeys(_THREADS, str(max(1, int(settings.cpus))))
+    threads = dict.fromkeys(THREADS, str(max(1, int(settings.cpus))))
     return RunConfig(
         name=f"attempt-{uuid.uuid4().hex[:8]}",
         storage_path=str(scratch),
