@@ -134,14 +134,20 @@ class Cluster:
             "--min-worker-port", "0", "--max-worker-port", "0", "--dashboard-agent-listen-port", "0",
             "--disable-usage-stats", "--metrics-export-port", str(metrics_port),
         ]  # fmt: skip
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*wrapper, RAY, "start", *options, *common],
-                env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-        machine = Machine(ip, process, log, metrics_port)
-        self.machines.append(machine)
-        _wait_until(lambda: "Ray runtime started" in log.read_text(errors="replace"), machine)
+        command = [*wrapper, RAY, "start", *options, *common]
+        for again in (True, False):  # now and then a raylet does not report, and Ray gives up after 30 s
+            with log.open("ab") as out:
+                process = subprocess.Popen(
+                    command, env={**self.env, **env}, cwd=self.folder, stdout=out, stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )  # fmt: skip
+            machine = Machine(ip, process, log, metrics_port)
+            self.machines.append(machine)
+            if _comes_up(machine):
+                break
+            machine.kill()
+            self.machines.remove(machine)
+            assert again, log.read_text(errors="replace")
         return machine
 
 
@@ -179,12 +185,14 @@ def wait_until(condition: Callable[[], Value], seconds: float = 30.0) -> Value:
     return value
 
 
-def _wait_until(condition, machine: Machine) -> None:
+def _comes_up(machine: Machine) -> bool:
+    """Wait until it says that it runs; whether it does, or has ended or takes too long."""
     until = time.monotonic() + START_S
-    while not condition():
-        assert machine.process.poll() is None, machine.log.read_text(errors="replace")
-        assert time.monotonic() < until, machine.log.read_text(errors="replace")
+    while machine.process.poll() is None and time.monotonic() < until:
+        if "Ray runtime started" in machine.log.read_text(errors="replace"):
+            return True
         time.sleep(0.1)
+    return False
 
 
 def _lives(pid: int) -> bool:

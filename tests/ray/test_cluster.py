@@ -390,6 +390,17 @@ def test_a_machine_with_another_installation_is_named(machines, tmp_path, lacks)
     assert "\n" not in str(raised.value)
 
 
+def test_a_machine_that_does_not_come_up_is_started_once_more(machines, tmp_path):
+    fails_once = ("sh", "-c", f'mkdir {tmp_path}/tried && exit 1; exec "$@"', "sh")
+    before = list(machines.machines)
+    with another_machine(machines, wrapper=fails_once) as machine:
+        assert (tmp_path / "tried").exists()
+        assert machine.has_raylet()
+        assert machines.machines == [*before, machine]
+    with pytest.raises(AssertionError):
+        machines.add(wrapper=("false",))
+
+
 # --- a cluster of its own --------------------------------------------------------------------------------------------
 
 LAPTOP = """
