@@ -1,5 +1,5 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
-# make test-slow: tests of more than a minute: nights that are killed ten times, the installation of cluster/Dockerfile.
+# make test-slow: tests that take long: a disk that is full, what a bench of memory measures, nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
 # make test-docs: the tutorial, and the blocks of the README and docs that take long.
 # make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/reliability.md.

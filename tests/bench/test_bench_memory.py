@@ -10,6 +10,8 @@ from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config
 from gscl_scale.runtime import Console
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = [
     "graph.source=synthetic", "graph.preset=tiny", "rings.width=8", "rings.per_ring=4", "rings.beyond=8",
     "model.width=8", "model.projection=8", "model.propagation=sampled", "train.batch_size=100", "train.negatives=16",

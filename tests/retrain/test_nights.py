@@ -89,6 +89,7 @@ def mean_cosine(one, other):
     return float(((one * other).sum(axis=1) / norms).mean())
 
 
+@pytest.mark.slow
 def test_warm_and_fresh_starts_follow_the_policy(town, tmp_path):
     registry = Registry(tmp_path / "registry")
     config = town.config(retrain={"fresh_every": 2, "epochs": 3})
@@ -137,6 +138,7 @@ def test_what_was_rolled_back_is_not_promoted_again_by_the_next_night(town, tmp_
     assert "rolled back by hand" in outcome.reason
 
 
+@pytest.mark.slow
 def test_only_so_many_versions_are_kept(town, tmp_path):
     registry, config = Registry(tmp_path / "registry"), town.config(retrain={"keep": 2, "epochs": 2})
     made = []

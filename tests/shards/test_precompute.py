@@ -279,6 +279,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["exact", "sketch"])
 def test_a_disk_that_takes_no_more_is_told_in_one_sentence_and_a_repeat_goes_on(tmp_path, engine):
     settings = {
