@@ -4,6 +4,7 @@ from gscl_scale.rings.choice import Choice, choose_engine, expected_members
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.level import Level, head_words
+from gscl_scale.rings.marks import forget_marks
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities
 from gscl_scale.rings.profile import ring_profile
@@ -23,6 +24,7 @@ __all__ = [
     "exact_rings",
     "expected_members",
     "first_level",
+    "forget_marks",
     "head_words",
     "independent_rings",
     "level_zero",

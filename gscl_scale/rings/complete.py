@@ -7,12 +7,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import frontier
 from gscl_scale.rings.exact import exact_rings
+from gscl_scale.rings.marks import marks
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, replace_lists, replace_rows
-from gscl_scale.rings.words import finish_words
+from gscl_scale.rings.shortcuts import shortcuts
+from gscl_scale.rings.words import BITS, finish_words
 
 
 def complete(
@@ -30,7 +33,7 @@ def complete(
     rows = np.flatnonzero(short[:, :-1].any(axis=1))
     if rows.size:
         rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
-        sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring)
+        sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring, undirected)
     rows = np.flatnonzero(short[:, -1])
     if rows.size and undirected:
         found = _find_beyond(indptr, indices, sample.anchors[rows], config, priorities.order)
@@ -102,21 +105,76 @@ def _finish_rings(
     priorities: Priorities,
     rank: npt.NDArray[Any],
     per_ring: int,
+    undirected: bool,
 ) -> RingSample:
     order, hops = priorities.order, short.shape[1]
-    sizes, lengths = sample.ring_size.copy(), np.zeros(short.shape, np.int64)
-    members = np.empty((rows.size, hops, per_ring), order.dtype)
-    found = sizes[rows]
-    finish_words(indptr, indices, sample.anchors[rows], short, order, rank, per_ring, found, lengths, members)
-    sizes[rows] = found
+    one_of_each, which = np.arange(rows.size), np.arange(rows.size)
+    if undirected:
+        alike = _twins(indptr, indices, sample.anchors[rows], short[:, :2].any(axis=1))
+        one_of_each, which = np.unique(alike, return_inverse=True)
+    anchors = sample.anchors[rows[one_of_each]]
+    asked = np.zeros((anchors.size, hops), np.bool_)
+    for hop in range(hops):
+        asked[which[short[:, hop]], hop] = True
+    found, lengths = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops), np.int64)
+    members = np.empty((anchors.size, hops, per_ring), order.dtype)
+    with marks(order.size) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
+        finish_words(indptr, indices, known, mine.bits, anchors, asked, order, rank, per_ring, found, lengths, members)
+
+    sizes, exact = sample.ring_size.copy(), sample.ring_size_exact.copy()
+    searched = np.logical_or.accumulate(short[:, ::-1], axis=1)[:, ::-1]  # up to the last short ring
+    sizes[rows] = np.where(searched, found[which], sizes[rows])
+    exact[rows[short[:, -1]]] = True
     rings = []
     for hop, ring in enumerate(sample.rings):
         those = np.flatnonzero(short[:, hop])
         if those.size:
-            used = np.arange(per_ring) < lengths[those, hop, None]
-            offsets = np.concatenate([[0], np.cumsum(lengths[those, hop])]).astype(np.int64)
-            ring = replace_lists(ring, rows[those], Lists(offsets, members[those, hop][used]))
+            length = lengths[which[those], hop]
+            offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+            ring = replace_lists(
+                ring, rows[those], Lists(offsets, members[which[those], hop][np.arange(per_ring) < length[:, None]])
+            )
         rings.append(ring)
-    exact = sample.ring_size_exact.copy()
-    exact[rows[short[:, -1]]] = True
     return replace(sample, rings=rings, ring_size=sizes, ring_size_exact=exact)
+
+
+def _twins(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    anchors: npt.NDArray[np.int64],
+    alone: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.int64]:
+    """For each anchor the place of one with the same neighbours [A]; of itself where it has to be `alone`.
+
+    From the third on they have the same rings, and all of the same sizes: only the second has the other one in it.
+    Undirected graphs only.
+    """
+    key = np.empty(anchors.size, np.uint64)
+    _sum_neighbours(indptr, indices, anchors, key)
+    twin = np.arange(anchors.size)
+    _match(indptr, indices, anchors, alone, np.lexsort([twin, key]), key, twin)
+    return twin
+
+
+@numba.njit(cache=True, nogil=True)
+def _sum_neighbours(indptr, indices, anchors, key):  # type: ignore[no-untyped-def]
+    for a in range(anchors.size):
+        key[a] = 0
+        for e in range(indptr[anchors[a]], indptr[anchors[a] + 1]):
+            key[a] += seeding.mix(np.uint64(indices[e]))
+
+
+@numba.njit(cache=True, nogil=True)
+def _match(indptr, indices, anchors, alone, order, key, twin):  # type: ignore[no-untyped-def]
+    """Compare every anchor with the first one of the same key."""
+    first = order[0]
+    for a in order:
+        if key[a] != key[first]:
+            first = a
+        v, u = anchors[a], anchors[first]
+        degree = indptr[v + 1] - indptr[v]
+        same = not alone[a] and indptr[u + 1] - indptr[u] == degree
+        for i in range(degree if same else 0):
+            same &= indices[indptr[v] + i] == indices[indptr[u] + i]
+        if same:
+            twin[a] = first

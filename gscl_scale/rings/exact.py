@@ -10,8 +10,10 @@ from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import frontier, words
 from gscl_scale.rings.lists import merge, reserve
+from gscl_scale.rings.marks import marks
 from gscl_scale.rings.priorities import Priorities, round_key
 from gscl_scale.rings.sample import Lists, RingSample, parse_per_ring, wanted_of
+from gscl_scale.rings.shortcuts import shortcuts
 
 
 def exact_rings(
@@ -27,12 +29,14 @@ def exact_rings(
     `rank` is `priorities.rank()`, which many calls of a round share.
     """
     ring_size, lengths, decided = _outputs(anchors.size, config.hops)
-    where = (indptr, indices, anchors, priorities.order, rank, priorities.priority)
+    drawn = (anchors, priorities.order, rank, priorities.priority)
     out = (config.beyond, ring_size, lengths, decided)
     if isinstance(config.per_ring, int) and words.pays(indptr, indices, anchors, config.hops):
-        flat = words.search_words(*where, config.hops, config.width, config.per_ring, *out)
+        with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, config.hops, words.BITS, mine) as known:
+            where = (indptr, indices, known, mine.bits)
+            flat = words.search_words(*where, *drawn, config.hops, config.width, config.per_ring, *out)
     else:
-        flat = _search_all(*where, config.hops, config.width, *parse_per_ring(config.per_ring), *out)
+        flat = _search_all(indptr, indices, *drawn, config.hops, config.width, *parse_per_ring(config.per_ring), *out)
     return _collect(anchors, flat, lengths, decided, ring_size, config.hops)
 
 

@@ -38,7 +38,7 @@ def draw_priorities(
     drawn = seeding.exponentials(round_key(seed, round_number), identities)
     if weights is not None:
         drawn /= weights
-    order = np.argsort(drawn, kind="stable")
+    order = np.argsort(drawn.view(np.uint64), kind="stable")  # as the numbers, which are not negative; half the time
     return Priorities(order.astype(dtype), drawn[order])
 
 

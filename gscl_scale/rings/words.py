@@ -18,6 +18,7 @@ _SWEEPS = 6
 _PER_ANCHOR = 3000
 _OWN_VISIT = 4
 _PLANES = 40  # bits of the vertical counters
+_BUCKETS = 256  # of ranks that are sorted together
 _FEW = 16  # fewer than 1 / _FEW of all nodes are listed and sorted; more are found by a sweep over all
 
 
@@ -73,19 +74,20 @@ def _pilot(indptr, indices, anchors, most_visits, visits, sizes):  # type: ignor
 
 @numba.njit(cache=True, nogil=True)
 def search_words(  # type: ignore[no-untyped-def]
-    indptr, indices, anchors, order, rank, priority,
+    indptr, indices, shortcuts, bits, anchors, order, rank, priority,
     hops, width, per_ring, num_beyond, ring_size, lengths, decided,
 ):  # fmt: skip
     """What `_search_all` of the exact engine returns and fills, for a fixed number of members per ring.
 
-    Per node a bit for each of 64 anchors: `seen` so far, in the `last` ring, and in the ring that is being `reached`.
+    Per node a bit for each of 64 anchors: `seen` so far, in the `last` ring, and in the ring that is being `reached`;
+    `passed` where a hub of the shortcuts stands for the node's edges.
     """
     num_nodes = order.size
-    seen = np.zeros(num_nodes, np.uint64)
-    last, reached = np.zeros(num_nodes, np.uint64), np.zeros(num_nodes, np.uint64)
+    seen, last, reached, passed = bits[0], bits[1], bits[2], bits[3]
+    hubs, hub_bits = np.empty(shortcuts.offsets.size, order.dtype), np.empty(shortcuts.offsets.size, np.uint64)
     front, following = np.empty(num_nodes + 1, order.dtype), np.empty(num_nodes + 1, order.dtype)
     touched = np.empty(num_nodes + 1, order.dtype)
-    ranks = np.empty(num_nodes // _FEW, order.dtype)
+    ranks = np.empty((2, num_nodes // _FEW), order.dtype)
     kept = np.empty((hops, BITS, max(width, per_ring)), order.dtype)
     counts = np.zeros((hops + 1, BITS), np.int64)
     far = np.empty((BITS, num_beyond), order.dtype)
@@ -95,10 +97,12 @@ def search_words(  # type: ignore[no-untyped-def]
         word = anchors[first : first + BITS]
         sizes = ring_size[first : first + BITS]
         num_front = num_touched = _begin(word, seen, last, front, touched)
+        num_hubs = 0
         for hop in range(hops):
-            num_next, num_touched = _hop(
-                indptr, indices, seen, last, reached, front, num_front, following, touched, num_touched, sizes[:, hop]
-            )
+            num_next, num_touched, num_hubs = _hop(
+                indptr, indices, shortcuts, seen, last, reached, passed, front, num_front, following,
+                touched, num_touched, hubs, hub_bits, num_hubs, hop + 1 < hops, sizes[:, hop],
+            )  # fmt: skip
             for b in range(word.size):
                 counts[hop, b] = min(sizes[b, hop], max(width, per_ring))
             _lowest_of_ring(order, rank, reached, following, num_next, ranks, counts[hop], word.size, kept[hop])
@@ -111,7 +115,7 @@ def search_words(  # type: ignore[no-untyped-def]
         for i in range(num_front):
             last[front[i]] = 0
         for i in range(num_touched):
-            seen[touched[i]] = 0
+            seen[touched[i]] = passed[touched[i]] = 0
         for b in range(word.size):
             low[0] = rank[word[b]]
             num_low = 1
@@ -137,7 +141,7 @@ def search_words(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def finish_words(  # type: ignore[no-untyped-def]
-    indptr, indices, anchors, short, order, rank, per_ring, ring_size, lengths, members,
+    indptr, indices, shortcuts, bits, anchors, short, order, rank, per_ring, ring_size, lengths, members,
 ):  # fmt: skip
     """The `per_ring` lowest of the rings marked in `short` [A, k], and the sizes of all rings up to the last of them.
 
@@ -145,11 +149,11 @@ def finish_words(  # type: ignore[no-untyped-def]
     ring_size [A, k]                           filled up to the last ring of an anchor that is short
     """
     num_nodes = order.size
-    seen = np.zeros(num_nodes, np.uint64)
-    last, reached = np.zeros(num_nodes, np.uint64), np.zeros(num_nodes, np.uint64)
+    seen, last, reached, passed = bits[0], bits[1], bits[2], bits[3]
+    hubs, hub_bits = np.empty(shortcuts.offsets.size, order.dtype), np.empty(shortcuts.offsets.size, np.uint64)
     front, following = np.empty(num_nodes + 1, order.dtype), np.empty(num_nodes + 1, order.dtype)
     touched = np.empty(num_nodes + 1, order.dtype)
-    ranks = np.empty(num_nodes // _FEW, order.dtype)
+    ranks = np.empty((2, num_nodes // _FEW), order.dtype)
     kept = np.empty((BITS, per_ring), order.dtype)
     counts, sizes, deepest = np.zeros(BITS, np.int64), np.zeros(BITS, np.int64), np.zeros(BITS, np.int64)
     for first in range(0, anchors.size, BITS):
@@ -161,10 +165,11 @@ def finish_words(  # type: ignore[no-untyped-def]
                     deepest[b] = hop + 1
             depth = max(depth, deepest[b])
         num_front = num_touched = _begin(word, seen, last, front, touched)
+        num_hubs = 0
         for hop in range(depth):
-            num_next, num_touched = _hop(
-                indptr, indices, seen, last, reached, front, num_front, following, touched, num_touched,
-                sizes[: word.size],
+            num_next, num_touched, num_hubs = _hop(
+                indptr, indices, shortcuts, seen, last, reached, passed, front, num_front, following,
+                touched, num_touched, hubs, hub_bits, num_hubs, hop + 1 < depth, sizes[: word.size],
             )  # fmt: skip
             for b in range(word.size):
                 counts[b] = min(sizes[b], per_ring) if short[first + b, hop] else 0
@@ -182,21 +187,28 @@ def finish_words(  # type: ignore[no-untyped-def]
         for i in range(num_front):
             last[front[i]] = 0
         for i in range(num_touched):
-            seen[touched[i]] = 0
+            seen[touched[i]] = passed[touched[i]] = 0
 
 
 @numba.njit(cache=True, nogil=True)
 def _hop(  # type: ignore[no-untyped-def]
-    indptr, indices, seen, last, reached, front, num_front, following, touched, num_touched, sizes,
+    indptr, indices, shortcuts, seen, last, reached, passed, front, num_front, following,
+    touched, num_touched, hubs, hub_bits, num_hubs, more, sizes,
 ):  # fmt: skip
-    """One hop of all anchors; returns how many nodes may be in their new rings, and how many were ever seen."""
+    """One hop of all anchors, and whether `more` follow.
+
+    Returns how many nodes may be in their new rings, how many were ever seen, and how many hubs were passed.
+    """
     if num_front < seen.size // _FEW:
-        num_next = _spread(indptr, indices, seen, last, reached, front, num_front, following)
+        num_next = _spread(indptr, indices, seen, last, reached, passed, front, num_front, following)
+        num_next = _spread_second_rings(shortcuts, seen, reached, hubs, hub_bits, num_hubs, following, num_next)
+        num_hubs = _pass_hubs(indptr, indices, shortcuts.row, last, passed, front, num_front, hubs, hub_bits, more)
     else:
         num_next = _spread_all(indptr, indices, last, reached, following)
+        num_hubs = 0
     for i in range(num_front):
         last[front[i]] = 0
-    return num_next, _settle(seen, reached, following, num_next, touched, num_touched, sizes)
+    return num_next, _settle(seen, reached, following, num_next, touched, num_touched, sizes), num_hubs
 
 
 @numba.njit(cache=True, nogil=True)
@@ -204,15 +216,17 @@ def _lowest_of_ring(  # type: ignore[no-untyped-def]
     order, rank, reached, following, num_next, ranks, counts, num_anchors, out,
 ):  # fmt: skip
     """For each anchor the `counts` lowest ranks of its new ring: of few nodes sorted, or of all in order."""
-    if not _active(counts, num_anchors):
+    asking = _active(counts, num_anchors)
+    if not asking:
         return
-    if num_next >= ranks.size:
+    if num_next >= ranks.shape[1]:
         _walk_lowest(order, reached, np.uint64(0), counts, num_anchors, out)
         return
+    num = 0
     for i in range(num_next):
-        ranks[i] = rank[following[i]]
-    ranks[:num_next].sort()
-    _take_lowest(order, ranks[:num_next], reached, counts, num_anchors, out)
+        ranks[0, num] = rank[following[i]]
+        num += (reached[following[i]] & asking) != 0
+    _take_lowest(order, ranks[0, :num], ranks[1, :num], reached, counts, num_anchors, out)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -225,19 +239,55 @@ def _begin(word, seen, last, front, touched):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _spread(indptr, indices, seen, last, reached, front, num_front, following):  # type: ignore[no-untyped-def]
+def _spread(indptr, indices, seen, last, reached, passed, front, num_front, following):  # type: ignore[no-untyped-def]
     """Hand the bits of every node of the last ring on to its neighbours, and list those that got a new one."""
     end = 0
     for i in range(num_front):
-        bits = last[front[i]]
-        for e in range(indptr[front[i]], indptr[front[i] + 1]):
-            u = indices[e]
-            before = reached[u]
-            after = before | (bits & ~seen[u])
-            following[end] = u
-            end += (before == 0) & (after != 0)
-            reached[u] = after
+        bits = last[front[i]] & ~passed[front[i]]
+        if bits:
+            for e in range(indptr[front[i]], indptr[front[i] + 1]):
+                end = _reach(indices[e], bits, seen, reached, following, end)
     return end
+
+
+@numba.njit(cache=True, inline="always")
+def _reach(u, bits, seen, reached, following, end):  # type: ignore[no-untyped-def]
+    before = reached[u]
+    after = before | (bits & ~seen[u])
+    following[end] = u
+    reached[u] = after
+    return end + ((before == 0) & (after != 0))
+
+
+@numba.njit(cache=True, nogil=True)
+def _spread_second_rings(  # type: ignore[no-untyped-def]
+    shortcuts, seen, reached, hubs, hub_bits, num_hubs, following, end,
+):  # fmt: skip
+    """Hand on the bits that the hubs of the last ring but one had, to where their neighbours lead."""
+    for i in range(num_hubs):
+        row = shortcuts.row[hubs[i]]
+        for j in range(shortcuts.offsets[row], shortcuts.offsets[row + 1]):
+            end = _reach(shortcuts.nodes[j], hub_bits[i], seen, reached, following, end)
+    return end
+
+
+@numba.njit(cache=True, nogil=True)
+def _pass_hubs(  # type: ignore[no-untyped-def]
+    indptr, indices, row, last, passed, front, num_front, hubs, hub_bits, more,
+):  # fmt: skip
+    """List the hubs of the last ring; what their neighbours lead to is near them or in their second rings.
+
+    A mark on a node nearer than the next ring does no harm: the anchors whose bits it has walked its edges before.
+    """
+    num_hubs = 0
+    for i in range(num_front if more else 0):
+        v = front[i]
+        if row[v] >= 0:
+            hubs[num_hubs], hub_bits[num_hubs] = v, last[v]
+            num_hubs += 1
+            for e in range(indptr[v], indptr[v + 1]):
+                passed[indices[e]] |= last[v]
+    return num_hubs
 
 
 @numba.njit(cache=True, nogil=True)
@@ -257,6 +307,7 @@ def _spread_all(indptr, indices, last, reached, following):  # type: ignore[no-u
 def _settle(seen, reached, following, num_next, touched, num_touched, sizes):  # type: ignore[no-untyped-def]
     """Keep the bits that are new, and count them per anchor: plane i holds bit i of all 64 counters."""
     planes = np.zeros(_PLANES, np.uint64)
+    used = 0
     for i in range(num_next):
         u = following[i]
         known = seen[u]
@@ -271,22 +322,39 @@ def _settle(seen, reached, following, num_next, touched, num_touched, sizes):  #
             planes[plane] ^= carry
             carry = overflow
             plane += 1
-    for b in range(sizes.size):
-        sizes[b] = 0
-        for plane in range(_PLANES):
+        used = max(used, plane)
+    sizes[:] = 0
+    for plane in range(used):
+        for b in range(sizes.size):
             sizes[b] += np.int64((planes[plane] >> np.uint64(b)) & np.uint64(1)) << plane
     return num_touched
 
 
 @numba.njit(cache=True, nogil=True)
-def _take_lowest(order, ranks, bits_of, counts, num_anchors, out):  # type: ignore[no-untyped-def]
-    """For each anchor the `counts` lowest of the ascending `ranks` whose nodes have its bit."""
+def _take_lowest(order, ranks, sorted_ranks, bits_of, counts, num_anchors, out):  # type: ignore[no-untyped-def]
+    """For each anchor the `counts` lowest of the `ranks` whose nodes have its bit; sorted only as far as is needed."""
+    shift = 0
+    while (order.size - 1) >> shift >= _BUCKETS:
+        shift += 1
+    ends = np.zeros(_BUCKETS + 1, np.int64)
+    for r in ranks:
+        ends[(r >> shift) + 1] += 1
+    for bucket in range(_BUCKETS):
+        ends[bucket + 1] += ends[bucket]
+    for r in ranks:
+        sorted_ranks[ends[r >> shift]] = r
+        ends[r >> shift] += 1
     taken = np.zeros(BITS, np.int64)
     active = _active(counts, num_anchors)
-    for r in ranks:
-        active = _take(r, bits_of[order[r]] & active, active, counts, taken, out)
+    start = 0
+    for bucket in range(_BUCKETS):
+        some = sorted_ranks[start : ends[bucket]]
+        some.sort()
+        for r in some:
+            active = _take(r, bits_of[order[r]] & active, active, counts, taken, out)
         if not active:
             break
+        start = ends[bucket]
 
 
 @numba.njit(cache=True, nogil=True)

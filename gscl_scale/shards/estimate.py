@@ -14,7 +14,7 @@ from gscl_scale.shards.plan import Plan
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
-_PER_NODE_SEARCH = 40  # bytes per worker: what 64 searches that share a traversal mark
+_PER_NODE_SEARCH = 60  # bytes per worker: what 64 searches that share a traversal mark
 _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
 
 

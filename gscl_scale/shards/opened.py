@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array
 from gscl_scale.graph import Graph
-from gscl_scale.rings import Level, Priorities
+from gscl_scale.rings import Level, Priorities, forget_marks
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.reader import RoundReader, Samples
@@ -69,7 +69,8 @@ def open_old_round(samples: Samples, round_number: int) -> RoundReader:
 
 
 def close_round() -> None:
-    """Let go of the files of a round, so that the disk of removed ones is free again."""
+    """Let go of the files of a round, so that the disk of removed ones is free again, and of memory kept for it."""
+    forget_marks()
     with _LOCK:
         for kind in ("round", "level", "old round"):
             _KEPT.pop(kind, None)

@@ -1,6 +1,7 @@
 """Reading ring samples: only what the manifest names, verified when first opened."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from gscl_scale.checked import size_of
 from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array, sha256_of
-from gscl_scale.machine import let_go_of_files
+from gscl_scale.machine import let_go_of_files, num_cores
 from gscl_scale.rings import Lists, Priorities, RingSample
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
 from gscl_scale.shards.plan import MANIFEST, read_manifest
@@ -52,7 +53,8 @@ class Samples:
         if number >= self.num_rounds or self.manifest["rounds"][number] is None:
             raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
         shared = "priorities" in self.manifest["rounds"][number]
-        parts = [self.part(number, part) for part in range(self.num_parts)]
+        with ThreadPoolExecutor(num_cores()) as pool:
+            parts = list(pool.map(lambda part: self.part(number, part), range(self.num_parts)))
         return RoundReader(self.folder, parts, self.priorities(number) if shared else None, self.weights())
 
     @property

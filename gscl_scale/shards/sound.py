@@ -40,7 +40,7 @@ def _flaw_of_lists(lists: Lists, rows: int, num_nodes: int) -> str:
     offsets, members = lists.offsets, lists.members
     if offsets.size != rows + 1 or offsets[0] < 0 or offsets[-1] > members.size or (np.diff(offsets) < 0).any():
         return f"has no {rows:,} lists"
-    if members.size and (members.min() < 0 or members.max() >= num_nodes):
+    if members.size and members.view(f"u{members.itemsize}").max() >= num_nodes:  # negative ones are the highest
         return f"names nodes outside 0 to {num_nodes - 1:,}"
     return ""
 

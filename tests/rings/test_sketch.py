@@ -17,7 +17,10 @@ from gscl_scale.rings import (
     pagerank,
     read_rings,
     ring_profile,
+    shortcuts,
+    words,
 )
+from gscl_scale.rings.marks import marks
 from tests.graphs import awkward_graphs, random_edges
 from tests.oracles import csr_of, distances
 
@@ -124,6 +127,90 @@ def test_the_same_on_larger_random_graphs_with_hubs_where_head_and_tail_mix(
     exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
     mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
     assert_same_samples(mine, exact)
+
+
+@given(
+    graph=awkward_graphs(),
+    undirected=st.booleans(),
+    hops=st.integers(3, 5),
+    width=st.integers(1, 8),
+    per_ring=st.integers(1, 15),
+)
+def test_searches_that_take_every_shortcut_find_the_same(graph, undirected, hops, width, per_ring):
+    edges, num_nodes = graph[0], 20 * graph[1]  # where most nodes are near, searches sweep over all and take none
+    indptr, indices = csr_of(edges, num_nodes, undirected)
+    priorities = draw_priorities(identities(num_nodes), 3, 0, None, np.int32)
+    config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=5)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_DEGREE", "_EDGES", "_SAVED"):
+            patch.setattr(shortcuts, name, 0)
+        assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
+
+
+@pytest.mark.parametrize("hops", [3, 4])
+@pytest.mark.parametrize("undirected", [True, False])
+def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undirected):
+    """Hubs that pay, pages that are linked alike, and few nodes in the last rings, so that many lists are short."""
+    rng = np.random.default_rng(hops)
+    hub_of = np.repeat([0, 1, 2], 400)
+    pages = np.arange(3, 3 + hub_of.size)
+    edges = [*zip(hub_of, pages, strict=True), *zip(pages, hub_of, strict=True)]
+    for hub in range(3):
+        near = pages[hub_of == hub]
+        edges += [(u, v) for u in near[:300] for v in rng.choice(near[:300], 8, replace=False) if u != v]
+        edges += [(u, near[390]) for u in near[300:390]]
+        edges += list(zip(near[::40], 1203 + 10 * hub + np.arange(10), strict=True))
+    edges += list(zip(range(1203, 1233), range(1233, 1263), strict=True))
+    num_nodes = 30_000  # where most are near, searches sweep over all and take no shortcut
+    indptr, indices = csr_of(edges, num_nodes, undirected)
+    priorities = draw_priorities(identities(num_nodes), 8, 0, None, np.int32)
+    config = RingsConfig(hops=hops, width=12, per_ring=8, beyond=5)
+    with marks(num_nodes) as mine, shortcuts.shortcuts(indptr, indices, np.arange(1263), hops, 64, mine) as known:
+        assert known.offsets.size > 2 and known.nodes.size
+    assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
+
+
+def assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected):
+    """The sketch, finished, and the exact engine with and without shared traversals."""
+    anchors = np.arange(indptr.size - 1)
+    told, _ = sketch(indptr, indices, priorities, config, 0)
+    sample, short = completed(indptr, indices, priorities, config, 0, undirected=undirected)
+    after = ~np.logical_or.accumulate(short[:, -2::-1], axis=1)[:, ::-1]  # rings behind the last that was finished
+    after &= ~short[:, -1:] | undirected
+    assert sample.ring_size[after].tolist() == told.ring_size[after].tolist()
+    for together in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(words, "pays", lambda *_, answer=together: answer)
+            exact = exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
+        assert_same_samples(sample, exact)
+        known = sample.ring_size_exact
+        assert sample.ring_size[known].tolist() == exact.ring_size[known].tolist()
+
+
+def test_pages_with_the_same_links_may_lead_to_each_other_where_links_have_a_direction():
+    """Node 0 leads to 1 in three steps, but not to itself; both lead to node 2 alone."""
+    edges = [(0, 2), (1, 2), *((2, u) for u in range(3, 9)), (8, 1), *((8, u) for u in range(9, 12))]
+    indptr, indices = csr_of(edges, 12, undirected=False)
+    config = RingsConfig(hops=3, width=7, per_ring=4, beyond=2)
+    for number in range(50):
+        priorities = draw_priorities(identities(12), 2, number, None, np.int32)
+        assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=False)
+
+
+def test_marks_are_left_as_they_were_and_those_of_a_search_that_failed_are_dropped():
+    indptr, indices = csr_of(random_edges(700, 2500, seed=4, hubs=4), 700)
+    priorities = draw_priorities(identities(700), 5, 0, None, np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_DEGREE", "_EDGES", "_SAVED"):
+            patch.setattr(shortcuts, name, 0)
+        completed(indptr, indices, priorities, RingsConfig(hops=3, width=4, per_ring=8), 0)
+    with marks(700) as first:
+        assert not first.bits.any() and (first.row == -1).all()
+    with pytest.raises(KeyError), marks(700) as failed:
+        assert failed is first
+        raise KeyError
+    with marks(700) as other:
+        assert other is not first
 
 
 def test_most_lists_need_no_completion_and_those_marked_short_are_short():

@@ -1,0 +1,42 @@
+"""What searches that share a traversal mark at the nodes: kept for the next ones, for making it costs as much as they."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_LOCK = threading.Lock()
+_FREE: list["Marks"] = []
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Entries for each of N nodes; a search leaves them as it found them.
+
+    bits [4, N]   zeros
+    row [N]       -1
+    """
+
+    bits: npt.NDArray[np.uint64]
+    row: npt.NDArray[np.int32]
+
+
+@contextlib.contextmanager
+def marks(num_nodes: int) -> Iterator[Marks]:
+    """Marks that nobody else has at the moment; after an error they are not used again."""
+    with _LOCK:
+        mine = _FREE.pop() if _FREE else None
+    if mine is None or mine.row.size != num_nodes:
+        mine = Marks(np.zeros((4, num_nodes), np.uint64), np.full(num_nodes, -1, np.int32))
+    yield mine
+    with _LOCK:
+        _FREE.append(mine)
+
+
+def forget_marks() -> None:
+    """Let go of the memory of marks that nobody has."""
+    with _LOCK:
+        _FREE.clear()
