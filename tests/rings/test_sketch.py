@@ -190,10 +190,10 @@ def assert_same_samples_and_sizes(indptr, indices, priorities, config, undirecte
 def test_pages_with_the_same_links_may_lead_to_each_other_where_links_have_a_direction():
     """Node 0 leads to 1 in three steps, but not to itself; both lead to node 2 alone."""
     edges = [(0, 2), (1, 2), *((2, u) for u in range(3, 9)), (8, 1), *((8, u) for u in range(9, 12))]
-    indptr, indices = csr_of(edges, 12, undirected=False)
-    config = RingsConfig(hops=3, width=7, per_ring=4, beyond=2)
+    indptr, indices = csr_of(edges, 60, undirected=False)
+    config = RingsConfig(hops=3, width=5, per_ring=3, beyond=1)
     for number in range(50):
-        priorities = draw_priorities(identities(12), 2, number, None, np.int32)
+        priorities = draw_priorities(identities(60), 2, number, None, np.int32)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=False)
 
 
