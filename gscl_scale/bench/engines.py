@@ -1,5 +1,6 @@
 """Measuring our engines: all anchors sampled, written and verified; or the rate of the exact engine on some."""
 
+import itertools
 import shutil
 import tempfile
 import time
@@ -85,14 +86,17 @@ def batch_of(samples: Samples, num_nodes: int, hops: int) -> tuple[list[int], li
 
 
 def compile_kernels(folder: Path, rings: RingsConfig) -> None:
-    """Sample a small graph with every engine, so that what is measured next finds its kernels ready."""
+    """Sample a small graph with every engine, so that what is measured next finds its kernels ready.
+
+    Also with lists of a single node, of which many are short: those the sketch leaves to the exact engine.
+    """
     config = SyntheticGraph(source="synthetic", preset="small", num_features=1)
     write_graph(read(config), config, folder / "graph")
     quiet = Console(quiet=True)
-    for engine in engines_for(rings):
-        chosen = rings.model_copy(update={"engine": engine, "rounds": 1})
+    for engine, width in itertools.product(engines_for(rings), (rings.width, 1)):
+        chosen = rings.model_copy(update={"engine": engine, "rounds": 1, "width": width})
         with start_runner(RunnerSettings(workers=1)) as runner:
-            precompute(folder / "graph", folder / engine, chosen, 1, runner, quiet)
+            precompute(folder / "graph", folder / f"{engine}-{width}", chosen, 1, runner, quiet)
     shutil.rmtree(folder)
 
 

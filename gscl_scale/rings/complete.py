@@ -33,7 +33,9 @@ def complete(
     rows = np.flatnonzero(short[:, :-1].any(axis=1))
     if rows.size:
         rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
-        sample = _finish_rings(indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring, undirected)
+        sample = _finish_rings(
+            indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring, undirected
+        )
     rows = np.flatnonzero(short[:, -1])
     if rows.size and undirected:
         found = _find_beyond(indptr, indices, sample.anchors[rows], config, priorities.order)
@@ -110,7 +112,7 @@ def _finish_rings(
     order, hops = priorities.order, short.shape[1]
     one_of_each, which = np.arange(rows.size), np.arange(rows.size)
     if undirected:
-        alike = _twins(indptr, indices, sample.anchors[rows], short[:, :2].any(axis=1))
+        alike = _twins(indptr, indices, sample.anchors[rows], np.logical_or.reduce(short[:, :2], axis=1))
         one_of_each, which = np.unique(alike, return_inverse=True)
     anchors = sample.anchors[rows[one_of_each]]
     asked = np.zeros((anchors.size, hops), np.bool_)

@@ -1,4 +1,4 @@
-"""What searches that share a traversal mark at the nodes: kept for the next ones, for making it costs as much as they."""
+"""What searches that share a traversal mark at the nodes: kept for the next, for making it can cost as much."""
 
 import contextlib
 import threading

@@ -111,7 +111,7 @@ def _shared_hubs(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _edges_left(indptr, indices, hub, taken):  # type: ignore[no-untyped-def]
-    """Edges out of the neighbours of a hub that no other hub has taken, and a size that its second ring has at least."""
+    """Edges out of the neighbours of a hub that no other has taken, and what its second ring has at least."""
     edges = most = 0
     for e in range(indptr[hub], indptr[hub + 1]):
         u = indices[e]

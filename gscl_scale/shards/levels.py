@@ -3,6 +3,7 @@
 import contextlib
 import os
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
 from gscl_scale.files import naming
+from gscl_scale.machine import num_cores
 from gscl_scale.rings import Level, head_words
 
 PASS_SHIFT = 14  # a task of a pass has a block of 2^14 vertices: its rows begin at a whole page, whatever the width
@@ -61,13 +63,17 @@ class LevelFiles:
             of_table, of_heads, of_tails = (
                 files.enter_context((self.folder / name).open("rb")) for name in self._layout()
             )
-            for first in range(0, self.num_nodes, 1 << PASS_SHIFT):
+
+            def fill(first: int) -> None:
                 block = Level(table[first : first + (1 << PASS_SHIFT)], heads, tails, self.width)
                 _read(of_table, first, block.table)
                 num_heads, num_tails = block.used()
                 start = first * self.width
                 _read(of_heads, first, heads[first : first + num_heads])
                 _read(of_tails, start, tails[start : start + num_tails])
+
+            with ThreadPoolExecutor(num_cores()) as pool:
+                list(pool.map(fill, range(0, self.num_nodes, 1 << PASS_SHIFT)))
         return Level(table, heads, tails, self.width, PASS_SHIFT)
 
     def write(self, first: int, level: Level) -> int:
@@ -126,10 +132,14 @@ def _fits(block: Level, tails: npt.NDArray[Any], num_heads: int, num_nodes: int)
 
 
 def _read(file: BufferedReader, first: int, rows: npt.NDArray[Any]) -> None:
-    """Fill rows from the place of row `first` in a file."""
-    file.seek(first * rows.strides[0])
-    if rows.size and file.readinto(rows.data.cast("B")) != rows.nbytes:
-        raise TaskError(f"{file.name} ends too early; run the same command again")
+    """Fill rows from the place of row `first` in a file, whoever else reads it."""
+    start, filled = first * rows.strides[0], 0
+    left = rows.data.cast("B") if rows.size else memoryview(b"")
+    while filled < left.nbytes:
+        number = os.preadv(file.fileno(), [left[filled:]], start + filled)
+        if not number:
+            raise TaskError(f"{file.name} ends too early; run the same command again")
+        filled += number
 
 
 def scratch_folder(samples: Path, round_number: int) -> Path:
