@@ -12,6 +12,7 @@ import sys
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -51,11 +52,24 @@ def publish(path: Path) -> Iterator[Path]:
         with naming(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
+            _flush(temporary)
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def flushing(path: Path) -> Iterator[None]:
+    """Bring a file to the disk while the caller reads it."""
+    with ThreadPoolExecutor(1) as beside:
+        flushed = beside.submit(_flush, path)
+        yield
+        flushed.result()
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def is_temporary(path: Path) -> bool:
@@ -196,10 +210,15 @@ def read_json_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
 
 def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
     """Publish an uncompressed Arrow IPC file of one record batch, so that a reader can map it without a copy."""
+    with publish(path) as temporary:
+        put_arrow(temporary, columns)
+
+
+def put_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
+    """The same for a file that the caller publishes."""
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     with (
-        publish(path) as temporary,
-        pa.OSFile(str(temporary), "wb") as sink,
+        pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as file,
     ):
         file.write_batch(batch)

@@ -8,7 +8,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.files import as_rows, column_of, map_arrow, numbers_of, write_arrow
+from gscl_scale.files import (
+    as_rows,
+    column_of,
+    flushing,
+    map_arrow,
+    numbers_of,
+    publish,
+    put_arrow,
+    sha256_of,
+    write_arrow,
+)
 from gscl_scale.rings import Lists, Priorities, RingSample
 
 _NODES = ("int32", "int64")
@@ -34,8 +44,8 @@ def weights_path(folder: Path) -> Path:
     return folder / "weights.arrow"
 
 
-def write_part(path: Path, sample: RingSample) -> None:
-    """Publish the samples of a range of anchors."""
+def write_part(path: Path, sample: RingSample) -> str:
+    """Publish the samples of a range of anchors; returns the checksum of what was written, read back."""
     columns = {"anchor": pa.array(sample.anchors)}
     for hop, ring in enumerate(sample.rings, start=1):
         columns[f"ring_{hop}"] = _list_column(ring, path)
@@ -43,7 +53,10 @@ def write_part(path: Path, sample: RingSample) -> None:
     columns["decided"] = pa.array(sample.decided)
     columns["ring_size"] = as_rows(sample.ring_size)
     columns["ring_size_exact"] = pa.array(sample.ring_size_exact)
-    write_arrow(path, columns)
+    with publish(path) as temporary:
+        put_arrow(temporary, columns)
+        with flushing(temporary):
+            return sha256_of(temporary)
 
 
 def map_part(path: Path) -> RingSample:

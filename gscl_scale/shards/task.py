@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.files import link_or_copy, publish, sha256_of
+from gscl_scale.files import link_or_copy, publish
 from gscl_scale.graph import Graph
 from gscl_scale.rings import (
     Level,
@@ -165,16 +165,16 @@ def _keep_part(task: PartTask, old: Samples) -> PartRecord:
 
 
 def publish_part(task: PartTask, sample: RingSample, short: npt.NDArray[np.bool_] | None) -> PartRecord:
-    """Write a part, read it back for its checksum, and report it."""
+    """Write a part and report it."""
     path = part_path(task.folder, task.round_number, task.part)
-    write_part(path, sample)
+    checksum = write_part(path, sample)
     return PartRecord(
         round_number=task.round_number,
         part=task.part,
         anchors=(task.first_anchor, task.end_anchor),
         rows=sample.anchors.size,
         bytes=path.stat().st_size,
-        sha256=sha256_of(path),
+        sha256=checksum,
         members=[int(ring.offsets[-1]) for ring in (*sample.rings, sample.beyond)],
         ring_size_sum=[int(total) for total in sample.ring_size.sum(axis=0)],
         short=[0] * (task.config.hops + 1) if short is None else [int(number) for number in short.sum(axis=0)],
