@@ -35,7 +35,7 @@ def mix(value):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, inline="always")
 def exponential(key, identity):  # type: ignore[no-untyped-def]
-    """A standard exponential draw that depends on (key, identity) alone; never zero, never infinite."""
+    """A standard exponential draw that depends on (key, identity) alone; not negative, never infinite."""
     bits = mix(mix(identity + np.uint64(0x9E3779B97F4A7C15)) ^ key)
     return -np.log((np.float64(bits >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16)
 

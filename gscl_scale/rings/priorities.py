@@ -38,7 +38,10 @@ def draw_priorities(
     drawn = seeding.exponentials(round_key(seed, round_number), identities)
     if weights is not None:
         drawn /= weights
-    order = np.argsort(drawn.view(np.uint64), kind="stable")  # as the numbers, which are not negative; half the time
+    drawn += (
+        0.0  # no zero has a sign, so that the numbers are ordered as their bits are, which takes two thirds of the time
+    )
+    order = np.argsort(drawn.view(np.uint64), kind="stable")
     return Priorities(order.astype(dtype), drawn[order])
 
 

@@ -53,8 +53,9 @@ def _choose(  # type: ignore[no-untyped-def]
     """Hubs, where their second rings begin, and the nodes of these: never more than there are nodes.
 
     A hub pays by the edges of its neighbours that no better hub has; its row is set. The other marks are cleared again.
+    To find the rings takes no more than the second hop of the searches, and what was saved so far.
     """
-    hubs = _shared_hubs(indptr, indices, anchors, word, uses, latest, least_degree, least_saved)
+    hubs, budget = _shared_hubs(indptr, indices, anchors, word, uses, latest, least_degree, least_saved)
     edges, used_by = np.empty(hubs.size, np.int64), uses[hubs]
     for a in anchors:
         for e in range(indptr[a], indptr[a + 1]):
@@ -69,8 +70,9 @@ def _choose(  # type: ignore[no-untyped-def]
     rows = used = 0
     for i in best:
         left, least = _edges_left(indptr, indices, hubs[i], taken)
-        if left * used_by[i] < least_saved * edges[i] or left < least_edges * least:
+        if left * used_by[i] < least_saved * edges[i] or left < least_edges * least or edges[i] > budget:
             continue
+        budget -= edges[i]
         frontier.start(hubs[i], queue, seen)
         middle = frontier.expand(indptr, indices, queue, 0, 1, 2, seen)
         end = frontier.expand(indptr, indices, queue, 1, middle, 3, seen)
@@ -78,6 +80,7 @@ def _choose(  # type: ignore[no-untyped-def]
         if size * least_edges <= left and used + size <= nodes.size:
             nodes[used : used + size] = queue[middle:end]
             used += size
+            budget += left * used_by[i]
             kept[rows] = hubs[i]
             row[hubs[i]] = rows
             rows += 1
@@ -95,18 +98,24 @@ def _choose(  # type: ignore[no-untyped-def]
 def _shared_hubs(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, word, uses, latest, least_degree, least_saved,
 ):  # fmt: skip
-    """Nodes of many neighbours beside anchors of several words; `uses` says of how many, by the `latest` of them."""
-    hubs, number = np.empty(uses.size, indices.dtype), 0
+    """Nodes of many neighbours beside anchors of several words, and the edges that all words walk in their second hop.
+
+    `uses` says of how many words, by the `latest` of them.
+    """
+    hubs = np.empty(uses.size, indices.dtype)
+    number = walked = 0
     for a in range(anchors.size):
         for e in range(indptr[anchors[a]], indptr[anchors[a] + 1]):
             u = indices[e]
             if latest[u] != a // word + 1:
                 latest[u] = a // word + 1
                 uses[u] += 1
-                if uses[u] == least_saved + 1 and indptr[u + 1] - indptr[u] >= least_degree:
+                degree = indptr[u + 1] - indptr[u]
+                walked += degree
+                if uses[u] == least_saved + 1 and degree >= least_degree:
                     hubs[number] = u
                     number += 1
-    return hubs[:number].copy()
+    return hubs[:number].copy(), walked
 
 
 @numba.njit(cache=True, nogil=True)

@@ -231,11 +231,14 @@ def _lowest_of_ring(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _begin(word, seen, last, front, touched):  # type: ignore[no-untyped-def]
+    num_front = 0
     for b in range(word.size):
-        seen[word[b]] |= np.uint64(1) << np.uint64(b)
-        last[word[b]] = seen[word[b]]
-        front[b] = touched[b] = word[b]
-    return word.size
+        v = word[b]
+        front[num_front] = touched[num_front] = v
+        num_front += seen[v] == 0
+        seen[v] |= np.uint64(1) << np.uint64(b)
+        last[v] = seen[v]
+    return num_front
 
 
 @numba.njit(cache=True, nogil=True)

@@ -147,6 +147,10 @@ def test_searches_that_take_every_shortcut_find_the_same(graph, undirected, hops
         for name in ("_DEGREE", "_EDGES", "_SAVED"):
             patch.setattr(shortcuts, name, 0)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
+        twice = np.tile(np.arange(graph[1]), 2)  # few enough for shortcuts in their first hop, too
+        one, other = (exact(indptr, indices, twice, priorities, config, together) for together in (True, False))
+        assert_same_samples(one, other)
+        assert one.ring_size.tolist() == other.ring_size.tolist()
 
 
 @pytest.mark.parametrize("hops", [3, 4])
@@ -182,12 +186,17 @@ def assert_same_samples_and_sizes(indptr, indices, priorities, config, undirecte
     after &= ~short[:, -1:] | undirected
     assert sample.ring_size[after].tolist() == told.ring_size[after].tolist()
     for together in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(words, "pays", lambda *_, answer=together: answer)
-            exact = exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
-        assert_same_samples(sample, exact)
+        searched = exact(indptr, indices, anchors, priorities, config, together)
+        assert_same_samples(sample, searched)
         known = sample.ring_size_exact
-        assert sample.ring_size[known].tolist() == exact.ring_size[known].tolist()
+        assert sample.ring_size[known].tolist() == searched.ring_size[known].tolist()
+
+
+def exact(indptr, indices, anchors, priorities, config, together):
+    """The exact engine, 64 anchors `together` or one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "pays", lambda *_: together)
+        return exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
 
 
 def test_pages_with_the_same_links_may_lead_to_each_other_where_links_have_a_direction():
