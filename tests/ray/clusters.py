@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -169,11 +170,12 @@ def cluster(machines: int, cpus: int = 1, dashboard_port: int = 0, token: str = 
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind((HEAD_IP, 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A port that nobody listens on, and that no outgoing connection is given meanwhile: those begin at 32,768."""
+    while True:
+        port = secrets.choice(range(20_000, 32_768))
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("", port))
+            return port
 
 
 def wait_until(condition: Callable[[], Value], seconds: float = 30.0) -> Value:
