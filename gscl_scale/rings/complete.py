@@ -7,7 +7,6 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import frontier
 from gscl_scale.rings.exact import exact_rings
@@ -15,6 +14,7 @@ from gscl_scale.rings.marks import marks
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, replace_lists, replace_rows
 from gscl_scale.rings.shortcuts import shortcuts
+from gscl_scale.rings.twins import twins
 from gscl_scale.rings.words import BITS, finish_words
 
 
@@ -112,7 +112,7 @@ def _finish_rings(
     order, hops = priorities.order, short.shape[1]
     one_of_each, which = np.arange(rows.size), np.arange(rows.size)
     if undirected:
-        alike = _twins(indptr, indices, sample.anchors[rows], np.logical_or.reduce(short[:, :2], axis=1))
+        alike = twins(indptr, indices, sample.anchors[rows], np.logical_or.reduce(short[:, :2], axis=1))
         one_of_each, which = np.unique(alike, return_inverse=True)
     anchors = sample.anchors[rows[one_of_each]]
     asked = np.zeros((anchors.size, hops), np.bool_)
@@ -138,45 +138,3 @@ def _finish_rings(
             )
         rings.append(ring)
     return replace(sample, rings=rings, ring_size=sizes, ring_size_exact=exact)
-
-
-def _twins(
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[Any],
-    anchors: npt.NDArray[np.int64],
-    alone: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.int64]:
-    """For each anchor the place of one with the same neighbours [A]; of itself where it has to be `alone`.
-
-    From the third on they have the same rings, and all of the same sizes: only the second has the other one in it.
-    Undirected graphs only.
-    """
-    key = np.empty(anchors.size, np.uint64)
-    _sum_neighbours(indptr, indices, anchors, key)
-    twin = np.arange(anchors.size)
-    _match(indptr, indices, anchors, alone, np.lexsort([twin, key]), key, twin)
-    return twin
-
-
-@numba.njit(cache=True, nogil=True)
-def _sum_neighbours(indptr, indices, anchors, key):  # type: ignore[no-untyped-def]
-    for a in range(anchors.size):
-        key[a] = 0
-        for e in range(indptr[anchors[a]], indptr[anchors[a] + 1]):
-            key[a] += seeding.mix(np.uint64(indices[e]))
-
-
-@numba.njit(cache=True, nogil=True)
-def _match(indptr, indices, anchors, alone, order, key, twin):  # type: ignore[no-untyped-def]
-    """Compare every anchor with the first one of the same key."""
-    first = order[0]
-    for a in order:
-        if key[a] != key[first]:
-            first = a
-        v, u = anchors[a], anchors[first]
-        degree = indptr[v + 1] - indptr[v]
-        same = not alone[a] and indptr[u + 1] - indptr[u] == degree
-        for i in range(degree if same else 0):
-            same &= indices[indptr[v] + i] == indices[indptr[u] + i]
-        if same:
-            twin[a] = first

@@ -54,8 +54,11 @@ class Level:
         return Level(table, self.heads, self.tails, self.width)
 
     def used(self) -> tuple[int, int]:
-        """Rows of the heads and entries of the tails that a block has filled."""
-        return int((self.table[:, 0] > 0).sum()), int(self.table[:, 1].sum(dtype=np.int64))
+        """Rows of the heads and entries of the tails that a block has filled; several vertices may share theirs."""
+        if not self.table.shape[0]:
+            return 0, 0
+        bits, entries, head, start = (self.table[:, column].astype(np.int64) for column in (0, 1, 4, 5))
+        return int((head + (bits > 0)).max()), int((start + entries).max())
 
 
 def head_words(width: int, num_nodes: int) -> int:

@@ -69,6 +69,24 @@ def _last_rank(head, last, num_head, num_tail, width):  # type: ignore[no-untype
     return -1
 
 
+@numba.njit(cache=True, inline="always")
+def _as_before(table, i):  # type: ignore[no-untyped-def]
+    """Whether a row's list is the one of the row before, in the same place."""
+    same = i > 0
+    for column in range(table.shape[1]):
+        same = same and table[i, column] == table[i - 1, column]
+    return same
+
+
+@numba.njit(cache=True, inline="always")
+def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
+    """The members of the row before once more; returns how many there are then."""
+    end = used + used - offsets[i - 1]
+    members[used:end] = members[offsets[i - 1] : used]
+    offsets[i + 1] = end
+    return end
+
+
 @numba.njit(cache=True, nogil=True)
 def _ring(  # type: ignore[no-untyped-def]
     before_table, before_heads, before_tails, table, heads, tails, width,
@@ -79,6 +97,10 @@ def _ring(  # type: ignore[no-untyped-def]
     head, nobody = np.zeros(words, np.uint64), np.zeros(words, np.uint64)
     used = 0
     for i in range(table.shape[0]):
+        if _as_before(table, i) and _as_before(before_table, i):
+            used = _repeat(i, used, offsets, members)
+            sizes[i], exact[i], short[i] = sizes[i - 1], exact[i - 1], short[i - 1]
+            continue
         num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         start = used
         in_head, known = 0, np.int64(0)
@@ -159,6 +181,10 @@ def _beyond(  # type: ignore[no-untyped-def]
     nobody = np.zeros(words, np.uint64)
     used = 0
     for i in range(table.shape[0]):
+        if _as_before(table, i):
+            used = _repeat(i, used, offsets, members)
+            decided[i], short[i] = decided[i - 1], short[i - 1]
+            continue
         num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         inside = heads[table[i, 4]] if num_head > 0 else nobody
         last = _last_rank(inside, np.int64(table[i, 3]), num_head, num_tail, width)

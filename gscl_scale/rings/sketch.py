@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from gscl_scale.rings.bits import lowest_bit, ones, prefetch
 from gscl_scale.rings.level import Level
+from gscl_scale.rings.twins import same_neighbours
 
 _BITMAP = 1 << 15  # ranks that a bitmap of 4 KiB holds
 _NO_BOUND = 1 << 62
@@ -53,14 +54,19 @@ def next_level(
     before: Level,
     first: int,
     end: int,
+    undirected: bool,
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
-    """Balls of the next radius of the vertices first..end, from those of the whole graph at the radius before."""
+    """Balls of the next radius of the vertices first..end, from those of the whole graph at the radius before.
+
+    If the graph is undirected, a vertex with the same neighbours as the one before it has the same ball (each is within
+    two hops of the other): its row is the same, and there is one place for what both have.
+    """
     level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
     _join(
-        indptr, indices, rank, first, of_all, before.width, before.shift, before.table, before.heads, before.tails,
-        level.table, level.heads, level.tails,
+        indptr, indices, rank, first, of_all, undirected, before.width, before.shift,
+        before.table, before.heads, before.tails, level.table, level.heads, level.tails,
     )  # fmt: skip
     return level
 
@@ -142,7 +148,8 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _join(  # type: ignore[no-untyped-def]
-    indptr, indices, rank, first, needed, width, shift, table, heads, tails, out_table, out_heads, out_tails,
+    indptr, indices, rank, first, needed, undirected, width, shift, table, heads, tails,
+    out_table, out_heads, out_tails,
 ):  # fmt: skip
     """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging.
 
@@ -157,7 +164,10 @@ def _join(  # type: ignore[no-untyped-def]
         out_table[i, 4], out_table[i, 5] = num_heads, num_tails
         if not needed[i]:
             continue
-        v = first + i
+        v, degree = first + i, indptr[first + i + 1] - indptr[first + i]
+        if undirected and i > 0 and needed[i - 1] and degree > 0 and same_neighbours(indptr, indices, v - 1, v):
+            out_table[i] = out_table[i - 1]
+            continue
         own = np.int64(rank[v])
         num_head = 0
         if own < 64 * words:

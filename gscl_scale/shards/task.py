@@ -240,4 +240,4 @@ def _level(
         return first_level(graph.indptr, graph.indices, opened.rank, first, end, config.width, words, needed)
     files = level_files(graph, task.folder, task.round_number, radius - 1, config)
     before = open_level(files, in_memory=task.threads and task.since is None)
-    return next_level(graph.indptr, graph.indices, opened.rank, before, first, end, needed)
+    return next_level(graph.indptr, graph.indices, opened.rank, before, first, end, graph.undirected, needed)

@@ -31,7 +31,7 @@ def identities(num_nodes):
     return np.arange(num_nodes).astype(np.uint64)
 
 
-def sketch(indptr, indices, priorities, config, words, weights=None):
+def sketch(indptr, indices, priorities, config, words, weights=None, undirected=True):
     """Samples of all nodes as the sketch alone tells them, and which are short."""
     rank, num_nodes, shift = priorities.rank(), indptr.size - 1, 6  # blocks of 64, as tasks of a pass have them
     blocks = [(first, min(first + 64, num_nodes)) for first in range(0, num_nodes, 64)]
@@ -40,7 +40,7 @@ def sketch(indptr, indices, priorities, config, words, weights=None):
     for hop in range(config.hops):
         levels.append(whole(parts, num_nodes, shift))
         if hop < config.hops - 1:
-            parts = [next_level(indptr, indices, rank, levels[-1], *ends) for ends in blocks]
+            parts = [next_level(indptr, indices, rank, levels[-1], *ends, undirected) for ends in blocks]
     rows = [level.rows(np.arange(num_nodes)) for level in levels]
     return read_rings(rows, np.arange(num_nodes), priorities, weights, config.per_ring, config.beyond)
 
@@ -58,7 +58,7 @@ def whole(parts, num_nodes, shift):
 
 
 def completed(indptr, indices, priorities, config, words, weights=None, undirected=True):
-    sample, short = sketch(indptr, indices, priorities, config, words, weights)
+    sample, short = sketch(indptr, indices, priorities, config, words, weights, undirected)
     return complete(indptr, indices, sample, short, priorities, priorities.rank(), config, undirected), short
 
 
@@ -180,7 +180,7 @@ def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undi
 def assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected):
     """The sketch, finished, and the exact engine with and without shared traversals."""
     anchors = np.arange(indptr.size - 1)
-    told, _ = sketch(indptr, indices, priorities, config, 0)
+    told, _ = sketch(indptr, indices, priorities, config, 0, undirected=undirected)
     sample, short = completed(indptr, indices, priorities, config, 0, undirected=undirected)
     after = ~np.logical_or.accumulate(short[:, -2::-1], axis=1)[:, ::-1]  # rings behind the last that was finished
     after &= ~short[:, -1:] | undirected
@@ -261,7 +261,7 @@ def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
     priorities = draw_priorities(identities(300), 0, 0, None, np.int32)
     rank = priorities.rank()
     one = first_level(indptr, indices, rank, 0, 300, 8, 2)
-    two = next_level(indptr, indices, rank, one, 0, 300)
+    two = next_level(indptr, indices, rank, one, 0, 300, undirected=False)
     distance = distances(indptr, indices)
     for level, radius in ((one, 1), (two, 2)):
         rows = np.where(level.table[:, :1] > 0, level.heads[level.table[:, 4]], np.uint64(0))
@@ -269,6 +269,23 @@ def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
         inside = distance[:, priorities.order[:128]] <= radius
         assert (bits == inside).all()
         assert level.table[:, 0].tolist() == inside.sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("words", [0, 1])
+def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(words):
+    edges = [(0, page) for page in range(2, 30)] + [(1, page) for page in range(20, 30)] + [(0, 40), (1, 40)]
+    indptr, indices = csr_of(edges, 50)  # 41 and later have no neighbours
+    priorities = draw_priorities(identities(50), 0, 0, None, np.int32)
+    one = first_level(indptr, indices, priorities.rank(), 0, 50, 8, words)
+    two = next_level(indptr, indices, priorities.rank(), one, 0, 50, undirected=True)
+    places = [tuple(row) for row in two.table[:, 4:]]
+    assert set(places[2:20]) == {places[2]} and set(places[20:30]) == {places[20]}
+    assert len(set(places)) == 50 - 17 - 9
+    num_heads, num_tails = two.used()
+    assert num_heads <= 50 * words - 26 * words and num_tails <= (50 - 26) * 8
+    for hops in (2, 3):
+        config = RingsConfig(hops=hops, width=8, per_ring=2, beyond=3)
+        assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=True)
 
 
 @pytest.mark.parametrize("words", [0, 1, 4])
