@@ -271,6 +271,12 @@ def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
         assert level.table[:, 0].tolist() == inside.sum(axis=1).tolist()
 
 
+def tail_of(level, vertex):
+    """The ranks that a vertex has beside its head."""
+    start = level.table[vertex, 5]
+    return level.tails[start : start + level.table[vertex, 1]].tolist()
+
+
 @pytest.mark.parametrize("words", [0, 1])
 def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(words):
     edges = [(0, page) for page in range(2, 30)] + [(1, page) for page in range(20, 30)] + [(0, 40), (1, 40)]
@@ -283,6 +289,9 @@ def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(words):
     assert len(set(places)) == 50 - 17 - 9
     num_heads, num_tails = two.used()
     assert num_heads <= 50 * words - 26 * words and num_tails <= (50 - 26) * 8
+    odd = np.arange(50) % 2 == 1
+    some = next_level(indptr, indices, priorities.rank(), one, 0, 50, undirected=True, needed=odd)
+    assert [tail_of(some, v) for v in range(1, 50, 2)] == [tail_of(two, v) for v in range(1, 50, 2)]
     for hops in (2, 3):
         config = RingsConfig(hops=hops, width=8, per_ring=2, beyond=3)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=True)
