@@ -8,7 +8,6 @@ import os
 import shutil
 import socket
 import struct
-import sys
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping
@@ -147,11 +146,11 @@ def sha256_of(path: Path) -> str:
     """Checksum of a file's bytes."""
     size_of(path)
     with path.open("rb") as file:
-        return sha256_in(file)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sha256_in(file: BinaryIO, size: int = sys.maxsize) -> str:
-    """Checksum of the next bytes of an open file: so many, or all."""
+def sha256_in(file: BinaryIO, size: int) -> str:
+    """Checksum of the next bytes of an open file."""
     digest = hashlib.sha256()
     while size and (chunk := file.read(min(size, _CHUNK))):
         digest.update(chunk)

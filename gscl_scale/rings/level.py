@@ -47,18 +47,18 @@ class Level:
 
     def rows(self, which: npt.NDArray[np.int64]) -> "Level":
         """The same of some of the vertices, over the same heads and tails."""
-        table = self.table[which].astype(np.int64)
+        table = self.table.take(which, axis=0).astype(np.int64)
         begin = which >> self.shift << self.shift
         table[:, 4] += begin
         table[:, 5] += begin * self.width
         return Level(table, self.heads, self.tails, self.width)
 
     def used(self) -> tuple[int, int]:
-        """Rows of the heads and entries of the tails that a block has filled; several vertices may share theirs."""
+        """Rows of the heads and entries of the tails that a block has filled: up to those of its last vertex."""
         if not self.table.shape[0]:
             return 0, 0
-        bits, entries, head, start = (self.table[:, column].astype(np.int64) for column in (0, 1, 4, 5))
-        return int((head + (bits > 0)).max()), int((start + entries).max())
+        bits, entries, _, _, head, start = (int(value) for value in self.table[-1])
+        return head + (bits > 0), start + entries
 
 
 def head_words(width: int, num_nodes: int) -> int:

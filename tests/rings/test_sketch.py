@@ -285,10 +285,12 @@ def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(words):
     one = first_level(indptr, indices, priorities.rank(), 0, 50, 8, words)
     two = next_level(indptr, indices, priorities.rank(), one, 0, 50, undirected=True)
     places = [tuple(row) for row in two.table[:, 4:]]
-    assert set(places[2:20]) == {places[2]} and set(places[20:30]) == {places[20]}
+    assert set(places[2:20]) == {places[2]}
+    assert set(places[20:30]) == {places[20]}
     assert len(set(places)) == 50 - 17 - 9
     num_heads, num_tails = two.used()
-    assert num_heads <= 50 * words - 26 * words and num_tails <= (50 - 26) * 8
+    assert num_heads <= 50 * words - 26 * words
+    assert num_tails <= (50 - 26) * 8
     odd = np.arange(50) % 2 == 1
     some = next_level(indptr, indices, priorities.rank(), one, 0, 50, undirected=True, needed=odd)
     assert [tail_of(some, v) for v in range(1, 50, 2)] == [tail_of(two, v) for v in range(1, 50, 2)]
