@@ -150,7 +150,7 @@ def sha256_of(path: Path) -> str:
 
 
 def sha256_in(file: BinaryIO, size: int) -> str:
-    """Checksum of the next bytes of an open file."""
+    """Checksum of the next `size` bytes of an open file."""
     digest = hashlib.sha256()
     while size and (chunk := file.read(min(size, _CHUNK))):
         digest.update(chunk)

@@ -21,7 +21,8 @@ class Level:
     tails [V * S]             ranks from M on, ascending
 
     Block b of the heads begins at row b * 2^shift, and of the tails at S times that: there is room for all, and what
-    is not used is never touched.
+    is not used is never touched. A block is filled from vertex to vertex, and vertices that follow each other may share
+    a row of the head and a tail. The places of a vertex that is not needed are those where the next one begins.
     """
 
     table: npt.NDArray[Any]
@@ -54,7 +55,7 @@ class Level:
         return Level(table, self.heads, self.tails, self.width)
 
     def used(self) -> tuple[int, int]:
-        """Rows of the heads and entries of the tails that a block has filled: up to those of its last vertex."""
+        """Rows of the heads and entries of the tails that a block has filled: all up to those of its last vertex."""
         if not self.table.shape[0]:
             return 0, 0
         bits, entries, _, _, head, start = (int(value) for value in self.table[-1])

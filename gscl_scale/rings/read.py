@@ -99,7 +99,8 @@ def _ring(  # type: ignore[no-untyped-def]
     for i in range(table.shape[0]):
         if _as_before(table, i) and _as_before(before_table, i):
             used = _repeat(i, used, offsets, members)
-            sizes[i], exact[i], short[i] = sizes[i - 1], exact[i - 1], short[i - 1]
+            sizes[i], short[i] = sizes[i - 1], short[i - 1]
+            exact[i] &= exact[i - 1]
             continue
         num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         start = used

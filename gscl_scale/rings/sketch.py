@@ -40,7 +40,7 @@ def first_level(
     words: int,
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
-    """Balls of radius 1 of the vertices first..end: the neighbours by rank. Rows that are not `needed` mean nothing."""
+    """Balls of radius 1 of the vertices first..end: the neighbours by rank. Balls that are not `needed` are empty."""
     level = Level.empty(end - first, width, words, rank.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
     _neighbours(indptr, indices, rank, first, of_all, width, level.table, level.heads, level.tails)
@@ -57,10 +57,10 @@ def next_level(
     undirected: bool,
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
-    """Balls of the next radius of the vertices first..end, from those of the whole graph at the radius before.
+    """Balls of the next radius, 2 or more, of the vertices first..end, from those of the whole graph at the one before.
 
-    If the graph is undirected, a vertex with the same neighbours as the one before it has the same ball (each is within
-    two hops of the other): its row is the same, and there is one place for what both have.
+    If the graph is undirected, a vertex that has neighbours, and the same as the vertex before it, has the same ball:
+    each is within two hops of the other. Its row is the same, and there is one place for what both have.
     """
     level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
@@ -153,7 +153,8 @@ def _join(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging.
 
-    A ball is the vertex itself and the smaller balls of its neighbours; its own smaller ball adds nothing to these.
+    A ball is the vertex itself and the smaller balls of its neighbours; its own smaller ball adds nothing to these. A
+    twin of the vertex before takes its row.
     """
     words = heads.shape[1]
     one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)

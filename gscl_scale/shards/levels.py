@@ -68,6 +68,8 @@ class LevelFiles:
                 block = Level(table[first : first + (1 << PASS_SHIFT)], heads, tails, self.width)
                 _read(of_table, first, block.table)
                 num_heads, num_tails = block.used()
+                if not _has_room(block, num_heads, num_tails):
+                    raise TaskError(f"{self.folder} is damaged; run the same command again")
                 start = first * self.width
                 _read(of_heads, first, heads[first : first + num_heads])
                 _read(of_tails, start, tails[start : start + num_tails])
@@ -98,10 +100,10 @@ class LevelFiles:
         whole = self.map()
         block = Level(whole.table[first:end], whole.heads, whole.tails, self.width)
         num_heads, num_tails = block.used()
-        if not (0 <= num_heads <= end - first and 0 <= num_tails <= (end - first) * self.width):
-            return -1
         start = first * self.width
-        if not _fits(block, whole.tails[start : start + num_tails], num_heads, self.num_nodes):
+        if not _has_room(block, num_heads, num_tails) or not _fits(
+            block, whole.tails[start : start + num_tails], num_heads, self.num_nodes
+        ):
             return -1
         checksum = 0
         for piece in (block.table, whole.heads[first : first + num_heads], whole.tails[start : start + num_tails]):
@@ -119,6 +121,12 @@ class LevelFiles:
             "tails.raw": (self.width, self.index_type),
         }
         return {name: (self.num_nodes, number, dtype) for name, (number, dtype) in columns.items()}
+
+
+def _has_room(block: Level, num_heads: int, num_tails: int) -> bool:
+    """Whether what a block says that it has filled is not more than it can."""
+    rows = block.table.shape[0]
+    return 0 <= num_heads <= rows and 0 <= num_tails <= rows * block.width
 
 
 def _fits(block: Level, tails: npt.NDArray[Any], num_heads: int, num_nodes: int) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import FolderError, TaskError
 from gscl_scale.files import map_arrow, write_arrow
 from gscl_scale.graph import Graph
 from gscl_scale.shards import Samples
@@ -109,8 +109,9 @@ def test_priorities_that_do_not_name_each_node_once_are_refused(run, column, val
         Samples.open(run / "samples").round(0)
 
 
+@pytest.mark.parametrize("row", [7, NODES - 1])
 @pytest.mark.parametrize(("column", "value"), [(0, 10**6), (0, -1), (1, 999), (1, -1), (4, 10**6), (5, -3), (5, 10**6)])
-def test_rows_of_a_level_that_lead_elsewhere_are_made_again(tmp_path, column, value):
+def test_rows_of_a_level_that_lead_elsewhere_are_made_again(tmp_path, row, column, value):
     files = LevelFiles(tmp_path, NODES, 8, "int32")
     files.create()
     table = np.zeros((NODES, 6), np.int32)
@@ -119,11 +120,14 @@ def test_rows_of_a_level_that_lead_elsewhere_are_made_again(tmp_path, column, va
     (tmp_path / "table.raw").write_bytes(table.tobytes())
     (tmp_path / "tails.raw").write_bytes(tails.tobytes())
     assert files.checksum(0, NODES) >= 0
-    table[7, column] = value
+    table[row, column] = value
     if column == 4:  # the row of the head, which is looked at where a bit is set
-        table[7, 0] = 1
+        table[row, 0] = 1
     (tmp_path / "table.raw").write_bytes(table.tobytes())
     assert files.checksum(0, NODES) == -1
+    if row == NODES - 1 and column > 3:
+        with pytest.raises(TaskError, match="is damaged; run the same command again"):
+            files.load()
     tails[3] = NODES
     (tmp_path / "tails.raw").write_bytes(tails.tobytes())
     assert files.checksum(0, NODES) == -1

@@ -271,31 +271,35 @@ def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
         assert level.table[:, 0].tolist() == inside.sum(axis=1).tolist()
 
 
-def tail_of(level, vertex):
-    """The ranks that a vertex has beside its head."""
-    start = level.table[vertex, 5]
-    return level.tails[start : start + level.table[vertex, 1]].tolist()
+def ball_of(level, vertex):
+    """The ranks that a vertex has in its head and in its tail."""
+    bits, entries, _, _, row, start = level.table[vertex]
+    head = level.heads[row].tolist() if bits else []
+    return head, level.tails[start : start + entries].tolist()
 
 
-@pytest.mark.parametrize("words", [0, 1])
-def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(words):
-    edges = [(0, page) for page in range(2, 30)] + [(1, page) for page in range(20, 30)] + [(0, 40), (1, 40)]
-    indptr, indices = csr_of(edges, 50)  # 41 and later have no neighbours
-    priorities = draw_priorities(identities(50), 0, 0, None, np.int32)
-    one = first_level(indptr, indices, priorities.rank(), 0, 50, 8, words)
-    two = next_level(indptr, indices, priorities.rank(), one, 0, 50, undirected=True)
-    places = [tuple(row) for row in two.table[:, 4:]]
-    assert set(places[2:20]) == {places[2]}
-    assert set(places[20:30]) == {places[20]}
-    assert len(set(places)) == 50 - 17 - 9
-    num_heads, num_tails = two.used()
-    assert num_heads <= 50 * words - 26 * words
-    assert num_tails <= (50 - 26) * 8
-    odd = np.arange(50) % 2 == 1
-    some = next_level(indptr, indices, priorities.rank(), one, 0, 50, undirected=True, needed=odd)
-    assert [tail_of(some, v) for v in range(1, 50, 2)] == [tail_of(two, v) for v in range(1, 50, 2)]
+@pytest.mark.parametrize(("width", "words"), [(8, 0), (8, 1), (80, 1)])
+def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(width, words):
+    """Pages 2 to 19 lead to index 0, pages 20 to 63 and 70 to 99 to 0 and 1; 64 to 69 stand alone."""
+    edges = [(0, page) for page in range(2, 100)] + [(1, page) for page in range(20, 100)]
+    indptr, indices = csr_of([edge for edge in edges if not 64 <= edge[1] < 70], 100)
+    priorities = draw_priorities(identities(100), 0, 0, None, np.int32)
+    one = first_level(indptr, indices, priorities.rank(), 0, 100, width, words)
+
+    def two(undirected, needed=None):
+        return next_level(indptr, indices, priorities.rank(), one, 0, 100, undirected, needed)
+
+    shared, apart = two(True), two(False)
+    assert len({tuple(row) for row in shared.table[:, 4:]}) == 2 + 1 + 1 + 6 + 1
+    assert [ball_of(shared, v) for v in range(100)] == [ball_of(apart, v) for v in range(100)]
+    assert shared.used() < apart.used()
+    needed = np.arange(1, 101) % 5 >= 2  # not the first of many that share, nor the last of all
+    some = two(True, needed)
+    assert [ball_of(some, v) for v in np.flatnonzero(needed)] == [ball_of(apart, v) for v in np.flatnonzero(needed)]
+    assert max(some.table[:, 4] + (some.table[:, 0] > 0)) == some.used()[0]
+    assert max(some.table[:, 5] + some.table[:, 1]) == some.used()[1]
     for hops in (2, 3):
-        config = RingsConfig(hops=hops, width=8, per_ring=2, beyond=3)
+        config = RingsConfig(hops=hops, width=width, per_ring=2, beyond=3)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=True)
 
 
