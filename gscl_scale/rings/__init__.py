@@ -3,6 +3,7 @@
 from gscl_scale.rings.choice import Choice, choose_engine, expected_members
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
+from gscl_scale.rings.growth import RowChanges, growth_of_last_ring
 from gscl_scale.rings.level import Level, head_words
 from gscl_scale.rings.marks import forget_marks
 from gscl_scale.rings.pagerank import pagerank
@@ -18,6 +19,7 @@ __all__ = [
     "Lists",
     "Priorities",
     "RingSample",
+    "RowChanges",
     "choose_engine",
     "complete",
     "draw_priorities",
@@ -25,6 +27,7 @@ __all__ = [
     "expected_members",
     "first_level",
     "forget_marks",
+    "growth_of_last_ring",
     "head_words",
     "independent_rings",
     "level_zero",

@@ -1,9 +1,10 @@
 """What changed between two graphs, and which anchors of a round have to be sampled again because of it.
 
 A row is the neighbours of a node. A changed row of u changes distances only for anchors that reach u in k - 1 hops.
-Where u is k - 1 hops away exactly, only the neighbours that u won or lost come or go, at distance k; and a sample of
-the sketch tells nothing of nodes whose priority is above both `decided` and the head, unless the exact engine
-finished it.
+Where u is k - 1 hops away exactly, only the neighbours that u won or lost come or go, at distance k; and a sample tells
+nothing of nodes whose priority is above `decided` and of all that it lists, but in the size of ring k. There the sketch
+tells of the head too, and of every node where the exact engine finished it; for samples of the exact engine those that
+came and went are counted.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ import pyarrow.compute as pc
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph import Graph
-from gscl_scale.rings import Priorities, RingSample, head_words
+from gscl_scale.rings import Lists, Priorities, RingSample, RowChanges, head_words
+from gscl_scale.rings.lists import reserve
 
 _NOTHING = np.inf
 
@@ -56,29 +58,49 @@ def match_nodes(old: Graph, new: Graph) -> Matching:
     return Matching(*(pc.fill_null(places, -1).to_numpy().astype(np.int64) for places in found))
 
 
-def changed_rows(
-    old: Graph,
-    new: Graph,
-    matching: Matching,
-    priority_of: npt.NDArray[np.float64],
-    old_priority_of: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
-    """The lowest priority among the neighbours that each node won or lost [N]: infinity where its row is the same."""
-    lowest = np.full(new.num_nodes, _NOTHING)
-    _compare_rows(
-        old.indptr, old.indices, new.indptr, new.indices, matching.old_of_new, matching.new_of_old,
-        priority_of, old_priority_of, matching.same, lowest,
-    )  # fmt: skip
-    return lowest
+@dataclass(frozen=True)
+class Change:
+    """Who won or lost whom as a neighbour: P times, those of a node together.
+
+    node, other [P]   a node that is gone has the number N + its old one
+    won [P]
+    """
+
+    node: npt.NDArray[np.int64]
+    other: npt.NDArray[np.int64]
+    won: npt.NDArray[np.bool_]
+
+    def lowest(
+        self, priority_of: npt.NDArray[np.float64], old_priority_of: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """The lowest priority among those that each node won or lost [N]: infinity where its row is the same."""
+        lowest = np.full(priority_of.size, _NOTHING)
+        np.minimum.at(lowest, self.node, np.concatenate([priority_of, old_priority_of])[self.other])
+        return lowest
+
+    def by_row(self, num_nodes: int) -> RowChanges:
+        """The same for searches."""
+        return RowChanges.of(num_nodes, self.node, self.other, self.won)
+
+
+def changed_rows(old: Graph, new: Graph, matching: Matching) -> Change:
+    """Compare the neighbours of every node."""
+    node, other, won = _compare_rows(
+        old.indptr, old.indices, new.indptr, new.indices, matching.old_of_new, matching.new_of_old, matching.same
+    )
+    return Change(node, other, won.astype(np.bool_))
 
 
 @numba.njit(cache=True, nogil=True)
 def _compare_rows(  # type: ignore[no-untyped-def]
-    old_indptr, old_indices, indptr, indices, old_of_new, new_of_old, priority_of, old_priority_of, same, lowest,
+    old_indptr, old_indices, indptr, indices, old_of_new, new_of_old, same,
 ):  # fmt: skip
-    here = np.full(lowest.size, -1, np.int64)  # the last row that a node was seen in, old and new rows apart
-    there = np.full(lowest.size, -1, np.int64)
-    for v in range(lowest.size):
+    num_nodes = indptr.size - 1
+    here = np.full(num_nodes, -1, np.int64)  # the last row that a node was seen in, old and new rows apart
+    there = np.full(num_nodes, -1, np.int64)
+    node, other, won = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.uint8)
+    number = 0
+    for v in range(num_nodes):
         now = indices[indptr[v] : indptr[v + 1]]
         o = old_of_new[v]
         before = old_indices[old_indptr[o] : old_indptr[o + 1]] if o >= 0 else old_indices[:0]
@@ -88,6 +110,8 @@ def _compare_rows(  # type: ignore[no-untyped-def]
                 i += 1
             if i == now.size:
                 continue
+        room = number + now.size + before.size
+        node, other, won = reserve(node, room), reserve(other, room), reserve(won, room)
         for x in now:
             here[x] = v
         for y in before:
@@ -95,10 +119,13 @@ def _compare_rows(  # type: ignore[no-untyped-def]
             if x >= 0:
                 there[x] = v
             if x < 0 or here[x] != v:
-                lowest[v] = min(lowest[v], old_priority_of[y])
+                node[number], other[number], won[number] = v, x if x >= 0 else num_nodes + y, 0
+                number += 1
         for x in now:
             if there[x] != v:
-                lowest[v] = min(lowest[v], priority_of[x])
+                node[number], other[number], won[number] = v, x, 1
+                number += 1
+    return node[:number], other[:number], won[:number]
 
 
 @dataclass(frozen=True)
@@ -138,37 +165,56 @@ def anchors_to_sample(
     old_priorities: Priorities,
     priorities: Priorities,
     config: RingsConfig,
-) -> npt.NDArray[np.bool_]:
-    """Which anchors of a round may have another sample now [N]; all others have the old one."""
-    head, old_head = (_head_priority(each, config) for each in (priorities, old_priorities))
-    if head is None or old_head is None:
-        return np.ones(matching.old_of_new.size, np.bool_)
-    last_beyond = _last_beyond(old, by_node(old_priorities), config.beyond)
-    told = _told_up_to(old, config, max(head, old_head), last_beyond)
+    undirected: bool,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which anchors of a round may have other lists now [N], and in which only the size of ring k may differ [N].
+
+    All others have the old sample.
+    """
+    again = matching.old_of_new < 0
+    known, place = ~again, matching.old_of_new[~again]
+    old_priority_of = by_node(old_priorities)
+    last_beyond = _last_priorities([part.beyond for part in old], old_priority_of, config.beyond)
     come_and_gone = _lowest_come_and_gone(matching, old_priorities, priorities)
-    stale = np.zeros(told.size, np.bool_)
-    if come_and_gone < _NOTHING:
-        stale = last_beyond >= come_and_gone
+    stale = last_beyond >= come_and_gone if come_and_gone < _NOTHING else np.zeros(last_beyond.size, np.bool_)
+    rim = reach.rim[known]
+    if config.engine == "sketch":
+        head, old_head = (_head_priority(each, config) for each in (priorities, old_priorities))
+        if head is None or old_head is None:
+            return np.ones(again.size, np.bool_), np.zeros(again.size, np.bool_)
+        told = _told_by_sketch(old, max(head, old_head), last_beyond)
         if come_and_gone <= max(head, old_head):
-            stale |= told <= max(head, old_head)  # sizes of their rings are estimated from who is in the head
-    known = matching.old_of_new >= 0
-    place = matching.old_of_new[known]
-    again = ~known
-    at_rim = (reach.rim[known] < _NOTHING) & (reach.rim[known] <= told[place])
-    again[known] = reach.inside[known] | at_rim | stale[place]
-    return again
-
-
-def _told_up_to(
-    old: list[RingSample], config: RingsConfig, head: float, last_beyond: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """The priority up to which the old sample of each anchor tells of nodes k hops away."""
-    decided = np.concatenate([part.decided for part in old])
+            stale = stale | (told <= max(head, old_head))  # sizes of their rings are estimated from who is in the head
+    else:
+        told = _told_by_lists(old, old_priority_of, config.per_ring, last_beyond, undirected)
+    again[known] = reach.inside[known] | ((rim < _NOTHING) & (rim <= told[place])) | stale[place]
+    counted = np.zeros(again.size, np.bool_)
     if config.engine != "sketch":
-        return np.full(decided.size, np.inf)  # exact ring sizes tell of every node
+        counted[known] = (rim < _NOTHING) & ~again[known]
+    return again, counted
+
+
+def _told_by_sketch(
+    old: list[RingSample], head: float, last_beyond: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """The priority up to which the old sample of each anchor tells of nodes k hops away, in any column."""
     finished = np.concatenate([part.ring_size_exact for part in old])
-    told = np.maximum(decided, head)
+    told = np.maximum(np.concatenate([part.decided for part in old]), head)
     return np.where(finished | (last_beyond > told), np.inf, told)  # what goes farther was finished by a search
+
+
+def _told_by_lists(
+    old: list[RingSample],
+    old_priority_of: npt.NDArray[np.float64],
+    per_ring: int | str,
+    last_beyond: npt.NDArray[np.float64],
+    undirected: bool,
+) -> npt.NDArray[np.float64]:
+    """The same for samples of the exact engine, the sizes of their rings apart."""
+    if isinstance(per_ring, str) or not undirected:
+        return np.full(last_beyond.size, np.inf)  # lists are as long as their rings, or nodes come by unknown ways
+    last_of_ring = _last_priorities([part.rings[-1] for part in old], old_priority_of, per_ring)
+    return np.maximum(np.concatenate([part.decided for part in old]), np.maximum(last_of_ring, last_beyond))
 
 
 def _head_priority(priorities: Priorities, config: RingsConfig) -> float | None:
@@ -183,13 +229,13 @@ def _lowest_come_and_gone(matching: Matching, old_priorities: Priorities, priori
     return float(min([_NOTHING, *come[:1], *gone[:1]]))
 
 
-def _last_beyond(parts: list[RingSample], priority_of: npt.NDArray[np.float64], wanted: int) -> npt.NDArray[np.float64]:
-    """The priority of the last node beyond of each anchor; infinity where there were no more."""
+def _last_priorities(parts: list[Lists], priority_of: npt.NDArray[np.float64], wanted: int) -> npt.NDArray[np.float64]:
+    """The priority of the last node of each anchor's list; infinity where there were fewer than wanted."""
     columns = []
-    for part in parts:
-        full = part.beyond.lengths() == wanted
+    for lists in parts:
+        full = lists.lengths() >= wanted
         last = np.full(full.size, np.inf)
-        last[full] = priority_of[part.beyond.members[part.beyond.offsets[1:][full] - 1]]
+        last[full] = priority_of[lists.members[lists.offsets[1:][full] - 1]]
         columns.append(last)
     return np.concatenate(columns)
 

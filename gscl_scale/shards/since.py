@@ -13,6 +13,7 @@ from gscl_scale.files import map_array, write_arrow
 from gscl_scale.graph import Graph
 from gscl_scale.rings import Priorities
 from gscl_scale.shards.changes import (
+    Change,
     Matching,
     anchors_to_sample,
     by_node,
@@ -72,19 +73,33 @@ class Since:
     ) -> tuple[npt.NDArray[np.bool_], int]:
         """Find the anchors to sample again in a round, and tell its tasks; and how many nodes have other neighbours."""
         old_priorities = self.samples.priorities(round_number)
-        lowest = changed_rows(self.graph, graph, self.matching, by_node(priorities), by_node(old_priorities))
+        change = changed_rows(self.graph, graph, self.matching)
+        lowest = change.lowest(by_node(priorities), by_node(old_priorities))
         reach = reach_of(graph, lowest, config.hops)
         parts = range(self.samples.num_parts)
         old = [self.samples.part(round_number, part, verify=False) for part in parts]  # their readers verify them
-        again = anchors_to_sample(self.matching, reach, old, old_priorities, priorities, config)
-        write_changes(folder, round_number, depths_needed(graph, again, config.hops), self.matching)
+        again, counted = anchors_to_sample(
+            self.matching, reach, old, old_priorities, priorities, config, graph.undirected
+        )
+        write_changes(folder, round_number, depths_needed(graph, again, config.hops), counted, change, self.matching)
         return again, int(np.isfinite(lowest).sum())
 
 
-def write_changes(folder: Path, round_number: int, depths: npt.NDArray[np.uint8], matching: Matching) -> None:
-    """Publish for the tasks of a round how deep each vertex is needed, and which node is which."""
+def write_changes(
+    folder: Path,
+    round_number: int,
+    depths: npt.NDArray[np.uint8],
+    counted: npt.NDArray[np.bool_],
+    change: Change,
+    matching: Matching,
+) -> None:
+    """Publish for the tasks of a round what is needed how deep, where ring k is counted, and which node is which."""
     place = scratch_folder(folder, round_number)
     write_arrow(place / "depths.arrow", {"depth": pa.array(depths)})
+    write_arrow(place / "counted.arrow", {"counted": pa.array(counted.view(np.uint8))})
+    write_arrow(place / "change.arrow", {
+        "node": pa.array(change.node), "other": pa.array(change.other), "won": pa.array(change.won.view(np.uint8)),
+    })  # fmt: skip
     write_arrow(place / "old_of_new.arrow", {"node": pa.array(matching.old_of_new)})
     write_arrow(place / "new_of_old.arrow", {"node": pa.array(matching.new_of_old)})
 
@@ -92,6 +107,18 @@ def write_changes(folder: Path, round_number: int, depths: npt.NDArray[np.uint8]
 def map_depths(folder: Path, round_number: int) -> npt.NDArray[np.uint8]:
     """The largest radius at which each vertex is needed; the anchors to sample again are those of the last."""
     return map_array(scratch_folder(folder, round_number) / "depths.arrow", "depth", "uint8")
+
+
+def map_counted(folder: Path, round_number: int) -> npt.NDArray[np.bool_]:
+    """The anchors of which only the size of ring k may differ, by what `map_change` tells."""
+    return map_array(scratch_folder(folder, round_number) / "counted.arrow", "counted", "uint8").view(np.bool_)
+
+
+def map_change(folder: Path, round_number: int) -> Change:
+    """Who won or lost whom as a neighbour."""
+    path = scratch_folder(folder, round_number) / "change.arrow"
+    node, other = (map_array(path, name, "int64") for name in ("node", "other"))
+    return Change(node, other, map_array(path, "won", "uint8").view(np.bool_))
 
 
 def map_matching(folder: Path, round_number: int) -> Matching:

@@ -1,6 +1,6 @@
 """The bodies of the tasks: a pass of the sketch over a range of vertices, and a finished part of the samples."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from gscl_scale.rings import (
     complete,
     exact_rings,
     first_level,
+    growth_of_last_ring,
     head_words,
     independent_rings,
     level_zero,
@@ -28,7 +29,7 @@ from gscl_scale.shards.format import part_path, write_part
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.opened import OpenRound, open_graph, open_level, open_old_round, open_round, open_weights
 from gscl_scale.shards.reader import Samples
-from gscl_scale.shards.since import map_depths, map_matching
+from gscl_scale.shards.since import map_change, map_counted, map_depths, map_matching
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class PassRecord:
 class PartTask:
     """The samples of a range of anchors: plain values, cheap to send anywhere.
 
-    since     an earlier samples folder, from which anchors are taken that have no other sample now
+    since     an earlier samples folder, from which anchors are taken that have no other lists now
     threads   whether all tasks run in one process, which then keeps a level in its memory
     """
 
@@ -144,16 +145,30 @@ def _run_again(task: PartTask, since: Path) -> PartRecord:
     old, matching = Samples.open(since), map_matching(task.folder, task.round_number)
     depths = map_depths(task.folder, task.round_number)[task.first_anchor : task.end_anchor]
     rows = np.flatnonzero(depths == task.config.hops)
+    counted = np.flatnonzero(map_counted(task.folder, task.round_number)[task.first_anchor : task.end_anchor])
     place = matching.old_of_new[task.first_anchor : task.end_anchor]
     if matching.same:
         before = old.part(task.round_number, task.part)
-        if not rows.size:
+        if not rows.size and not counted.size:
             return _keep_part(task, old)
     else:
         taken = open_old_round(old, task.round_number).take(np.maximum(place, 0))
         before = rename_nodes(taken, np.arange(task.first_anchor, task.end_anchor), matching.new_of_old)
+    if counted.size:
+        before = _count_last_ring(task, before, counted)
     fresh, short = _sample(task, task.first_anchor + rows)
     return publish_part(task, replace_rows(before, rows, fresh), short)
+
+
+def _count_last_ring(task: PartTask, before: RingSample, rows: npt.NDArray[np.int64]) -> RingSample:
+    """Those at `rows` have their old lists, but nodes that these do not name may have come to ring k, or gone."""
+    graph = open_graph(task.graph_folder)
+    changes = map_change(task.folder, task.round_number).by_row(graph.num_nodes)
+    sizes = before.ring_size.copy()
+    sizes[rows, -1] += growth_of_last_ring(
+        graph.indptr, graph.indices, task.first_anchor + rows, task.config.hops, changes
+    )
+    return replace(before, ring_size=sizes)
 
 
 def _keep_part(task: PartTask, old: Samples) -> PartRecord:
