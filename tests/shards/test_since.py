@@ -83,6 +83,37 @@ def test_samples_since_an_earlier_run_are_those_from_nothing(
     both_ways(folder, (edges, ids), (changed, new_ids), config, undirected=undirected)
 
 
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 10_000),
+    degree=st.floats(1, 6),
+    hub=st.integers(0, 12),
+    changes=st.integers(1, 12),
+    come=st.integers(0, 2),
+    gone=st.integers(0, 3),
+    hops=st.integers(1, 3),
+    width=st.integers(1, 12),
+    per_ring=st.sampled_from([1, 2, 3, "ratio:0.5"]),
+    undirected=st.sampled_from([True, True, True, False]),
+)
+def test_rings_that_only_grew_or_shrank_are_counted_as_they_are_from_nothing(
+    tmp_path_factory, seed, degree, hub, changes, come, gone, hops, width, per_ring, undirected
+):
+    """Short lists in a small graph whose edges change all over: what changes is often in the size of a ring alone."""
+    rng = np.random.default_rng(seed)
+    around_hub = np.stack([np.zeros(hub, np.int64), 1 + np.arange(hub)], axis=1)
+    edges = np.concatenate([random_edges(80, int(40 * degree), seed), around_hub])
+    changed = change_edges(edges, 80, min(changes, len(edges)), rng)
+    changed = np.concatenate([changed, np.stack([80 + np.arange(come), rng.integers(0, 80, come)], axis=1)])
+    ids = np.arange(80 + come)
+    left = np.setdiff1d(ids, rng.integers(0, 80, gone))
+    changed = np.searchsorted(left, changed[np.isin(changed, left).all(axis=1)])
+    update = {"engine": "exact", "hops": hops, "width": width, "per_ring": per_ring, "beyond": 1, "rounds": 1}
+    config = RingsConfig.model_validate({**CONFIG.model_dump(), **update})
+    folder = tmp_path_factory.mktemp("counted")
+    both_ways(folder, (edges, ids[:80]), (changed, left), config, undirected=undirected)
+
+
 def test_only_anchors_near_a_change_are_sampled_again_and_other_parts_are_the_old_files(tmp_path):
     path = np.stack([np.arange(999), np.arange(1, 1000)], axis=1)
     edges = np.concatenate([path, path[:, [0, 1]] + [0, 4]])[: 999 + 995]
@@ -119,6 +150,16 @@ def test_a_round_that_cannot_build_on_the_earlier_run_is_made_from_nothing(tmp_p
     assert_same_bytes(tmp_path / "nothing", tmp_path / "since")
     known = [line["round"] for line in read_json_lines(log) if line["event"] == "since"]
     assert known == ([0] if lacks == "a round" else [])
+
+
+def test_exact_samples_whose_lists_are_the_same_are_not_searched_again(tmp_path):
+    edges = random_edges(3000, 60_000, seed=1)
+    changed = change_edges(edges, 3000, 2, np.random.default_rng(0))
+    config = CONFIG.model_copy(update={"engine": "exact"})
+    log = both_ways(tmp_path, (edges, np.arange(3000)), (changed, np.arange(3000)), config)
+    old, new = (Samples.open(tmp_path / name).round(0).take(np.arange(3000)) for name in ("old-samples", "since"))
+    sizes = (old.ring_size != new.ring_size).any(axis=1).sum()
+    assert log[0]["anchors_again"] < 20 < sizes
 
 
 def test_nothing_changed_nothing_sampled(tmp_path):
