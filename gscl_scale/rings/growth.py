@@ -12,11 +12,11 @@ _COUNTED = 255  # the mark of a node whose coming or going has been counted
 
 
 class RowChanges(NamedTuple):
-    """The neighbours that nodes won or lost: P of them, those of a node together.
+    """The neighbours that nodes won or lost: P of them.
 
     row [N]           the place of a node among the C that have other neighbours than before, -1 for the others
     offsets [C + 1]
-    other [P]         who was won or lost; a node that is gone has a number of N or more
+    other [P]         first who was lost, then who was won, ascending; a node that is gone has a number of N or more
     won [P]
     """
 
@@ -29,10 +29,10 @@ class RowChanges(NamedTuple):
     def of(
         cls, num_nodes: int, node: npt.NDArray[np.int64], other: npt.NDArray[np.int64], won: npt.NDArray[np.bool_]
     ) -> "RowChanges":
-        """From who won or lost whom, those of a node together."""
-        changed, first = np.unique(node, return_index=True)
+        """From who won or lost whom, nodes ascending."""
+        first = np.flatnonzero(np.diff(node, prepend=-1))
         row = np.full(num_nodes, -1, np.int64)
-        row[changed] = np.arange(changed.size)
+        row[node[first]] = np.arange(first.size)
         return cls(row, np.append(first, node.size), other, won)
 
 
@@ -45,8 +45,8 @@ def growth_of_last_ring(
 ) -> npt.NDArray[np.int64]:
     """By how many nodes ring k of each anchor is larger now [A].
 
-    Only for anchors none of whose nodes nearer than k - 1 hops has other neighbours than before, in undirected graphs:
-    the ball of k - 1 hops is what it was, and only what its outermost nodes won or lost came or went.
+    Only for anchors none of whose nodes nearer than k - 1 hops has other neighbours than before: the ball of k - 1 hops
+    is what it was, and only what its outermost nodes won or lost came or went. The graph is undirected, and was.
     """
     growth = np.zeros(anchors.size, np.int64)
     numbers = max(indptr.size - 1, int(changes.other.max(initial=-1)) + 1)
@@ -101,15 +101,15 @@ def _is_beside(indptr, indices, x, seen):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _was_beside(indptr, indices, x, changes, seen):  # type: ignore[no-untyped-def]
     """Whether a node that has won a neighbour had one in the ball before."""
-    changed = range(changes.offsets[changes.row[x]], changes.offsets[changes.row[x] + 1])
-    for j in changed:
-        if not changes.won[j] and _in_ball(changes.other[j], seen):
-            return True
-    for e in range(indptr[x], indptr[x + 1]):
-        if _in_ball(indices[e], seen):
-            won = False
-            for j in changed:
-                won |= changes.won[j] and changes.other[j] == indices[e]
-            if not won:
-                return True
-    return False
+    j, end = changes.offsets[changes.row[x]], changes.offsets[changes.row[x] + 1]
+    beside = False
+    while j < end and not changes.won[j]:
+        beside |= _in_ball(changes.other[j], seen)
+        j += 1
+    e = indptr[x + 1] if end - j == indptr[x + 1] - indptr[x] else indptr[x]  # all are won: it is new
+    while not beside and e < indptr[x + 1]:
+        while j < end and changes.other[j] < indices[e]:
+            j += 1
+        beside = _in_ball(indices[e], seen) and not (j < end and changes.other[j] == indices[e])
+        e += 1
+    return beside

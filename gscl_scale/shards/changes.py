@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph import Graph
-from gscl_scale.rings import Lists, Priorities, RingSample, RowChanges, head_words
+from gscl_scale.rings import Lists, Priorities, RingSample, head_words
 from gscl_scale.rings.lists import reserve
 
 _NOTHING = np.inf
@@ -60,47 +60,48 @@ def match_nodes(old: Graph, new: Graph) -> Matching:
 
 @dataclass(frozen=True)
 class Change:
-    """Who won or lost whom as a neighbour: P times, those of a node together.
+    """What the rows of two graphs differ in.
 
-    node, other [P]   a node that is gone has the number N + its old one
+    lowest [N]        the lowest priority among those that each node won or lost as neighbours: infinity where nobody
+    node, other [P]   who won or lost whom, nodes ascending, of each first those lost, then those won, these ascending;
+                      a node that is gone has the number N + its old one
     won [P]
+    listed            whether they are listed at all
     """
 
+    lowest: npt.NDArray[np.float64]
     node: npt.NDArray[np.int64]
     other: npt.NDArray[np.int64]
     won: npt.NDArray[np.bool_]
-
-    def lowest(
-        self, priority_of: npt.NDArray[np.float64], old_priority_of: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        """The lowest priority among those that each node won or lost [N]: infinity where its row is the same."""
-        lowest = np.full(priority_of.size, _NOTHING)
-        np.minimum.at(lowest, self.node, np.concatenate([priority_of, old_priority_of])[self.other])
-        return lowest
-
-    def by_row(self, num_nodes: int) -> RowChanges:
-        """The same for searches."""
-        return RowChanges.of(num_nodes, self.node, self.other, self.won)
+    listed: bool
 
 
-def changed_rows(old: Graph, new: Graph, matching: Matching) -> Change:
-    """Compare the neighbours of every node."""
-    node, other, won = _compare_rows(
-        old.indptr, old.indices, new.indptr, new.indices, matching.old_of_new, matching.new_of_old, matching.same
-    )
-    return Change(node, other, won.astype(np.bool_))
+def changed_rows(
+    old: Graph,
+    new: Graph,
+    matching: Matching,
+    priority_of: npt.NDArray[np.float64],
+    old_priority_of: npt.NDArray[np.float64],
+    most: int,
+) -> Change:
+    """Compare the neighbours of every node; those won and lost are listed if they are no more than `most`."""
+    lowest = np.full(new.num_nodes, _NOTHING)
+    node, other, won, listed = _compare_rows(
+        old.indptr, old.indices, new.indptr, new.indices, matching.old_of_new, matching.new_of_old,
+        priority_of, old_priority_of, matching.same, most, lowest,
+    )  # fmt: skip
+    return Change(lowest, node, other, won.view(np.bool_), listed)
 
 
 @numba.njit(cache=True, nogil=True)
 def _compare_rows(  # type: ignore[no-untyped-def]
-    old_indptr, old_indices, indptr, indices, old_of_new, new_of_old, same,
+    old_indptr, old_indices, indptr, indices, old_of_new, new_of_old, priority_of, old_priority_of, same, most, lowest,
 ):  # fmt: skip
-    num_nodes = indptr.size - 1
-    here = np.full(num_nodes, -1, np.int64)  # the last row that a node was seen in, old and new rows apart
-    there = np.full(num_nodes, -1, np.int64)
+    here = np.full(lowest.size, -1, np.int64)  # the last row that a node was seen in, old and new rows apart
+    there = np.full(lowest.size, -1, np.int64)
     node, other, won = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.uint8)
     number = 0
-    for v in range(num_nodes):
+    for v in range(lowest.size):
         now = indices[indptr[v] : indptr[v + 1]]
         o = old_of_new[v]
         before = old_indices[old_indptr[o] : old_indptr[o + 1]] if o >= 0 else old_indices[:0]
@@ -110,7 +111,7 @@ def _compare_rows(  # type: ignore[no-untyped-def]
                 i += 1
             if i == now.size:
                 continue
-        room = number + now.size + before.size
+        room = min(number + now.size + before.size, most + 1)
         node, other, won = reserve(node, room), reserve(other, room), reserve(won, room)
         for x in now:
             here[x] = v
@@ -119,13 +120,19 @@ def _compare_rows(  # type: ignore[no-untyped-def]
             if x >= 0:
                 there[x] = v
             if x < 0 or here[x] != v:
-                node[number], other[number], won[number] = v, x if x >= 0 else num_nodes + y, 0
-                number += 1
+                lowest[v] = min(lowest[v], old_priority_of[y])
+                if number <= most:
+                    node[number], other[number], won[number] = v, x if x >= 0 else lowest.size + y, 0
+                    number += 1
         for x in now:
             if there[x] != v:
-                node[number], other[number], won[number] = v, x, 1
-                number += 1
-    return node[:number], other[:number], won[:number]
+                lowest[v] = min(lowest[v], priority_of[x])
+                if number <= most:
+                    node[number], other[number], won[number] = v, x, 1
+                    number += 1
+    listed = number <= most
+    number = number if listed else 0
+    return node[:number], other[:number], won[:number], listed
 
 
 @dataclass(frozen=True)
@@ -165,11 +172,11 @@ def anchors_to_sample(
     old_priorities: Priorities,
     priorities: Priorities,
     config: RingsConfig,
-    undirected: bool,
+    countable: bool,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which anchors of a round may have other lists now [N], and in which only the size of ring k may differ [N].
+    """Which anchors of a round are to be sampled again [N], and for which ring k is only to be counted again [N].
 
-    All others have the old sample.
+    The second are none where it cannot be counted. All others have the old sample.
     """
     again = matching.old_of_new < 0
     known, place = ~again, matching.old_of_new[~again]
@@ -186,7 +193,10 @@ def anchors_to_sample(
         if come_and_gone <= max(head, old_head):
             stale = stale | (told <= max(head, old_head))  # sizes of their rings are estimated from who is in the head
     else:
-        told = _told_by_lists(old, old_priority_of, config.per_ring, last_beyond, undirected)
+        told = np.full(last_beyond.size, np.inf)  # the size of ring k tells of every node
+        if countable:
+            assert isinstance(config.per_ring, int)
+            told = _told_by_lists(old, old_priority_of, config.per_ring, last_beyond)
     again[known] = reach.inside[known] | ((rim < _NOTHING) & (rim <= told[place])) | stale[place]
     counted = np.zeros(again.size, np.bool_)
     if config.engine != "sketch":
@@ -206,13 +216,10 @@ def _told_by_sketch(
 def _told_by_lists(
     old: list[RingSample],
     old_priority_of: npt.NDArray[np.float64],
-    per_ring: int | str,
+    per_ring: int,
     last_beyond: npt.NDArray[np.float64],
-    undirected: bool,
 ) -> npt.NDArray[np.float64]:
-    """The same for samples of the exact engine, the sizes of their rings apart."""
-    if isinstance(per_ring, str) or not undirected:
-        return np.full(last_beyond.size, np.inf)  # lists are as long as their rings, or nodes come by unknown ways
+    """The same in any column but the sizes of rings."""
     last_of_ring = _last_priorities([part.rings[-1] for part in old], old_priority_of, per_ring)
     return np.maximum(np.concatenate([part.decided for part in old]), np.maximum(last_of_ring, last_beyond))
 

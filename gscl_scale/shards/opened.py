@@ -12,10 +12,11 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array
 from gscl_scale.graph import Graph
-from gscl_scale.rings import Level, Priorities, forget_marks
+from gscl_scale.rings import Level, Priorities, RowChanges, forget_marks
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
-from gscl_scale.shards.levels import LevelFiles
+from gscl_scale.shards.levels import LevelFiles, scratch_folder
 from gscl_scale.shards.reader import RoundReader, Samples
+from gscl_scale.shards.since import map_row_changes
 from gscl_scale.shards.sound import flaw_of_priorities
 
 Thing = TypeVar("Thing")
@@ -68,11 +69,17 @@ def open_old_round(samples: Samples, round_number: int) -> RoundReader:
     return _keep("old round", (samples.folder, round_number), lambda: samples.round(round_number))
 
 
+def open_row_changes(samples: Path, round_number: int, num_nodes: int) -> RowChanges:
+    """Who won or lost whom as a neighbour since the samples that a round builds on."""
+    key = (samples, round_number, _stamp(scratch_folder(samples, round_number) / "change.arrow"))
+    return _keep("row changes", key, lambda: map_row_changes(samples, round_number, num_nodes))
+
+
 def close_round() -> None:
     """Let go of the files of a round, so that the disk of removed ones is free again, and of memory kept for it."""
     forget_marks()
     with _LOCK:
-        for kind in ("round", "level", "old round"):
+        for kind in ("round", "level", "old round", "row changes"):
             _KEPT.pop(kind, None)
 
 

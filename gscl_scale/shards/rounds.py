@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gscl_scale.errors import FolderError
 from gscl_scale.files import fingerprint_of, sha256_of, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.rings import draw_priorities, pagerank
@@ -59,13 +61,22 @@ class Rounds:
         self._runner.check_shared(self._folder)
         close_round()  # of an attempt in this process that failed
         self._clear_away()
-        if self._config.sampling == "pagerank" and not self._journal.has_weights():
-            weights = self._since.weights() if self._since else None
-            if weights is None:
-                weights = pagerank(self._graph.indptr, self._graph.indices)
-            write_weights(weights_path(self._folder), weights)
+        if self._config.sampling == "pagerank":
+            self._choose_weights(self._since.weights() if self._since else None)
         if self._kept and self._journal.manifest is None:
             self._console.event("precompute", "resumed", finished_parts=self._kept)
+
+    def _choose_weights(self, earlier: npt.NDArray[np.float64] | None) -> None:
+        """Those of the earlier run, or their own PageRank; those that are there stay."""
+        there = open_weights(self._folder) if self._journal.has_weights() else None
+        if there is None:
+            weights = pagerank(self._graph.indptr, self._graph.indices) if earlier is None else earlier
+            write_weights(weights_path(self._folder), weights)
+        elif earlier is not None and not np.array_equal(there, earlier):
+            raise FolderError(
+                f"{self._folder} was begun with other PageRank scores than the earlier run has; "
+                "leave --since out, or delete this folder and run again"
+            )
 
     def make_rounds(self, rounds: int) -> None:
         """Make what is missing of the first rounds."""
@@ -139,17 +150,19 @@ class Rounds:
         return self._since.samples.folder if self._since is not None and self._since.has(number) else None
 
     def _find_changes(self, since: Since, number: int) -> None:
-        """Find the anchors that may have other samples than in the earlier run."""
+        """Find what is to be done again after the earlier run."""
         priorities = map_priorities(priorities_path(self._folder, number))
-        again, rows = since.prepare(self._folder, number, self._graph, priorities, self._config)
+        found = since.prepare(self._folder, number, self._graph, priorities, self._config)
         self._console.event(
-            "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=int(again.sum()),
-            rows_changed=rows,
+            "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=found.again,
+            anchors_counted=found.counted, rows_changed=found.rows,
             nodes_come=int((since.matching.old_of_new < 0).sum()),
             nodes_gone=int((since.matching.new_of_old < 0).sum()),
         )  # fmt: skip
         self._console.say(
-            f"round {number}: {again.sum():,} of {again.size:,} anchors are sampled again, the others are as before"
+            f"round {number}: {found.again:,} of {self._graph.num_nodes:,} anchors are sampled again"
+            + (f", the last ring of {found.counted:,} is counted again" if found.counted else "")
+            + ", the others are as before"
         )
 
     def _draw(self, number: int) -> None:

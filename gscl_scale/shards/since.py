@@ -11,7 +11,7 @@ from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array, write_arrow
 from gscl_scale.graph import Graph
-from gscl_scale.rings import Priorities
+from gscl_scale.rings import Priorities, RowChanges
 from gscl_scale.shards.changes import (
     Change,
     Matching,
@@ -27,6 +27,15 @@ from gscl_scale.shards.plan import Plan
 from gscl_scale.shards.reader import Samples
 
 _SAME_GRAPH = ("graph_fingerprint", "num_nodes")
+
+
+@dataclass(frozen=True)
+class Found:
+    """How many anchors of a round are sampled again, or have ring k counted again, and how many rows have changed."""
+
+    again: int
+    counted: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -70,19 +79,22 @@ class Since:
 
     def prepare(
         self, folder: Path, round_number: int, graph: Graph, priorities: Priorities, config: RingsConfig
-    ) -> tuple[npt.NDArray[np.bool_], int]:
-        """Find the anchors to sample again in a round, and tell its tasks; and how many nodes have other neighbours."""
+    ) -> "Found":
+        """Find what is to be done again in a round, and tell its tasks."""
         old_priorities = self.samples.priorities(round_number)
-        change = changed_rows(self.graph, graph, self.matching)
-        lowest = change.lowest(by_node(priorities), by_node(old_priorities))
-        reach = reach_of(graph, lowest, config.hops)
+        countable = self.graph.undirected and graph.undirected and config.engine == "exact" and config.sketchable()
+        change = changed_rows(
+            self.graph, graph, self.matching, by_node(priorities), by_node(old_priorities),
+            graph.num_nodes if countable else 0,
+        )  # fmt: skip
+        reach = reach_of(graph, change.lowest, config.hops)
         parts = range(self.samples.num_parts)
         old = [self.samples.part(round_number, part, verify=False) for part in parts]  # their readers verify them
         again, counted = anchors_to_sample(
-            self.matching, reach, old, old_priorities, priorities, config, graph.undirected
+            self.matching, reach, old, old_priorities, priorities, config, countable and change.listed
         )
         write_changes(folder, round_number, depths_needed(graph, again, config.hops), counted, change, self.matching)
-        return again, int(np.isfinite(lowest).sum())
+        return Found(int(again.sum()), int(counted.sum()), int(np.isfinite(change.lowest).sum()))
 
 
 def write_changes(
@@ -110,15 +122,15 @@ def map_depths(folder: Path, round_number: int) -> npt.NDArray[np.uint8]:
 
 
 def map_counted(folder: Path, round_number: int) -> npt.NDArray[np.bool_]:
-    """The anchors of which only the size of ring k may differ, by what `map_change` tells."""
+    """The anchors of which only the size of ring k may differ, by what `map_row_changes` tells."""
     return map_array(scratch_folder(folder, round_number) / "counted.arrow", "counted", "uint8").view(np.bool_)
 
 
-def map_change(folder: Path, round_number: int) -> Change:
+def map_row_changes(folder: Path, round_number: int, num_nodes: int) -> RowChanges:
     """Who won or lost whom as a neighbour."""
     path = scratch_folder(folder, round_number) / "change.arrow"
     node, other = (map_array(path, name, "int64") for name in ("node", "other"))
-    return Change(node, other, map_array(path, "won", "uint8").view(np.bool_))
+    return RowChanges.of(num_nodes, node, other, map_array(path, "won", "uint8").view(np.bool_))
 
 
 def map_matching(folder: Path, round_number: int) -> Matching:

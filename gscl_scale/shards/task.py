@@ -27,9 +27,17 @@ from gscl_scale.rings import (
 )
 from gscl_scale.shards.format import part_path, write_part
 from gscl_scale.shards.levels import LevelFiles
-from gscl_scale.shards.opened import OpenRound, open_graph, open_level, open_old_round, open_round, open_weights
+from gscl_scale.shards.opened import (
+    OpenRound,
+    open_graph,
+    open_level,
+    open_old_round,
+    open_round,
+    open_row_changes,
+    open_weights,
+)
 from gscl_scale.shards.reader import Samples
-from gscl_scale.shards.since import map_change, map_counted, map_depths, map_matching
+from gscl_scale.shards.since import map_counted, map_depths, map_matching
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,7 @@ def _run_again(task: PartTask, since: Path) -> PartRecord:
 def _count_last_ring(task: PartTask, before: RingSample, rows: npt.NDArray[np.int64]) -> RingSample:
     """Those at `rows` have their old lists, but nodes that these do not name may have come to ring k, or gone."""
     graph = open_graph(task.graph_folder)
-    changes = map_change(task.folder, task.round_number).by_row(graph.num_nodes)
+    changes = open_row_changes(task.folder, task.round_number, graph.num_nodes)
     sizes = before.ring_size.copy()
     sizes[rows, -1] += growth_of_last_ring(
         graph.indptr, graph.indices, task.first_anchor + rows, task.config.hops, changes

@@ -18,7 +18,9 @@ from tests.oracles import csr_of
 )
 def test_a_node_comes_to_a_ring_or_goes_once_whatever_the_ways_to_it(now, changes, growth):
     indptr, indices = csr_of(now, 4)
-    both = sorted([*changes, *((x, u, won) for u, x, won in changes)])
+    both = sorted(
+        [*changes, *((x, u, won) for u, x, won in changes)], key=lambda change: (change[0], change[2], change[1])
+    )
     node, other, won = (np.array(column) for column in zip(*both, strict=True))
     known = RowChanges.of(4, node, other, won)
     assert growth_of_last_ring(indptr, indices, np.array([0]), 2, known).tolist() == [growth]

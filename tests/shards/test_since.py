@@ -23,10 +23,11 @@ def passes_of_several_ranges(monkeypatch):
     monkeypatch.setattr(levels, "PASS_SHIFT", 7)
 
 
-def both_ways(folder, before, after, config, **options):
+def both_ways(folder, before, after, config, before_undirected=True, **options):
     """Samples of the graph `after` from nothing, and since `before`; returns the log of the second."""
     folder.mkdir(exist_ok=True)
-    make_graph(folder / "old", before[0], len(before[1]), ids=before[1], **options)
+    was = {"undirected": options.get("undirected", True) and before_undirected}
+    make_graph(folder / "old", before[0], len(before[1]), ids=before[1], **{**options, **was})
     make_graph(folder / "new", after[0], len(after[1]), ids=after[1], **options)
     make_samples(folder / "old", folder / "old-samples", config)
     make_samples(folder / "new", folder / "nothing", config)
@@ -88,16 +89,16 @@ def test_samples_since_an_earlier_run_are_those_from_nothing(
     seed=st.integers(0, 10_000),
     degree=st.floats(1, 6),
     hub=st.integers(0, 12),
-    changes=st.integers(1, 12),
+    changes=st.integers(1, 12) | st.integers(20, 60),
     come=st.integers(0, 2),
     gone=st.integers(0, 3),
     hops=st.integers(1, 3),
     width=st.integers(1, 12),
     per_ring=st.sampled_from([1, 2, 3, "ratio:0.5"]),
-    undirected=st.sampled_from([True, True, True, False]),
+    directed=st.sampled_from(["never", "never", "never", "before", "always"]),
 )
 def test_rings_that_only_grew_or_shrank_are_counted_as_they_are_from_nothing(
-    tmp_path_factory, seed, degree, hub, changes, come, gone, hops, width, per_ring, undirected
+    tmp_path_factory, seed, degree, hub, changes, come, gone, hops, width, per_ring, directed
 ):
     """Short lists in a small graph whose edges change all over: what changes is often in the size of a ring alone."""
     rng = np.random.default_rng(seed)
@@ -111,7 +112,8 @@ def test_rings_that_only_grew_or_shrank_are_counted_as_they_are_from_nothing(
     update = {"engine": "exact", "hops": hops, "width": width, "per_ring": per_ring, "beyond": 1, "rounds": 1}
     config = RingsConfig.model_validate({**CONFIG.model_dump(), **update})
     folder = tmp_path_factory.mktemp("counted")
-    both_ways(folder, (edges, ids[:80]), (changed, left), config, undirected=undirected)
+    graphs = (edges, ids[:80]), (changed, left)
+    both_ways(folder, *graphs, config, directed == "never", undirected=directed != "always")
 
 
 def test_only_anchors_near_a_change_are_sampled_again_and_other_parts_are_the_old_files(tmp_path):
@@ -159,7 +161,7 @@ def test_exact_samples_whose_lists_are_the_same_are_not_searched_again(tmp_path)
     log = both_ways(tmp_path, (edges, np.arange(3000)), (changed, np.arange(3000)), config)
     old, new = (Samples.open(tmp_path / name).round(0).take(np.arange(3000)) for name in ("old-samples", "since"))
     sizes = (old.ring_size != new.ring_size).any(axis=1).sum()
-    assert log[0]["anchors_again"] < 20 < sizes
+    assert log[0]["anchors_again"] < 20 < sizes <= log[0]["anchors_counted"]
 
 
 def test_nothing_changed_nothing_sampled(tmp_path):
@@ -201,6 +203,18 @@ def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path)
     (nothing / "weights.arrow").write_bytes((tmp_path / "since" / "weights.arrow").read_bytes())
     make_samples(tmp_path / "new", nothing, config)
     assert_same_bytes(nothing, tmp_path / "since")
+
+
+def test_scores_of_an_attempt_from_nothing_are_not_mixed_with_those_of_the_earlier_run(tmp_path):
+    config = CONFIG.model_copy(update={"sampling": "pagerank", "rounds": 1})
+    edges = random_edges(200, 600, seed=3)
+    make_graph(tmp_path / "old", edges, 200)
+    make_graph(tmp_path / "new", edges[:-50], 200)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", config)
+    make_samples(tmp_path / "new", tmp_path / "begun", config)
+    (tmp_path / "begun" / "manifest.json").unlink()
+    with pytest.raises(FolderError, match=r"begun was begun with other PageRank scores .* leave --since out"):
+        make_samples(tmp_path / "new", tmp_path / "begun", config, since=(tmp_path / "old", tmp_path / "old-samples"))
 
 
 def test_a_damaged_part_of_the_earlier_run_is_named_and_nothing_is_finished(tmp_path):
