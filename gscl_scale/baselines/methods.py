@@ -37,7 +37,7 @@ class Method:
     @classmethod
     def of(cls, name: str, objective: type[Objective]) -> "Method":
         """An objective as its paper trains it, on the encoder of the user."""
-        without = {"feature_dropout": 0.0, "hidden_dropout": 0.0, "message_dropout": 0.0}
+        without = {"feature_dropout": 0.0, "hidden_dropout": 0.0, "message_dropout": 0.0, "bias": True}
         own: dict[str, dict[str, Any]] = {"train": {"objective": name}, "model": without}
         sections = {**own, **objective.paper}
         return cls(objective.title, {key: {**own.get(key, {}), **objective.paper.get(key, {})} for key in sections})

@@ -25,7 +25,6 @@ class BaselineConfig(Section):
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: of the target encoder, in the first step.")
     decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of decorrelating the columns.")
-    dropout: Share | None = Field(None, description="supervised: share dropped before the classifier.")
 
 
 class CompareConfig(Section):

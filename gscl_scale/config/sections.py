@@ -107,6 +107,7 @@ class ModelConfig(Section):
     width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="After every layer.")
     last_activation: bool = Field(True, description="false: the last layer ends without the activation.")
+    bias: bool = Field(True, description="false: layers add no learnt constant, as the paper's formula has it.")
     norm: Literal["none", "batch"] = Field(
         "none", description="Before every activation; batch: columns standardised over all nodes, not with gscl."
     )

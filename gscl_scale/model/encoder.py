@@ -28,7 +28,7 @@ class Encoder(nn.Module):
         self.messages = config.messages()
         self.widths = widths = [num_features, *[config.width] * config.layers]
         kind = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
-        self.layers = nn.ModuleList(kind(a, b) for a, b in itertools.pairwise(widths))
+        self.layers = nn.ModuleList(kind(a, b, config.bias) for a, b in itertools.pairwise(widths))
         self.activations = nn.ModuleList(_activation(config.activation) for _ in widths[1:])
         if not config.last_activation:
             self.activations[-1] = nn.Identity()
@@ -123,10 +123,10 @@ class KeyedRReLU(nn.Module):
 class GcnLayer(nn.Module):
     """A_hat X W + b, with A_hat the symmetrically normalised adjacency (GSCL, the GCN layer)."""
 
-    def __init__(self, width_in: int, width_out: int) -> None:
+    def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width_in, width_out)))
-        self.bias = nn.Parameter(torch.zeros(width_out))
+        self.bias = nn.Parameter(torch.zeros(width_out)) if bias else None
 
     def forward(self, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None) -> Tensor:
         """[R, width_out]; `propagated` is A_hat X where that is known already."""
@@ -138,17 +138,17 @@ class GcnLayer(nn.Module):
 
     def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
         """The layer's rows from gathered messages."""
-        return gathered + self.bias
+        return _plus(gathered, self.bias)
 
 
 class SageLayer(nn.Module):
     """torch-geometric's SAGEConv with the mean as one sparse product, in place of one message per edge in memory."""
 
-    def __init__(self, width_in: int, width_out: int) -> None:
+    def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
         from torch_geometric.nn import SAGEConv
 
         super().__init__()
-        self.conv = SAGEConv(width_in, width_out)
+        self.conv = SAGEConv(width_in, width_out, bias=bias)
 
     def forward(self, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None) -> Tensor:
         """[R, width_out]; `propagated` is the mean over neighbours where that is known already."""
@@ -165,18 +165,20 @@ class SageLayer(nn.Module):
     def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
         """The layer's rows from gathered messages and the nodes' own rows of the layer below."""
         assert own is not None
-        return gathered + self.conv.lin_l.bias + _times(own, self.conv.lin_r.weight.T)
+        return _plus(gathered, self.conv.lin_l.bias) + _times(own, self.conv.lin_r.weight.T)
 
 
 class GatLayer(nn.Module):
     """torch-geometric's GATConv, with as many of 8 heads as divide the width."""
 
-    def __init__(self, width_in: int, width_out: int) -> None:
+    def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
         from torch_geometric.nn import GATConv
 
         super().__init__()
         heads = math.gcd(width_out, _MOST_HEADS)
-        self.conv = GATConv(width_in, width_out // heads, heads, add_self_loops=False)  # the messages have loops
+        self.conv = GATConv(  # the messages have loops
+            width_in, width_out // heads, heads, add_self_loops=False, bias=bias
+        )
 
     def forward(self, hidden: Tensor, read: Layer, propagated: None) -> Tensor:
         """[R, width_out]."""
@@ -192,7 +194,7 @@ class GatLayer(nn.Module):
 
     def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
         """The layer's rows from messages gathered by attention."""
-        return gathered + self.conv.bias
+        return _plus(gathered, self.conv.bias)
 
 
 AnyLayer = GcnLayer | SageLayer | GatLayer
@@ -215,15 +217,19 @@ def _own(rows: Tensor, read: Layer) -> Tensor:
 
 
 def _propagate(
-    hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, weight: Tensor, bias: Tensor
+    hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, weight: Tensor, bias: Tensor | None
 ) -> Tensor:
     """edges @ hidden @ weight + bias, in the order in which the sparse product has the fewer columns."""
-    if propagated is not None:
-        return torch.addmm(bias, propagated, weight)
-    assert isinstance(read.edges, SparsePair)
-    if isinstance(hidden, Tensor) and weight.shape[0] <= weight.shape[1]:
-        return torch.addmm(bias, sparse_product(read.edges, hidden), weight)
-    return sparse_product(read.edges, _times(hidden, weight)) + bias
+    if propagated is None:
+        assert isinstance(read.edges, SparsePair)
+        if not isinstance(hidden, Tensor) or weight.shape[0] > weight.shape[1]:
+            return _plus(sparse_product(read.edges, _times(hidden, weight)), bias)
+        propagated = sparse_product(read.edges, hidden)
+    return propagated @ weight if bias is None else torch.addmm(bias, propagated, weight)
+
+
+def _plus(rows: Tensor, bias: Tensor | None) -> Tensor:
+    return rows if bias is None else rows + bias
 
 
 def _times(hidden: Tensor | SparsePair, weight: Tensor) -> Tensor:

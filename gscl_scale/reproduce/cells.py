@@ -72,6 +72,9 @@ class Cell:
             values.pop(section)
         if not values["train"]["held_out"]:
             values["train"].pop("held_out")  # younger than some cells
+        if values["model"]["bias"]:
+            values["model"].pop("bias")
+        values["baseline"]["dropout"] = None  # was a setting
         if "path" in values["graph"]:
             values["graph"]["path"] = Path(values["graph"]["path"]).name
         return values

@@ -34,10 +34,10 @@ class Made:
         return [rows.detach().numpy().astype(np.float64) for rows in of or self.hidden]
 
 
-def made(name, step=3, **settings):
+def made(name, step=3, width=WIDTH, **settings):
     values = {
         "graph": {"source": "memory"},
-        "model": {"width": WIDTH, "projection": 3},
+        "model": {"width": width, "projection": 3},
         "train": {"objective": name},
         "baseline": settings,
     }

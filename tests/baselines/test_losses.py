@@ -6,7 +6,7 @@ import torch
 
 from gscl_scale.baselines import OBJECTIVES, grace
 from gscl_scale.baselines.grace import contrast
-from gscl_scale.model import noise
+from gscl_scale.errors import ConfigError
 from tests.baselines.made import FEATURES, TARGETS, WIDTH, made
 from tests.model.graphs import NUM_NODES
 
@@ -132,18 +132,20 @@ def test_cca_ssg_gives_a_column_without_variance_no_gradient():
     assert all(torch.isfinite(rows.grad).all() for rows in hidden)
 
 
-def test_the_supervised_classifier_learns_the_nodes_whose_labels_it_was_given():
-    case = made("supervised", dropout=0.25)
+def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():
+    case = made("supervised")
     (rows,) = case.rows()
-    kept = noise.uniform(5 + 1000, None, rows.shape, torch.device("cpu")).numpy() >= 0.25
-    parts = weights(case.objective.classifier)
-    logits = (rows * kept / 0.75) @ parts["weight"].T + parts["bias"]
     logs = [
-        np.log(np.exp(row[target]) / np.exp(row).sum())
-        for row, target in zip(logits, TARGETS, strict=True)
+        np.log(np.exp(row[target]) / np.exp(row[:3]).sum())
+        for row, target in zip(rows, TARGETS, strict=True)
         if target >= 0
     ]
-    assert case.loss(key=5) == pytest.approx(-np.mean(logs), rel=1e-5)
+    assert case.loss() == pytest.approx(-np.mean(logs), rel=1e-5)
+
+
+def test_a_supervised_encoder_needs_a_column_for_each_class():
+    with pytest.raises(ConfigError, match=r"tells 3 classes apart .* got 2; set it to 3 or more"):
+        made("supervised", width=2)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -117,9 +117,10 @@ def test_any_size_of_blocks_will_do(tmp_path, graphs, encoder, rows):
 
 @pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_any_number_of_layers_will_do(tmp_path, graphs, encoder, layers):
+@pytest.mark.parametrize("bias", [True, False])
+def test_any_number_of_layers_will_do_with_and_without_a_bias(tmp_path, graphs, encoder, layers, bias):
     graph = graphs("dense", 6, True)
-    config, model = model_of(graph, encoder=encoder, layers=layers)
+    config, model = model_of(graph, encoder=encoder, layers=layers, bias=bias)
     assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
 
 

@@ -24,7 +24,8 @@ def dense_gcn(graph, model, features, slope):
     """The layers written out in numpy."""
     propagation, hidden = oracles.dense_propagation(graph), features.astype(np.float64)
     for layer in model.encoder.layers:
-        hidden = propagation @ hidden @ layer.weight.detach().numpy() + layer.bias.detach().numpy()
+        bias = 0 if layer.bias is None else layer.bias.detach().numpy()
+        hidden = propagation @ hidden @ layer.weight.detach().numpy() + bias
         hidden = np.where(hidden > 0, hidden, slope * hidden)
     return hidden
 
@@ -33,14 +34,15 @@ def dense_gcn(graph, model, features, slope):
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("num_features", [4, 12])
 @pytest.mark.parametrize("undirected", [True, False])
-def test_the_gcn_is_its_formula(activation, layers, num_features, undirected):
-    config = ModelConfig(layers=layers, width=6, activation=activation, projection=5)
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_gcn_is_its_formula(activation, layers, num_features, undirected, bias):
+    config = ModelConfig(layers=layers, width=6, activation=activation, projection=5, bias=bias)
     for make in (random_features, random_sparse_features):
         features = make(NUM_NODES, num_features)
         graph = graph_of(EDGES, features, undirected)
         model = build_model(config, num_features, seed=1).eval()
         with torch.no_grad():
-            for layer in model.encoder.layers:
+            for layer in model.encoder.layers if bias else ():
                 layer.bias.normal_()
         found = model.encode(prepare_inputs(graph, config, CPU)).detach().numpy()
         dense = features if make is random_features else features.toarray()
@@ -69,20 +71,22 @@ def test_sparse_and_dense_features_give_the_same_embeddings_and_gradients(encode
     torch.testing.assert_close(found[0], found[1])
 
 
-def test_our_sage_layer_is_that_of_torch_geometric():
+@pytest.mark.parametrize("bias", [True, False])
+def test_our_sage_layer_is_that_of_torch_geometric(bias):
     graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
     dense = torch.from_numpy(np.array(graph.features))
-    layer = SageLayer(4, 5)
+    layer = SageLayer(4, 5, bias)
     assert isinstance(layer.conv, SAGEConv)
     messages = Messages.of(graph, "sage")
     ours = layer(dense, Layer(Propagation.of(messages, graph.undirected)), None)
     torch.testing.assert_close(ours, layer.conv(dense, edge_index(messages)))
 
 
-def test_our_gat_layer_is_that_of_torch_geometric_which_adds_the_loops_itself():
+@pytest.mark.parametrize("bias", [True, False])
+def test_our_gat_layer_is_that_of_torch_geometric_which_adds_the_loops_itself(bias):
     graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
     dense = torch.from_numpy(np.array(graph.features))
-    layer, peer = GatLayer(4, 16), GATConv(4, 2, heads=8)
+    layer, peer = GatLayer(4, 16, bias), GATConv(4, 2, heads=8, bias=bias)
     peer.load_state_dict(layer.conv.state_dict())
     ours = layer(dense, Layer(edge_index(Messages.of(graph, "gat"))), None)
     torch.testing.assert_close(ours, peer(dense, edge_index(Messages.of(graph, "sage"))))
