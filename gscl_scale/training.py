@@ -206,7 +206,7 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     free = {"objective", "repeats", *TrainConfig.NO_EFFECT}
     young = {  # younger than some runs, which had these
         "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
-        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0,
+        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0, "bias": True,
     }  # fmt: skip
     sections = {
         "model": config.model.model_dump(mode="json", exclude=set(ModelConfig.NO_EFFECT)),

@@ -16,16 +16,15 @@ from gscl_scale.model import Inputs, Model
 
 
 class Supervised(Objective):
-    """The first columns of the last layer are the scores of the classes, with dropout before each layer.
+    """The first columns of the last layer are scores of the classes, the others zero; dropout before each layer.
 
-    Nothing lies between that layer and the scores: a linear classifier behind it cost three points on Citeseer. Weight
-    decay draws the columns that are left over to zero.
+    Nothing lies between that layer and the scores: a linear classifier behind it cost three points on Citeseer.
     """
 
     title = "GCN, supervised"
     paper: ClassVar = {
         "train": {"epochs": 200, "learning_rate": 1e-2, "weight_decay": 5e-4},
-        "model": {"feature_dropout": 0.5, "hidden_dropout": 0.5, "last_activation": False},
+        "model": {"feature_dropout": 0.5, "hidden_dropout": 0.5, "last_activation": False, "bias": False},
     }
     views = (View(),)
     targets_N: Tensor
@@ -36,7 +35,8 @@ class Supervised(Objective):
         if given.model.width < given.num_classes:
             raise ConfigError(
                 f"model.width: supervised tells {given.num_classes} classes apart by as many columns, "
-                f"got {given.model.width}; set it to {given.num_classes} or more"
+                f"got {given.model.width}; set it to {given.num_classes} or more (of this method alone: "
+                f"compare.settings: {{supervised: [model.width={given.num_classes}]}})"
             )
         self._num_classes = given.num_classes
         self.register_buffer("targets_N", given.targets, persistent=False)
@@ -46,3 +46,7 @@ class Supervised(Objective):
         known = self.targets_N >= 0
         scores_NC = hidden_ND[0][known][:, : self._num_classes]
         return cross_entropy(scores_NC, self.targets_N[known])
+
+    def after_step(self, model: Model, done: float) -> None:
+        """Columns that no class has would keep their first weights and be part of the embeddings."""
+        model.encoder.clear(self._num_classes)

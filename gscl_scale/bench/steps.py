@@ -163,11 +163,12 @@ class _Peer(nn.Module):
 
 
 def _conv_like(layer: nn.Module) -> GCNConv:
-    weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
-    conv = GCNConv(*weight.shape, cached=True)
+    weight, bias = layer.get_parameter("weight"), dict(layer.named_parameters()).get("bias")
+    conv = GCNConv(*weight.shape, cached=True, bias=bias is not None)
     with torch.no_grad():
         conv.lin.weight.copy_(weight.T)
-        conv.bias.copy_(bias)
+        if bias is not None:
+            conv.bias.copy_(bias)
     return conv
 
 

@@ -1,8 +1,8 @@
 """The sections of the methods to compare with."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gscl_scale.config.graphs import Section
 
@@ -25,6 +25,14 @@ class BaselineConfig(Section):
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: of the target encoder, in the first step.")
     decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of decorrelating the columns.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_gone(cls, values: Any) -> Any:
+        """Records of earlier versions have an empty `dropout`, for a classifier that supervised had."""
+        if isinstance(values, dict) and values.get("dropout", "") is None:
+            return {key: value for key, value in values.items() if key != "dropout"}
+        return values
 
 
 class CompareConfig(Section):

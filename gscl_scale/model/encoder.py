@@ -75,6 +75,12 @@ class Encoder(nn.Module):
         kept: Tensor = _thinned(hidden, share, key + _HIDDEN + number, read.nodes)
         return kept
 
+    def clear(self, first: int) -> None:
+        """Make all columns of the last layer from `first` on zero."""
+        last = self.layers[-1]
+        assert isinstance(last, AnyLayer)
+        last.clear(first)
+
     def activate(self, number: int, hidden: Tensor, key: int = 0, nodes: Tensor | None = None) -> Tensor:
         """The norm and the activation after a layer."""
         activation = self.activations[number]
@@ -140,6 +146,10 @@ class GcnLayer(nn.Module):
         """The layer's rows from gathered messages."""
         return _plus(gathered, self.bias)
 
+    def clear(self, first: int) -> None:
+        """Make all columns from `first` on zero."""
+        _clear(first, self.weight.T, self.bias)
+
 
 class SageLayer(nn.Module):
     """torch-geometric's SAGEConv with the mean as one sparse product, in place of one message per edge in memory."""
@@ -166,6 +176,10 @@ class SageLayer(nn.Module):
         """The layer's rows from gathered messages and the nodes' own rows of the layer below."""
         assert own is not None
         return _plus(gathered, self.conv.lin_l.bias) + _times(own, self.conv.lin_r.weight.T)
+
+    def clear(self, first: int) -> None:
+        """Make all columns from `first` on zero."""
+        _clear(first, self.conv.lin_l.weight, self.conv.lin_l.bias, self.conv.lin_r.weight)
 
 
 class GatLayer(nn.Module):
@@ -195,6 +209,10 @@ class GatLayer(nn.Module):
     def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
         """The layer's rows from messages gathered by attention."""
         return _plus(gathered, self.conv.bias)
+
+    def clear(self, first: int) -> None:
+        """Make all columns from `first` on zero."""
+        _clear(first, self.conv.lin.weight, self.conv.bias)
 
 
 AnyLayer = GcnLayer | SageLayer | GatLayer
@@ -226,6 +244,13 @@ def _propagate(
             return _plus(sparse_product(read.edges, _times(hidden, weight)), bias)
         propagated = sparse_product(read.edges, hidden)
     return propagated @ weight if bias is None else torch.addmm(bias, propagated, weight)
+
+
+def _clear(first: int, *parameters: Tensor | None) -> None:
+    with torch.no_grad():
+        for parameter in parameters:
+            if parameter is not None:
+                parameter[first:] = 0
 
 
 def _plus(rows: Tensor, bias: Tensor | None) -> Tensor:

@@ -74,7 +74,8 @@ class Cell:
             values["train"].pop("held_out")  # younger than some cells
         if values["model"]["bias"]:
             values["model"].pop("bias")
-        values["baseline"]["dropout"] = None  # was a setting
+        if self.config.train.objective != "supervised":
+            values["baseline"]["dropout"] = None  # was a setting of it, with a classifier that is gone
         if "path" in values["graph"]:
             values["graph"]["path"] = Path(values["graph"]["path"]).name
         return values

@@ -8,12 +8,12 @@ from gscl_scale import pipeline, training
 from gscl_scale.baselines import METHODS, OBJECTIVES, ObjectiveTrainer, configured
 from gscl_scale.config import Config
 from gscl_scale.embed import read_embeddings
-from gscl_scale.errors import ConfigError
+from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.evaluate import make_splits
 from gscl_scale.files import read_json, write_json
 from gscl_scale.graph import SPLIT_CODES, Graph
 from gscl_scale.logs import read_curve
-from gscl_scale.runs import open_run, status
+from gscl_scale.runs import config_in, open_run, status
 from gscl_scale.runtime import Console
 from gscl_scale.train import World, encode_all
 from tests.graphs import make_graph, random_edges
@@ -130,6 +130,9 @@ def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
     assert (bgrl.train.epochs, bgrl.train.validate_every, bgrl.train.checkpoint_every) == (10_000, 625, 1_250)
     assert (bgrl.train.learning_rate, bgrl.train.weight_decay) == (5e-4, 1e-5)
     assert (bgrl.model.feature_dropout, bgrl.model.hidden_dropout, bgrl.model.norm) == (0, 0, "batch")
+    assert [configured(Config.load(None, ["model.bias=false"]), name).model.bias for name in METHODS] == [
+        False, True, True, True, True, False, False, False,
+    ]  # fmt: skip
     assert configured(user, "gscl-pairwise").train == user.train
 
 
@@ -156,6 +159,44 @@ def test_a_run_of_an_earlier_version_without_a_key_goes_on(tmp_path):
     del record["config"]["train"]["patience"], record["config"]["baseline"]
     write_json(run.folder / "run.json", record)
     open_run(config, run.folder)
+
+
+def test_a_run_of_an_earlier_version_with_a_key_that_is_gone_goes_on(tmp_path):
+    config, run, console = prepared(tmp_path / "run", "dgi")
+    training.train(config, run, console)
+    record = read_json(run.folder / "run.json")
+    record["config"]["baseline"]["dropout"] = None
+    del record["config"]["model"]["bias"]
+    write_json(run.folder / "run.json", record)
+    assert config_in(run.folder).dump() == config.dump()
+    open_run(config, run.folder)
+    record["config"]["baseline"]["dropout"] = 0.5
+    write_json(run.folder / "run.json", record)
+    with pytest.raises(FolderError, match=r"baseline\.dropout: unknown key"):
+        config_in(run.folder)
+
+
+def test_checkpoints_are_known_by_the_same_settings_as_before_there_was_a_choice_of_bias(tmp_path, monkeypatch):
+    config, run, _ = prepared(tmp_path / "run", "dgi")
+    asked = []
+    monkeypatch.setattr(training, "fingerprint_of", lambda values: asked.append(values) or "name")
+    training.checkpoints_of(config, run)
+    training.checkpoints_of(Config.parse({**config.dump(), "model": {**config.dump()["model"], "bias": False}}), run)
+    assert "bias" not in asked[0]["model"]
+    assert asked[1]["model"]["bias"] is False
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+def test_columns_of_a_supervised_encoder_that_no_class_has_are_zero(tmp_path, encoder):
+    model = {**VALUES["model"], "encoder": encoder, "width": 16, "last_activation": False}
+    config, run, console = prepared(tmp_path / "run", "supervised", model=model)
+    training.train(config, run, console)
+    pipeline.embed(config, run, console)
+    rows = read_embeddings(run.embeddings)[1]
+    classes = len(Graph.open(run.graph).classes)
+    assert classes < 16
+    assert (rows[:, classes:] == 0).all()
+    assert rows[:, :classes].any(axis=0).all()
 
 
 def test_a_standardised_encoder_embeds_block_by_block_what_a_pass_over_the_graph_gives(tmp_path):

@@ -49,6 +49,13 @@ def test_the_gcn_is_its_formula(activation, layers, num_features, undirected, bi
         np.testing.assert_allclose(found, dense_gcn(graph, model, dense, SLOPES[activation]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_an_encoder_without_a_bias_has_none(encoder):
+    for bias in (True, False):
+        model = build_model(ModelConfig(encoder=encoder, width=16, bias=bias), 4, seed=1)
+        assert any("bias" in name for name, _ in model.encoder.named_parameters()) == bias
+
+
 @pytest.mark.parametrize("encoder", ["gcn", "sage"])
 def test_what_is_propagated_beforehand_changes_nothing(encoder):
     config = ModelConfig(encoder=encoder, layers=2, width=6)
