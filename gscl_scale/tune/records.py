@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, shortened
 from gscl_scale.config import Config
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.files import read_json, write_json
 from gscl_scale.runs import Run
 from gscl_scale.shards import name_of_samples
@@ -102,12 +102,20 @@ def rings_run(config: Config, run: Run) -> Run:
 def claim_search(folder: Path, search: dict[str, Any]) -> None:
     """Write search.json: what all trials have in common; trials of another search are refused."""
     path = folder / "search.json"
-    if path.exists() and (key := _differs(read_json(path), search)):
+    if path.exists() and (key := _differs(_as_read_today(read_json(path)), search)):
         raise FolderError(
             f"{folder} holds the trials of a search with another {shortened(key)}; "
             f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
         )
     write_json(path, search)
+
+
+def _as_read_today(record: dict[str, Any]) -> dict[str, Any]:
+    """With the defaults of settings that are younger than the record; what cannot be read stays, and differs."""
+    try:
+        return {**record, "config": Config.parse(record.get("config", {})).dump()}
+    except ConfigError:
+        return record
 
 
 def _differs(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> str:

@@ -3,6 +3,7 @@ import pytest
 from gscl_scale import runs
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError
+from gscl_scale.files import write_json
 from gscl_scale.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
 from gscl_scale.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
 from gscl_scale.tune.space import Choice
@@ -73,6 +74,11 @@ def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
     claim_search(tmp_path, search)
     elsewhere = Config.parse({"runtime": {"worker_cpus": 4}}).dump()
     claim_search(tmp_path, {**search, "version": "2", "config": elsewhere})
+    earlier = Config().dump()
+    del earlier["model"]["bias"]
+    earlier["baseline"]["dropout"] = None
+    write_json(tmp_path / "search.json", {**search, "config": earlier})
+    claim_search(tmp_path, search)
     with pytest.raises(FolderError, match=r"a search with another loss.gate; choose another --run"):
         claim_search(tmp_path, {**search, "config": Config.parse({"loss": {"gate": 0.5}}).dump()})
     with pytest.raises(FolderError, match=r"another space.model.width"):
