@@ -42,6 +42,7 @@ from gscl_scale.runs import (
     input_state,
     open_run,
     read_record,
+    with_checksums,
     with_seed,
 )
 from gscl_scale.runtime import Console, start_runner
@@ -120,7 +121,8 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     finally:
         if not run.graph.exists():
             forget(run)
-    write_json(run.folder / "run.json", {**record, "graph_fingerprint": graph.fingerprint})
+    done = {"inputs": with_checksums(inputs), "graph_fingerprint": graph.fingerprint}
+    write_json(run.folder / "run.json", {**record, **done})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
     console.say(
         f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "

@@ -1,5 +1,6 @@
 """The verb `ingest`."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,8 @@ from typer.testing import CliRunner
 from gscl_scale import cli, machine, pipeline
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError
-from gscl_scale.runs import open_run
+from gscl_scale.files import write_json
+from gscl_scale.runs import open_run, read_record
 from gscl_scale.runtime import Console
 
 
@@ -117,6 +119,52 @@ def test_a_folder_of_tables_that_has_changed_since_is_refused(tmp_path, change):
     else:
         file.write_text("source,target\n1,9\n")
     with pytest.raises(FolderError, match=f"{file.name} has changed since"):
+        pipeline.ingest(config, run, Console(quiet=True))
+
+
+def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target\n0,1\n1,2\n")
+    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
+    run = open_run(config, tmp_path / "run")
+    made = pipeline.ingest(config, run, Console(quiet=True)).fingerprint
+    os.utime(edges, (1, 1))
+    assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
+    edges.write_text("source,target\n0,1\n0,2\n")
+    with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
+        pipeline.ingest(config, run, Console(quiet=True))
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp_path, monkeypatch):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target\n0,1\n1,2\n")
+    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
+    run, write = open_run(config, tmp_path / "run"), pipeline.write_graph
+
+    def and_then_it_changes(*arguments):
+        graph = write(*arguments)
+        edges.write_text("source,target\n0,1\n0,2\n")
+        os.utime(edges, (1, 1))
+        return graph
+
+    monkeypatch.setattr(pipeline, "write_graph", and_then_it_changes)
+    pipeline.ingest(config, run, Console(quiet=True))
+    with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
+        pipeline.ingest(config, run, Console(quiet=True))
+
+
+def test_the_record_of_an_earlier_version_has_no_checksums_and_is_compared_by_time(tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target\n0,1\n1,2\n")
+    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
+    run = open_run(config, tmp_path / "run")
+    pipeline.ingest(config, run, Console(quiet=True))
+    record = read_record(run.folder)
+    inputs = {name: seen[:2] for name, seen in record["inputs"].items()}
+    write_json(run.folder / "run.json", {**record, "inputs": inputs})
+    pipeline.ingest(config, run, Console(quiet=True))
+    os.utime(edges, (1, 1))
+    with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
         pipeline.ingest(config, run, Console(quiet=True))
 
 

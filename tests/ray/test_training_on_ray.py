@@ -1,7 +1,6 @@
 """One training by several processes of a cluster: the losses of one process, whatever is killed on the way."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -45,7 +44,7 @@ VALUES = {
     "model": {"width": 16, "projection": 16, "feature_dropout": 0.3, "activation": "rrelu"},
     "train": {"epochs": 4, "batch_size": 200, "negatives": 32, "checkpoint_steps": 10},
 }
-SLOW = (0.1, 30)  # seconds to add to a step, and the first step without: the blow falls in between
+SLOW = 0.3  # seconds to add to a step, until the blow has fallen
 
 
 @pytest.fixture(autouse=True)
@@ -73,10 +72,15 @@ def undisturbed(prepared, tmp_path_factory):
     return run
 
 
-def copied(folder: Path, where: Path, pace=(0, 0)) -> Run:
+def copied(folder: Path, where: Path, pace=0.0) -> Run:
     shutil.copytree(folder, where / "run")
-    (where / "run" / "pace.json").write_text(json.dumps(pace))
+    if pace:
+        (where / "run" / "pace").write_text(str(pace))
     return Run.at(where / "run")
+
+
+def hurry(run):
+    (run.folder / "pace").unlink()
 
 
 def on(cluster, workers, **settings):
@@ -125,7 +129,12 @@ def test_any_number_of_processes_uses_the_same_anchors_and_has_the_same_losses(
 
 def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, tmp_path, capfd):
     run = copied(prepared, tmp_path, SLOW)
-    with disturbed(run, lambda: os.kill(process(run.folder, 1), signal.SIGKILL)):
+
+    def blow():
+        os.kill(process(run.folder, 1), signal.SIGKILL)
+        hurry(run)
+
+    with disturbed(run, blow):
         train(on(two, 2), run, quiet=False)
     assert_same_losses(run, undisturbed)
     assert [event["step"] for event in events(run, "resumed")] == [10]
@@ -142,6 +151,7 @@ def test_a_process_that_is_silent_is_noticed_in_time_and_the_training_goes_on(tw
     def blow():
         stopped.append(process(run.folder, 1))
         os.kill(stopped[0], signal.SIGSTOP)
+        hurry(run)
 
     try:
         with disturbed(run, blow):
@@ -194,6 +204,7 @@ def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
         driver.kill()
         driver.wait()
     wait_until(lambda: not any(psutil.pid_exists(process(run.folder, rank)) for rank in range(2)))
+    hurry(run)
     done = len(losses(run))
     assert 22 <= done < STEPS
     if blow == signal.SIGTERM:
@@ -218,7 +229,7 @@ def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed
     machines.resize(1)
     with start_runner(RunnerSettings(engine="ray", address=machines.address)):
         wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)
-    run = copied(prepared, tmp_path, (0.2, STEPS - 4))
+    run = copied(prepared, tmp_path, SLOW)
     added = []
 
     def come():
@@ -289,7 +300,7 @@ def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
 
 
 def test_figures_of_a_training_are_among_the_metrics_of_ray(two, prepared, tmp_path):
-    run = copied(prepared, tmp_path, (0.3, STEPS))  # long enough for some reports
+    run = copied(prepared, tmp_path, SLOW)  # long enough for some reports
 
     def loss_of(process):
         line = rf'^ray_gscl_scale_train_loss{{[^}}]*process="{process}"[^}}]*run="{run.folder.name}"[^}}]*}} ([\d.]+)$'

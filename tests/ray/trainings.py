@@ -1,6 +1,6 @@
 """Training processes that leave traces: their own id, and the anchors of every step that they take."""
 
-import json
+import contextlib
 import os
 import threading
 import time
@@ -16,10 +16,9 @@ from gscl_scale.train import join_world, loop
 def traced_process(values: dict[str, Any], stop: threading.Event | None = None, meter=lambda figures: None) -> None:
     """`training.train_process` with traces in the run folder.
 
-    `pace.json` there holds seconds to add to a step, and the first step without.
+    While there is a file `pace` in it, each step takes so many seconds longer.
     """
     folder = Path(values["folder"])
-    seconds, until = json.loads((folder / "pace.json").read_text()) if (folder / "pace.json").exists() else (0, 0)
     traces = folder / "traces"
     traces.mkdir(exist_ok=True)
     step = loop.training_step
@@ -31,7 +30,8 @@ def traced_process(values: dict[str, Any], stop: threading.Event | None = None, 
         pieces = list(batches)
         anchors = np.concatenate([batch.nodes[batch.anchors] for batch in pieces])
         np.save(traces / f"anchors-{number:03d}-{rank}-of-{size}.npy", anchors)
-        time.sleep(seconds if number < until else 0)
+        with contextlib.suppress(FileNotFoundError):
+            time.sleep(float((folder / "pace").read_text()))
         return step(model, optimizer, inputs, pieces, config, number, *rest)
 
     loop.training_step = traced_step
