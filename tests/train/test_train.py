@@ -53,7 +53,7 @@ run = Run.at(Path(sys.argv[1]))
 pipeline.train(config, run, Console(run.log, quiet=True))
 """
 KILLED_AT_STEP = "if taken == {step}: os.kill(os.getpid(), signal.SIGKILL)"
-SLOW = "time.sleep(0.1)"
+SLOW = "time.sleep(0.3)"
 
 
 def prepared(folder: Path, values=VALUES):
