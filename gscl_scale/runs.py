@@ -229,6 +229,7 @@ def forget(run: Run) -> None:
 
 
 _OF_SPLITS = ("seed", "split", "train_fractions", "val_fraction")
+_OF_PROBE = ("probe_scaling", "probe_weight_decay", "probe_learning_rate")
 
 
 def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> None:
@@ -259,13 +260,26 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
                     "from it"
                 )
     if config.train.validate_every and run.checkpoints.exists():
+        before, after = ({**default["evaluate"], **one.get("evaluate", {})} for one in (earlier, now))
         for key in _OF_SPLITS:
-            before, key_now = earlier.get("evaluate", {}).get(key), now["evaluate"][key]
-            if before not in (key_now, None):
+            if before[key] != after[key]:
                 raise FolderError(
-                    f"the epoch of {run.folder} was chosen on splits of evaluate.{key} = {quoted(before)}, now it is "
-                    f"{quoted(key_now)}: their test nodes may have chosen it; choose another --run"
+                    f"the epoch of {run.folder} was chosen on splits of evaluate.{key} = {quoted(before[key])}, now it "
+                    f"is {quoted(after[key])}: their test nodes may have chosen it; choose another --run"
                 )
+        for key in _OF_PROBE:
+            if before[key] != after[key] and _in_training(run):
+                raise FolderError(
+                    f"the training of {run.folder} compares its epochs by a probe with evaluate.{key} = "
+                    f"{quoted(before[key])}, now it is {quoted(after[key])}; go on as before and measure with the "
+                    "other when it is finished, or choose another --run"
+                )
+
+
+def _in_training(run: Run) -> bool:
+    """Whether a training has begun, and is to go on at a checkpoint."""
+    manifest = run.checkpoints / "manifest.json"
+    return manifest.exists() and not read_json(manifest, _Checkpoints)["checkpoints"][-1]["finished"]
 
 
 def input_state(config: Config) -> dict[str, list[Any]]:

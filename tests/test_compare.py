@@ -139,6 +139,14 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
         ({"compare": {"settings": {"raw": []}}}, [], r"compare\.settings: there is no method 'raw'"),
         ({"compare": {"settings": {"dgi": ["train.epoch=1"]}}}, [], r"train\.epoch: unknown key"),
         ({"compare": {"settings": {"dgi": ["baseline.momentum=1"]}}}, [], r"baseline\.momentum: dgi reads no such"),
+        *(
+            (
+                {"compare": {"settings": {"dgi": [f"{key}=1"]}}},
+                [],
+                rf"compare\.settings: dgi: {key} is the same for all",
+            )
+            for key in ("graph.undirected", "evaluate.split", "train.objective", "train.repeats", "train.seed")
+        ),
         ({"baseline": {"momentum": 0.9}}, [], r"put what one of them is to have into compare\.settings"),
     ],
 )

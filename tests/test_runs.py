@@ -11,6 +11,7 @@ import pytest
 from gscl_scale import pipeline
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, GsclError, LeaseError
+from gscl_scale.files import write_json
 from gscl_scale.runs import alone, open_run
 from gscl_scale.runtime import Console
 from tests.test_cli import cli
@@ -118,3 +119,18 @@ def test_splits_that_have_chosen_an_epoch_stay_those_of_the_run(tmp_path, valida
             open_run(other, run.folder)
     else:
         open_run(other, run.folder)
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_while_it_lasts_a_training_compares_its_epochs_by_one_probe(tmp_path, finished):
+    train = {"train": {"validate_every": 2}}
+    run = open_run(Config.parse(train), tmp_path / "run")
+    run.checkpoints.mkdir()
+    write_json(run.checkpoints / "manifest.json", {"checkpoints": [{"epoch": 2, "finished": finished}]})
+    other = Config.parse({**train, "evaluate": {"probe_scaling": "standard"}})
+    if finished:
+        open_run(other, run.folder)
+    else:
+        says = r"evaluate\.probe_scaling = 'l2', now it is 'standard'; go on as before"
+        with pytest.raises(FolderError, match=says):
+            open_run(other, run.folder)

@@ -51,6 +51,10 @@ METHODS = {
 }
 
 
+_OWN = ("rings", "model", "loss", "train", "baseline")  # sections that a method may have its own settings in
+_SHARED = ("train.objective", "train.repeats", "train.seed", "rings.seed")
+
+
 def configured(config: Config, name: str) -> Config:
     """A user's configuration for one method: its own settings, then those of `compare.settings`.
 
@@ -58,6 +62,12 @@ def configured(config: Config, name: str) -> Config:
     """
     chosen = copy.deepcopy(METHODS[name].settings)
     for setting in config.compare.settings.get(name, []):
+        key = setting.partition("=")[0].strip()
+        if key.partition(".")[0] not in _OWN or key in _SHARED:
+            raise ConfigError(
+                f"compare.settings: {name}: {key} is the same for all methods; set it for all, or choose a key of "
+                f"{', '.join(_OWN)}"
+            )
         apply_setting(chosen, setting)
     values = {**config.dump(), "compare": {}}
     epochs = chosen.get("train", {}).get("epochs")

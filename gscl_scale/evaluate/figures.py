@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+SCALINGS = {"none": "rows as they are", "l2": "rows of length one", "standard": "standardised columns"}
 METHODS = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 FEW_VALIDATION_NODES = 30
 _OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay")
@@ -163,10 +164,9 @@ def _probe_sentences(probe: dict[str, Any], repeated: bool) -> list[str]:
     parts = f"{counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes"
     kind = f"{splits} {protocol['kind']} split{'s' * (splits > 1)}"
     decays = ", ".join(f"{METHODS[name]} {probe[name]['weight_decay']:g}" for name in METHODS if name in probe)
-    scaling = {"none": "rows as they are", "l2": "rows of length one", "standard": "standardised columns"}
     steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
     return [
-        f"Accuracy: logistic regression on frozen vectors ({scaling[protocol['scaling']]}) with Adam, "
+        f"Accuracy: logistic regression on frozen vectors ({SCALINGS[protocol['scaling']]}) with Adam, "
         f"{protocol['epochs']} steps{steps}; {kind} into train / validation / test ({parts}); "
         f"{'mean' if repeated else 'mean ± standard deviation'} over {protocol['initialisations']} random "
         f"initialisations{' and all splits' * (splits > 1)}, at the {protocol['selection']}.",
@@ -303,4 +303,5 @@ def _merged_deviation(part: str, values: list[dict[str, Any]]) -> dict[str, floa
     if None in means or None in deviations:
         return {}
     within = np.mean(np.square(np.array(deviations, float)))
-    return {f"{part}_std": float(math.sqrt(within + np.var(np.array(means, float))))}
+    between = np.var(np.array(means, float), ddof=1) if len(means) > 1 else 0.0
+    return {f"{part}_std": float(math.sqrt(within + between))}

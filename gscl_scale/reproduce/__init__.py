@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gscl_scale.checked import shortened
 from gscl_scale.errors import ConfigError, GsclError, RunError, StoppedError
 from gscl_scale.files import locked, write_json, write_text
 from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure
@@ -31,12 +32,13 @@ def reproduce(
     table = TABLES[name]
     asked = {} if page_only else cells_of(table, configs, only or list(table.graphs), settings, repeats)
     there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
-    cells = cells_of(table, configs, there, settings, repeats)
-    reasons: dict[str, str] = {}
+    cells = cells_of(table, configs, there, settings, repeats, at_hand=False)
+    reasons: dict[str, str] = {}  # of a graph that cannot be read, or of one line on it
+    failed: set[str] = set()
     notes = configs / "notes" / f"{name}.md"
     for wait in (False, True):  # first what nobody else is at
         for line, cell in ((line, cell) for line, of in asked.items() for cell in of):
-            if cell.graph in reasons or kept(cell, out):
+            if cell.graph in reasons or cell.name in failed or kept(cell, out):
                 continue
             with locked(out / "runs" / f"{cell.name}.lock", wait) as ours:
                 if not ours or kept(cell, out):
@@ -46,15 +48,19 @@ def reproduce(
                     measure(cell, out, console)
                 except StoppedError:
                     raise
-                except GsclError as error:
-                    console.say(f"{cell.graph} is passed over: {error}")
-                    reasons[cell.graph] = str(error)
+                except (GsclError, RuntimeError, MemoryError) as error:  # torch tells with the second of short memory
+                    read = (out / "runs" / cell.name / "graph" / "manifest.json").exists()
+                    what = f"{line.name}, {cell.graph}" if read else cell.graph
+                    reasons[what] = shortened(error) or "there is not enough memory"
+                    failed.add(cell.name)
+                    console.say(f"{what} is passed over: {reasons[what]}")
             _write(name, table, cells, reasons, out, notes)
     text = _write(name, table, cells, reasons, out, notes)
     if reasons:
+        (what, reason), *more = reasons.items()
         raise RunError(
-            f"reproduce {name}: {len(reasons)} of {len(only or table.graphs)} graphs could not be measured, the first "
-            f"because {next(iter(reasons.values()))}; the others are in {out / f'{name}.md'}"
+            f"reproduce {name}: {what} could not be measured, because {reason}"
+            f"{f', and {len(more)} more' * bool(more)}; what could is in {out / f'{name}.md'}"
         )
     return text
 

@@ -1,9 +1,12 @@
 """A cell: one configuration with all its seeds, run to its figures, which are kept with everything they depend on."""
 
+import contextlib
+import os
 import platform
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,16 +18,15 @@ from gscl_scale import __version__, pipeline
 from gscl_scale.baselines import configured
 from gscl_scale.checked import of_kind
 from gscl_scale.config import Config
+from gscl_scale.config.reading import apply_setting, read_yaml
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.evaluate.kept import Finite, flaw_of_metrics
 from gscl_scale.files import fingerprint_of, read_json, write_json
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.reproduce.tables import Line, Table
+from gscl_scale.reproduce.tables import DATA, OF_PYG, Line, Table
 from gscl_scale.runtime import Console
 
 _LARGE = ("distribution",)  # what pictures of single runs are drawn from
-
-
 _CURE = "delete it to measure it again"
 
 
@@ -43,6 +45,14 @@ class _Record(TypedDict):
 
 class _Consistency(TypedDict):
     lc: list[Finite] | None
+
+
+class _Attempts(TypedDict):
+    """The code and the machines that have worked at a cell, and for how long."""
+
+    commits: list[str]
+    machines: list[str]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -82,9 +92,12 @@ class Cell:
 
 
 def cells_of(
-    table: Table, configs: Path, graphs: list[str], settings: list[str], repeats: int
+    table: Table, configs: Path, graphs: list[str], settings: list[str], repeats: int, at_hand: bool = True
 ) -> dict[Line, list[Cell]]:
-    """The cells of each line, for these graphs; what a line sets comes after what the user sets."""
+    """The cells of each line, for these graphs; what a line sets comes after what the user sets.
+
+    Those whose graphs need not be at hand are good for their names alone.
+    """
     unknown = [graph for graph in graphs if graph not in table.graphs]
     if unknown:
         raise ConfigError(f"--only {unknown[0]}: this table has {', '.join(table.graphs)}")
@@ -92,11 +105,35 @@ def cells_of(
     cells = {}
     for line in table.lines:
         wanted = [f"train.repeats={repeats if trained else 1}", *settings, *line.settings]
-        of = {graph: Config.load(configs / f"{graph}.yaml", wanted) for graph in graphs}
+        of = {graph: _config_of(configs / f"{graph}.yaml", wanted, at_hand) for graph in graphs}
         if line.method:
             of = {graph: configured(config, line.method) for graph, config in of.items()}
-        cells[line] = [Cell(graph, config, trained) for graph, config in of.items()]
+        cells[line] = [Cell(graph, _one_ranking(config), trained) for graph, config in of.items()]
     return cells
+
+
+def _config_of(path: Path, settings: list[str], at_hand: bool) -> Config:
+    """The configuration of a graph; without a folder of data sets, torch-geometric brings those that it knows."""
+    values = read_yaml(path)
+    for setting in settings:
+        apply_setting(values, setting)
+    graph = values.get("graph") or {}
+    where = str(graph.get("path") or "")
+    if where.startswith(f"${DATA}/") and DATA not in os.environ:
+        if path.stem in OF_PYG:
+            graph = {**graph, "source": "pyg", "dataset": OF_PYG[path.stem]}
+            graph.pop("path")
+        elif not at_hand:
+            graph = {**graph, "path": Path(where).name}
+        values["graph"] = graph
+    return Config.parse(values)
+
+
+def _one_ranking(config: Config) -> Config:
+    """With one ring and what is beyond both rankings are the same loss: they share a cell, and its run."""
+    if config.rings.hops > 1:
+        return config
+    return config.model_copy(update={"loss": config.loss.model_copy(update={"ranking": "listwise"})})
 
 
 def kept(cell: Cell, out: Path) -> dict[str, Any] | None:
@@ -115,12 +152,13 @@ def kept(cell: Cell, out: Path) -> dict[str, Any] | None:
 def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
     """Run a cell, or go on with it, and keep its figures; the run itself goes."""
     folder = out / "runs" / cell.name
-    began = time.monotonic()
-    if cell.trained:
-        figures = pipeline.run(cell.config, folder, console)
-    else:
-        _, run, _ = next(pipeline.each_repeat(cell.config, folder, console))
-        figures = {"statistics": pipeline.stats(run)}
+    journal = folder.with_name(f"{cell.name}.attempts.json")
+    with _attempt(journal) as attempts:
+        if cell.trained:
+            figures = pipeline.run(cell.config, folder, console)
+        else:
+            _, run, _ = next(pipeline.each_repeat(cell.config, folder, console))
+            figures = {"statistics": pipeline.stats(run)}
     record = {
         "graph": cell.graph,
         "figures": {name: _without(part, _LARGE) for name, part in figures.items()},
@@ -128,15 +166,35 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
         "seeds": [cell.config.train.seed + number for number in range(cell.config.train.repeats)],
         "split": figures.get("probe", {}).get("protocol", {}).get("kind"),
         "version": __version__,
-        "commit": _commit(),
+        "commit": " and ".join(attempts["commits"]) or None,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{len(usable_cores())} cores of {processor_name()}",
+        "machine": " and ".join(attempts["machines"]),
         "python": platform.python_version(),
-        "seconds": round(time.monotonic() - began, 1),
+        "seconds": round(attempts["seconds"], 1),
     }
     write_json(out / "cells" / f"{cell.name}.json", record)
     shutil.rmtree(folder)
+    journal.unlink()
     return record
+
+
+@contextlib.contextmanager
+def _attempt(journal: Path) -> Iterator[_Attempts]:
+    """What this attempt at a cell and those before it have in all; kept until the cell is."""
+    before: Any = read_json(journal, _Attempts, _CURE) if journal.exists() else {}
+    commit, machine = _commit(), f"{len(usable_cores())} cores of {processor_name()}"
+    attempts: _Attempts = {
+        "commits": list(dict.fromkeys([*before.get("commits", ()), *([commit] if commit else [])])),
+        "machines": list(dict.fromkeys([*before.get("machines", ()), machine])),
+        "seconds": before.get("seconds", 0.0),
+    }
+    write_json(journal, attempts)
+    began = time.monotonic()
+    try:
+        yield attempts
+    finally:
+        attempts["seconds"] += time.monotonic() - began
+        write_json(journal, attempts)
 
 
 def _without(part: Any, names: tuple[str, ...]) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gscl_scale.evaluate.figures import SCALINGS
 from gscl_scale.markdown import table as markdown
 from gscl_scale.report.plots import plot_panels
 from gscl_scale.reproduce.tables import Line, Measure, Table
@@ -14,11 +15,13 @@ Records = Mapping[tuple[str, str], dict[str, Any]]  # by (line, graph)
 _BETTER = "GSCL, better on validation"
 _WORDS: dict[Measure, str] = {
     "accuracy": "test accuracy, %",
+    "validation": "validation accuracy, %",
     "nmi": "NMI",
     "sim_at_5": "Sim@5",
     "similarity": "mean cosine at hop 1, 2, ... and beyond",
     "consistency": "at hop 1, 2, ...",
 }
+_PARTS: dict[Measure, str] = {"accuracy": "test", "validation": "val"}  # of a split
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Value:
 
     def told(self) -> str:
         """As it stands in a table: `84.46 ± 0.31 (published 84.5: -0.04)`."""
-        digits = 2 if self.measure == "accuracy" else 4 if len(self.values) == 1 else 3
+        digits = 2 if self.measure in _PARTS else 4 if len(self.values) == 1 else 3
         text = ", ".join(f"{value:.{digits}f}" for value in self.values)
         if self.deviation is not None:
             text += f" ± {self.deviation:.{digits}f}"
@@ -62,12 +65,12 @@ def _value(table: Table, line: Line, graph: str, measure: Measure, figures: dict
     if measure == "consistency":
         lc = figures.get("statistics", {}).get("lc")
         return Value(line.name, graph, measure, tuple(lc)) if lc else None
-    if measure == "accuracy":
-        probe = figures.get("probe", {}).get(line.of)
-        if probe is None:
+    if measure in _PARTS:
+        probe, part = figures.get("probe", {}).get(line.of), _PARTS[measure]
+        if probe is None or probe[f"{part}_mean"] is None:
             return None
         return Value(
-            line.name, graph, measure, (100 * probe["test_mean"],), 100 * probe["test_std"],
+            line.name, graph, measure, (100 * probe[f"{part}_mean"],), 100 * probe[f"{part}_std"],
             None if probe["val_mean"] is None else 100 * probe["val_mean"], published,
         )  # fmt: skip
     section = {"nmi": "clusters", "sim_at_5": "search", "similarity": "rings"}[measure]
@@ -175,8 +178,30 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
             f"Seeds per cell: {', '.join(map(str, seeds))}; {' and '.join(splits)}. ± is the standard deviation over "
             "seeds, splits and initialisations of the probe; of NMI and Sim@5 the standard error over seeds."
         )
+    probes = [record["figures"].get("probe", {}) for record in kept]
+    if protocols := [probe["protocol"] for probe in probes if "protocol" in probe]:
+        out.append(_probe_of(protocols))
     out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {', '.join(versions)}.")
     return out
+
+
+def _probe_of(protocols: list[dict[str, Any]]) -> str:
+    """How the frozen vectors were measured; a part that is not the same in all cells is told with all its values."""
+
+    def told(key: str) -> str:
+        return " or ".join(dict.fromkeys(_written(protocol[key]) for protocol in protocols))
+
+    return (
+        f"Probe: logistic regression on frozen vectors ({told('scaling')}), {told('epochs')} epochs of Adam at "
+        f"{told('learning_rate')}, weight decay among {told('weight_decays')}, {told('initialisations')} "
+        "initialisations on a split; epoch and weight decay are chosen on validation nodes."
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{each:g}" for each in value)
+    return SCALINGS.get(value, value) if isinstance(value, str) else f"{value:g}"
 
 
 def draw(table: Table, records: Records, path: Path) -> None:

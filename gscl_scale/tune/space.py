@@ -27,6 +27,7 @@ PAPER: dict[str, Any] = {  # the ranges of the paper, and one of ours: its encod
     "train.weight_decay": {"low": 1e-8, "high": 1e-2, "log": True},
 }
 _SECTIONS = ("rings", "model", "loss", "train")
+_OF_SAMPLES = ("rings", "loss")  # what other objectives than gscl do not read
 _FIXED = (
     "rings.ahead",
     "rings.disk_gb",
@@ -77,13 +78,19 @@ Space = dict[str, Choice | Range]
 
 def read_space(path: Path | None, config: Config) -> Space:
     """The space of a YAML file, or that of the paper; every value is checked with the configuration."""
-    written = PAPER if path is None else read_yaml(path, "space")
+    written = _paper(config) if path is None else read_yaml(path, "space")
     if not written:
         raise ConfigError(f"space file {path} names no key; write lines such as 'model.width: [128, 256]'")
     try:
         return {str(key): _domain(str(key), given, config) for key, given in written.items()}
     except ConfigError as error:
         raise error if path is None else ConfigError(f"space file {path}: {error}") from None
+
+
+def _paper(config: Config) -> dict[str, Any]:
+    """The ranges of the paper, as far as the objective reads them."""
+    unread = () if config.train.reads_samples else _OF_SAMPLES
+    return {key: given for key, given in PAPER.items() if key.partition(".")[0] not in unread}
 
 
 def with_settings(config: Config, settings: Settings) -> Config:
@@ -103,6 +110,8 @@ def nearest(space: Space, config: Config) -> dict[str, Value]:
 def _domain(key: str, given: Any, config: Config) -> Choice | Range:
     if key.partition(".")[0] not in _SECTIONS:
         raise ConfigError(f"{key}: expected a key of {', '.join(_SECTIONS)}; the rest is the same for all trials")
+    if not config.train.reads_samples and key.partition(".")[0] in _OF_SAMPLES:
+        raise ConfigError(f"{key}: has no effect with train.objective: {config.train.objective}; leave it out")
     if key in _FIXED:
         raise ConfigError(f"{key}: is the same for all trials; set it in the config")
     if isinstance(given, list) and given:

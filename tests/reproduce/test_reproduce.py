@@ -8,13 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 from PIL import Image
 
 import gscl_scale.reproduce
+from gscl_scale import pipeline
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, RunError, StoppedError
+from gscl_scale.errors import ConfigError, DivergedError, RunError, StoppedError
 from gscl_scale.files import read_json, write_json
-from gscl_scale.reproduce import TABLES, Line, Table, reproduce
+from gscl_scale.reproduce import TABLES, Line, Table, cells, reproduce
 from gscl_scale.reproduce.cells import Cell, measure
 from gscl_scale.reproduce.page import Value, page, values_of
 from gscl_scale.runtime import Console
@@ -227,12 +229,82 @@ def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places
     (places[0] / "one.yaml").write_text(
         CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
     )
-    with pytest.raises(RunError, match=r"1 of 2 graphs could not be measured.*none\.npz"):
+    with pytest.raises(RunError, match=r"one could not be measured, because none\.npz does not exist"):
         run(places, seeds=1)
     text = (places[1] / "tiny.md").read_text()
     assert "- one: not measured, " in text
     assert "| fast |" in text
     assert len(written(places)) == 2
+
+
+@pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
+def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(places, monkeypatch, failure):
+    def failing(config, folder, console):
+        figures = whole(config, folder, console)
+        if config.train.learning_rate == 1e-4:
+            raise failure
+        return figures
+
+    whole = pipeline.run
+    monkeypatch.setattr(pipeline, "run", failing)
+    with pytest.raises(RunError, match=r"slow, one could not be measured, because (the|no|there).*, and 1 more; what"):
+        run(places, seeds=1)
+    assert len(written(places)) == 2
+    text = (places[1] / "tiny.md").read_text()
+    assert re.search(r"- slow, two: not measured, \w+", text)
+    assert re.search(r"\| fast \| [\d.]+ .*\| [\d.]+ ", text)
+
+
+def test_a_one_hop_cell_that_was_stopped_goes_on_in_a_table_that_begins_with_the_other_ranking(places, monkeypatch):
+    lines = (Line("listwise", ("loss.ranking=listwise",)), Line("pairwise", ("loss.ranking=pairwise",)))
+    monkeypatch.setitem(TABLES, "tiny", Table("Rankings", ("one",), lines))
+    monkeypatch.setitem(TABLES, "turned", Table("Rankings", ("one",), lines[::-1]))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(pipeline, "embed", _asked_to_stop)
+        with pytest.raises(StoppedError):
+            run(places, settings=["rings.hops=1"], seeds=1)
+    run(places, settings=["rings.hops=1"], seeds=1, name="turned")
+    assert len(written(places)) == 1
+
+
+def _asked_to_stop(*_):
+    raise StoppedError("asked to stop")
+
+
+def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr(pipeline, "embed", _asked_to_stop)
+        stopped.setattr(cells, "_commit", lambda: "a1")
+        with pytest.raises(StoppedError):
+            run(places, only=["one"], seeds=1)
+    [journal] = (places[1] / "runs").glob("*.attempts.json")
+    assert read_json(journal)["seconds"] > 0
+    write_json(journal, {**read_json(journal), "seconds": 3600.0})
+    monkeypatch.setattr(cells, "_commit", lambda: "b2")
+    run(places, only=["one"], seeds=1)
+    first, second = sorted(
+        (read_json(path) for path in (places[1] / "cells").iterdir()), key=lambda one: -one["seconds"]
+    )
+    assert (first["commit"], second["commit"]) == ("a1 and b2", "b2")
+    assert first["seconds"] > 3600 > second["seconds"]
+    assert not list((places[1] / "runs").glob("*.attempts.json"))
+
+
+def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, monkeypatch):
+    monkeypatch.delenv("GSCL_DATA", raising=False)
+    root = Path(__file__).parents[2]
+    known = [name for name in TABLES["main"].graphs if name != "wikics"]
+    for name in [*known, "chameleon", "squirrel", "actor"]:
+        config = cells._config_of(root / f"configs/paper/{name}.yaml", [], True)
+        own = yaml.safe_load((root / f"configs/paper/{name}.yaml").read_text())["graph"]
+        assert config.graph.source == "pyg"
+        assert config.graph.undirected == own.get("undirected", True)
+    with pytest.raises(ConfigError, match="GSCL_DATA is not set"):
+        cells._config_of(root / "configs/paper/squirrel_filtered.yaml", [], True)
+    named = cells._config_of(root / "configs/paper/squirrel_filtered.yaml", [], False)
+    monkeypatch.setenv("GSCL_DATA", str(tmp_path))
+    there = cells._config_of(root / "configs/paper/squirrel_filtered.yaml", [], True)
+    assert Cell("squirrel_filtered", named).name == Cell("squirrel_filtered", there).name
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def test_the_default_space_has_the_ranges_of_the_paper_and_is_valid_for_the_conf
     assert space["train.weight_decay"] == Range(1e-8, 1e-2, log=True)
 
 
+def test_an_objective_that_reads_no_samples_is_searched_without_rings_and_loss(tmp_path):
+    config = Config.parse({"train": {"objective": "dgi"}})
+    assert {key.partition(".")[0] for key in read_space(None, config)} == {"model", "train"}
+    with pytest.raises(ConfigError, match=r"loss\.gate: has no effect with train\.objective: dgi; leave it out"):
+        read_space(written(tmp_path, "loss.gate: [0.5, 1]"), config)
+
+
 def test_a_space_written_down_is_read_as_it_was(tmp_path):
     space = read_space(None, CONFIG)
     text = yaml.safe_dump({key: domain.plain() for key, domain in space.items()})
