@@ -128,6 +128,10 @@ def test_repeats_are_combined_to_means_with_errors(metrics: dict[str, Any], rand
     means = [one["probe"]["untrained"]["test_mean"] for one in (metrics, other)]
     assert merged["probe"]["untrained"]["test_mean"] == pytest.approx(np.mean(means))
     assert merged["probe"]["untrained"]["test_se"] == pytest.approx(abs(means[0] - means[1]) / 2)
+    deviations = [one["probe"]["untrained"]["test_std"] for one in (metrics, other)]
+    between = (means[0] - means[1]) ** 2 / 2  # of two values, with n - 1
+    expected = np.sqrt(np.mean(np.square(deviations)) + between)
+    assert merged["probe"]["untrained"]["test_std"] == pytest.approx(expected)
     nmi = [one["clusters"]["nmi_untrained"] for one in (metrics, other)]
     assert merged["clusters"]["nmi_untrained_se"] == pytest.approx(abs(nmi[0] - nmi[1]) / 2)
     assert merged["probe"]["protocol"] == metrics["probe"]["protocol"]
