@@ -161,7 +161,8 @@ def plot_panels(
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     with matplotlib.rc_context(_RC):
-        figure = Figure(figsize=(3.2 * columns, 2.6 * rows + 0.4), layout="constrained")
+        wide = 3.2 if len(names) <= 5 else 4.8  # room for the names below, and for the title above
+        figure = Figure(figsize=(max(5.6, wide * columns), 2.6 * rows + 0.4), layout="constrained")
         places = figure.subplots(rows, columns, squeeze=False)
     for axes in places.flat[len(panels) :]:
         axes.set_visible(False)

@@ -205,7 +205,7 @@ def _written(value: Any) -> str:
 
 
 def draw(table: Table, records: Records, path: Path) -> None:
-    """A panel for each graph: the first measure along the lines, with deviations."""
+    """A panel for each graph with some points: the first measure along the lines, with deviations."""
     measured = [value for value in values_of(table, records) if value.measure == table.measures[0]]
     of = {(value.line, value.graph): value for value in measured}
     names = [line.name for line in table.lines]
@@ -214,8 +214,9 @@ def draw(table: Table, records: Records, path: Path) -> None:
         for graph in table.graphs
         if any(value.graph == graph for value in measured)
     }
+    compared = {graph: values for graph, values in panels.items() if sum(value is not None for value in values) > 1}
     points = {
         graph: [(value.values[0], value.deviation or 0.0) if value else None for value in values]
-        for graph, values in panels.items()
+        for graph, values in (compared or panels).items()
     }
     plot_panels(points, names, table.title, _WORDS[table.measures[0]], path)
