@@ -28,6 +28,7 @@ from gscl_scale.files import fingerprint_of, sha256_of, write_json
 from gscl_scale.graph import Draft, Graph, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.ids import asked_nodes
+from gscl_scale.inputs import changed_inputs, input_state, with_checksums
 from gscl_scale.logs import read_curve, read_events
 from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.encoder import Encoder
@@ -35,14 +36,11 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.report import Findings, NodeMap, kept_map, neighbour_overlap, write_comparison, write_report
 from gscl_scale.runs import (
     Run,
-    changed_inputs,
     claim,
     config_in,
     forget,
-    input_state,
     open_run,
     read_record,
-    with_checksums,
     with_seed,
 )
 from gscl_scale.runtime import Console, start_runner

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from gscl_scale.checked import Count, quoted
 from gscl_scale.config import Config, ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError, FolderError, LeaseError
-from gscl_scale.files import is_temporary, locked, naming, read_json, sha256_of, write_json
+from gscl_scale.files import is_temporary, locked, naming, read_json, write_json
 
 _LOCK = ".lock"
 _OURS: set[Path] = set()  # locks that this process has
@@ -280,52 +280,6 @@ def _in_training(run: Run) -> bool:
     """Whether a training has begun, and is to go on at a checkpoint."""
     manifest = run.checkpoints / "manifest.json"
     return manifest.exists() and not read_json(manifest, _Checkpoints)["checkpoints"][-1]["finished"]
-
-
-def input_state(config: Config) -> dict[str, list[Any]]:
-    """Size and time of every file that the graph section names, to notice when one changes."""
-    state: dict[str, list[Any]] = {}
-    for key in ("path", "edges", "nodes"):
-        named = getattr(config.graph, key, None)
-        if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
-            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
-                if path.is_file():
-                    state[str(path)] = _size_and_time(path)
-    return state
-
-
-def _size_and_time(path: Path) -> list[Any]:
-    return [path.stat().st_size, path.stat().st_mtime_ns]
-
-
-def with_checksums(state: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """The same state, with a checksum of every file that is still as it was: it may be copied to another time."""
-    known = {}
-    for path, seen in state.items():
-        with naming(Path(path)):
-            checksum = sha256_of(Path(path))
-            known[path] = [*seen, checksum] if _size_and_time(Path(path)) == seen else seen
-    return known
-
-
-def changed_inputs(config: Config, before: dict[str, list[Any]], now: dict[str, list[Any]]) -> list[str]:
-    """Files of two states that are not the same in both; those that have come or gone only in a folder of tables."""
-    named = [getattr(config.graph, key, None) for key in ("edges", "nodes")]
-    folders = [f"{path}/" for path in named if isinstance(path, Path) and path.is_dir()]
-    known = tuple(folder for folder in folders if any(path.startswith(folder) for path in before))
-    return sorted(
-        path
-        for path in {*before, *now}
-        if (_is_other(path, before[path], now[path]) if path in before and path in now else path.startswith(known))
-    )
-
-
-def _is_other(path: str, before: list[Any], now: list[Any]) -> bool:
-    """Whether a file is another than it was; one that was only copied anew, with the same bytes, is not."""
-    if before[:2] == now:
-        return False
-    size, *_, checksum = before
-    return size != now[0] or len(before) < 3 or sha256_of(Path(path)) != checksum
 
 
 def with_seed(config: Config, number: int) -> Config:

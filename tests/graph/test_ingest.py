@@ -122,11 +122,16 @@ def test_a_folder_of_tables_that_has_changed_since_is_refused(tmp_path, change):
         pipeline.ingest(config, run, Console(quiet=True))
 
 
-def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tmp_path):
-    edges = tmp_path / "edges.csv"
+def path_of_three(folder):
+    """A table of two edges, a configuration for it, and a run."""
+    edges = folder / "edges.csv"
     edges.write_text("source,target\n0,1\n1,2\n")
     config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
-    run = open_run(config, tmp_path / "run")
+    return edges, config, open_run(config, folder / "run")
+
+
+def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tmp_path):
+    edges, config, run = path_of_three(tmp_path)
     made = pipeline.ingest(config, run, Console(quiet=True)).fingerprint
     os.utime(edges, (1, 1))
     assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
@@ -136,10 +141,7 @@ def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp_path, monkeypatch):
-    edges = tmp_path / "edges.csv"
-    edges.write_text("source,target\n0,1\n1,2\n")
-    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
-    run, write = open_run(config, tmp_path / "run"), pipeline.write_graph
+    (edges, config, run), write = path_of_three(tmp_path), pipeline.write_graph
 
     def and_then_it_changes(*arguments):
         graph = write(*arguments)
@@ -154,10 +156,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp
 
 
 def test_the_record_of_an_earlier_version_has_no_checksums_and_is_compared_by_time(tmp_path):
-    edges = tmp_path / "edges.csv"
-    edges.write_text("source,target\n0,1\n1,2\n")
-    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
-    run = open_run(config, tmp_path / "run")
+    edges, config, run = path_of_three(tmp_path)
     pipeline.ingest(config, run, Console(quiet=True))
     record = read_record(run.folder)
     inputs = {name: seen[:2] for name, seen in record["inputs"].items()}
