@@ -16,8 +16,10 @@ from matplotlib.figure import Figure
 
 from gscl_scale.files import publish
 
+Panels = Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]]  # lines of each panel: (value, deviation)
 PICTURES = (".svg", ".png", ".pdf")
 _POINTS = 300
+_MARKS: Any = {"marker": "o", "markersize": 4.5, "linewidth": 1.6, "capsize": 3}
 _RC: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.5, "text.parse_math": False}
 
 
@@ -103,7 +105,7 @@ def consistency_figure(stats: dict[str, Any], theme: Theme) -> Figure:
     """LC(n) with one standard error where sampled; the mean size of each ring stands below its hop."""
     figure, axes = _figure(theme)
     hops = np.arange(1, len(stats["ring_size"]) + 1)
-    style: Any = {"color": theme.accent, "marker": "o", "markersize": 4.5, "linewidth": 1.6, "capsize": 3}
+    style: Any = {"color": theme.accent, **_MARKS}
     if stats["lc"]:
         axes.errorbar(hops, stats["lc"], yerr=stats["lc_se"], **style)
     else:
@@ -154,29 +156,38 @@ def _save(figure: Figure, path: Path, name: str) -> None:
         figure.savefig(temporary, format=kind, dpi=200, metadata=date)
 
 
-def plot_panels(
-    panels: dict[str, list[tuple[float, float] | None]], names: Sequence[str], title: str, label: str, path: Path
-) -> None:
-    """Write a panel for each name in `panels`: (value, deviation) along `names`, each panel on its own axis."""
+def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str, path: Path) -> None:
+    """Write a panel for each name in `panels`: lines by their names, each of (value, deviation) along `names`.
+
+    Each panel has its own axis; a legend stands below them where there are several lines.
+    """
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
+    labels = list(dict.fromkeys(line for lines in panels.values() for line in lines))
     with matplotlib.rc_context(_RC):
         wide = 3.2 if len(names) <= 5 else 4.8  # room for the names below, and for the title above
         figure = Figure(figsize=(max(5.6, wide * columns), 2.6 * rows + 0.4), layout="constrained")
         places = figure.subplots(rows, columns, squeeze=False)
     for axes in places.flat[len(panels) :]:
         axes.set_visible(False)
-    for axes, (panel, points) in zip(places.flat, panels.items(), strict=False):
-        there = [(number, *point) for number, point in enumerate(points) if point is not None]
-        x, values, deviations = zip(*there, strict=True)
+    colours = dict(zip(labels, (PRINT.accent, PRINT.other, PRINT.ink), strict=False))
+    drawn: dict[str, Any] = {}
+    for axes, (panel, lines) in zip(places.flat, panels.items(), strict=False):
         _plain(axes, PRINT, grid="y")
-        axes.errorbar(
-            x, values, yerr=deviations, color=PRINT.accent, marker="o", markersize=4.5, linewidth=1.6, capsize=3
-        )
+        for line, points in lines.items():
+            there = [(number, *point) for number, point in enumerate(points) if point is not None]
+            at, values, deviations = zip(*there, strict=True)
+            drawn[line] = axes.errorbar(at, values, yerr=deviations, color=colours[line], **_MARKS)
         axes.set_xticks(range(len(names)), names)
         axes.set_title(panel, color=PRINT.ink, fontsize=10)
+    if len(labels) > 1:
+        figure.legend(
+            list(drawn.values()), list(drawn), loc="outside lower center", ncols=len(drawn), frameon=False,
+            labelcolor=PRINT.ink, fontsize=9,
+        )  # fmt: skip
     figure.suptitle(title, color=PRINT.ink, fontsize=11)
-    figure.supylabel(label, color=PRINT.ink, fontsize=9.5)
+    figure.supxlabel(x, color=PRINT.ink, fontsize=9.5)
+    figure.supylabel(y, color=PRINT.ink, fontsize=9.5)
     with matplotlib.rc_context(_RC), publish(path) as temporary:
         figure.savefig(temporary, format="png", dpi=160)
 

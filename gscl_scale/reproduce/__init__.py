@@ -82,7 +82,7 @@ def _write(
     with locked(out / "runs" / "page.lock"):
         write_text(out / f"{name}.md", text + "\n")
         write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
-        if table.shape == "picture" and records:
+        if table.shape != "table" and records:
             draw(table, records, out / f"{name}.png")
         pages = [out / f"{each}.md" for each in TABLES]
         texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]

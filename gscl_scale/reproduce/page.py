@@ -7,7 +7,7 @@ from typing import Any
 
 from gscl_scale.evaluate.figures import SCALINGS
 from gscl_scale.markdown import table as markdown
-from gscl_scale.report.plots import plot_panels
+from gscl_scale.report.plots import Panels, plot_panels
 from gscl_scale.reproduce.tables import Line, Measure, Table
 
 Records = Mapping[tuple[str, str], dict[str, Any]]  # by (line, graph)
@@ -122,7 +122,7 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str]) 
             parts.append(_ahead(table, told))
         if table.against:
             parts.append(_agreement(table, [value for value in values if value.measure == measure]))
-    if table.shape == "picture" and values:
+    if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
     parts.append("\n".join(f"- {sentence}" for sentence in _remarks(records, reasons)))
     return "\n\n".join(part for part in parts if part)
@@ -205,18 +205,27 @@ def _written(value: Any) -> str:
 
 
 def draw(table: Table, records: Records, path: Path) -> None:
-    """A panel for each graph with some points: the first measure along the lines, with deviations."""
-    measured = [value for value in values_of(table, records) if value.measure == table.measures[0]]
-    of = {(value.line, value.graph): value for value in measured}
+    """A panel for each graph: the first measure along the lines with deviations, or along the hops, line by line."""
+    measure = table.measures[0]
+    measured = [value for value in values_of(table, records) if value.measure == measure and value.line != _BETTER]
+    along = _along_hops if table.shape == "along hops" else _along_lines
+    panels, names = along(table, measured)
+    x, y = ("hop", "") if table.shape == "along hops" else ("", _WORDS[measure])  # the title says what it is of hops
+    plot_panels(panels, names, table.title, x, y, path)
+
+
+def _along_lines(table: Table, measured: list[Value]) -> tuple[Panels, list[str]]:
+    """Graphs with one point only are left out where others have more."""
     names = [line.name for line in table.lines]
-    panels = {
-        graph: [of.get((name, graph)) for name in names]
-        for graph in table.graphs
-        if any(value.graph == graph for value in measured)
-    }
-    compared = {graph: values for graph, values in panels.items() if sum(value is not None for value in values) > 1}
-    points = {
-        graph: [(value.values[0], value.deviation or 0.0) if value else None for value in values]
-        for graph, values in (compared or panels).items()
-    }
-    plot_panels(points, names, table.title, _WORDS[table.measures[0]], path)
+    of = {(value.line, value.graph): (value.values[0], value.deviation or 0.0) for value in measured}
+    graphs = list(dict.fromkeys(value.graph for value in measured))
+    compared = [graph for graph in graphs if sum((name, graph) in of for name in names) > 1]
+    return {graph: {"": [of.get((name, graph)) for name in names]} for graph in compared or graphs}, names
+
+
+def _along_hops(table: Table, measured: list[Value]) -> tuple[Panels, list[str]]:
+    panels: dict[str, dict[str, list[tuple[float, float] | None]]] = {}
+    for value in measured:
+        panels.setdefault(value.graph, {})[value.line] = [(each, 0.0) for each in value.values]
+    hops = [str(hop) for hop in range(1, 1 + max(len(value.values) for value in measured))]
+    return panels, [*hops[:-1], "beyond"] if measured[0].measure == "similarity" else hops

@@ -46,7 +46,7 @@ class Table:
     better     lines of which the one that is better on validation is shown in a line of its own
     ahead      whether it is said how far that one is ahead of all other lines
     against    the line that the others are compared with, in standard deviations
-    shape      a table, or a picture of the first measure along the lines
+    shape      a table, or with a picture of the first measure along the lines, or of each line along the hops
     """
 
     title: str
@@ -57,7 +57,7 @@ class Table:
     better: tuple[str, ...] = ()
     ahead: bool = False
     against: str | None = None
-    shape: Literal["table", "picture"] = "table"
+    shape: Literal["table", "along lines", "along hops"] = "table"
 
 
 def _ranked(*settings: str, suffix: str = "") -> tuple[Line, Line]:
@@ -102,6 +102,7 @@ _OF_BASELINES = {  # as the paper of GSCL lists them; AFGRL is what first-hop po
     "cca-ssg": (84.2, 73.1, 81.6, 78.65, 88.74, 93.14, 93.31, None, None, None),
 }
 _SOME = ("rings.per_ring=16",)  # the sketch engine makes samples, not whole rings
+_FOUR_HOPS = ("rings.hops=4", *_SOME)
 _AS_IT_IS = Line("shared priorities, all messages, sketch engine", (*_SOME, "rings.engine=sketch"))
 
 TABLES: dict[str, Table] = {
@@ -174,7 +175,7 @@ TABLES: dict[str, Table] = {
         "Hops that are ranked",
         ("cora", "citeseer", "computers", "photo", "chameleon", "actor"),
         _varied("rings.hops", ("1", "2", "3", "4")),
-        shape="picture",
+        shape="along lines",
     ),
     "sampling": Table(
         "Rings whole, and a fifth of each drawn alike or by PageRank",
@@ -184,30 +185,33 @@ TABLES: dict[str, Table] = {
             Line("uniform, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=uniform")),
             Line("PageRank, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=pagerank")),
         ),
+        shape="along lines",
     ),
     "gates": Table(
         "The gate, above which a ratio pulls no more",
         ("cora", "photo"),
         _varied("loss.gate", ("0.0001", "0.001", "0.01", "0.1", "0.3", "0.5", "0.7", "1")),
-        shape="picture",
+        shape="along lines",
     ),
     "width": Table(
         "Width of the embeddings",
         ("computers", "coauthor_cs"),
         _varied("model.width", ("64", "128", "256", "512", "1024")),
-        shape="picture",
+        shape="along lines",
     ),
     "similarity": Table(
         "Mean cosine of an anchor and the members of its rings, then nodes beyond",
         ("wikics", "computers"),
-        (Line("untrained encoder", (), "untrained"), Line("GSCL")),
+        (Line("untrained encoder", _FOUR_HOPS, "untrained"), Line("GSCL", _FOUR_HOPS)),
         ("similarity",),
+        shape="along hops",
     ),
     "consistency": Table(
         "Label consistency of the rings: share of a ring's nodes that have the anchor's label",
         (*HOMOPHILOUS, *HETEROPHILOUS),
         (Line("graph"),),
         ("consistency",),
+        shape="along hops",
     ),
     "agreement": Table(
         "What makes it fast does not make it worse",

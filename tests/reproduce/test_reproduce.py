@@ -1,5 +1,6 @@
 """Tables measured cell by cell on tiny graphs, and what is written of them."""
 
+import importlib
 import json
 import re
 import shutil
@@ -37,7 +38,7 @@ TINY = Table(
     {("fast", "one", "accuracy"): 50.0, ("fast", "one", "nmi"): 0.5},
     better=("slow", "fast"),
     against="slow",
-    shape="picture",
+    shape="along lines",
 )
 
 
@@ -198,6 +199,28 @@ def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again
     assert [(row["line"], row["graph"]) for row in rows] == [
         (line.name, graph) for line in TINY.lines for graph in TINY.graphs
     ]
+
+
+def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch):
+    lines = Line("untrained encoder", (), "untrained"), Line("GSCL")
+    table = Table("Mean cosine", ("one",), lines, ("similarity",), shape="along hops")
+    monkeypatch.setitem(TABLES, "similarity", table)
+    drawn = []
+    module = importlib.import_module("gscl_scale.reproduce.page")
+    monkeypatch.setattr(module, "plot_panels", lambda *given: drawn.append(given))
+    assert "![Mean cosine](similarity.png)" in run(places, name="similarity", seeds=1)
+    (cell,) = [read_json(path) for path in (places[1] / "cells").iterdir()]
+    rings = cell["figures"]["rings"]
+    assert len(rings["similarity"]) == 3
+    panels, names, title, x, y, path = drawn[-1]
+    assert panels == {
+        "one": {
+            "untrained encoder": [(value, 0.0) for value in rings["similarity_untrained"]],
+            "GSCL": [(value, 0.0) for value in rings["similarity"]],
+        }
+    }
+    assert (names, title, x, y) == (["1", "2", "beyond"], "Mean cosine", "hop", "")
+    assert path == places[1] / "similarity.png"
 
 
 def test_other_settings_and_other_seeds_are_other_cells_but_not_other_machines(places):
