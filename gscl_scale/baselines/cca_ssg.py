@@ -16,10 +16,15 @@ _LEAST_VARIANCE = 1e-12  # a column that is constant, as of a dead unit, counts 
 
 
 class CcaSsg(Objective):
-    """Defaults are those of the paper for Cora."""
+    """Defaults are those of the paper for Cora. Columns are standardised in the loss alone and rows have any length, so
+    it is left to the validation nodes how rows go into the probe: rows of length one cost it 1.6 points on Photo.
+    """
 
     title = "CCA-SSG"
-    paper: ClassVar = {"train": {"epochs": 50, "learning_rate": 1e-3, "weight_decay": 0.0}}
+    paper: ClassVar = {
+        "train": {"epochs": 50, "learning_rate": 1e-3, "weight_decay": 0.0},
+        "evaluate": {"probe_scaling": "auto"},
+    }
     defaults: ClassVar = {"edges": [0.4, 0.4], "features": [0.1, 0.1], "decorrelation": 1e-3}
 
     def __init__(self, given: Given) -> None:

@@ -266,8 +266,10 @@ class EvaluateConfig(Section):
         min_length=1,
         description="Weight decays of the probe; each method keeps the best on validation.",
     )
-    probe_scaling: Literal["none", "l2", "standard"] = Field(
-        "l2", description="Rows before the probe: as they are, of length one, or standardised per column."
+    probe_scaling: Literal["none", "l2", "standard", "auto"] = Field(
+        "l2",
+        description="Rows before the probe: as they are, of length one, or standardised per column; auto: each method "
+        "keeps the best on validation.",
     )
     sample: int = Field(
         20000, ge=100, description="Most nodes in clustering, search and ring similarity; larger graphs are sampled."

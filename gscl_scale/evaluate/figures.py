@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
-SCALINGS = {"none": "rows as they are", "l2": "rows of length one", "standard": "standardised columns"}
+SCALINGS = {
+    "none": "rows as they are",
+    "l2": "rows of length one",
+    "standard": "standardised columns",
+    "auto": "rows as they are, of length one or with standardised columns, whichever is best on validation nodes",
+}
 METHODS = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 FEW_VALIDATION_NODES = 30
 _OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay")
@@ -164,6 +169,8 @@ def _probe_sentences(probe: dict[str, Any], repeated: bool) -> list[str]:
     parts = f"{counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes"
     kind = f"{splits} {protocol['kind']} split{'s' * (splits > 1)}"
     decays = ", ".join(f"{METHODS[name]} {probe[name]['weight_decay']:g}" for name in METHODS if name in probe)
+    kept = protocol.get("scaling_of", {}) if protocol["scaling"] == "auto" else {}
+    scalings = ", ".join(f"{METHODS[name]} {SCALINGS[kept[name]]}" for name in METHODS if name in kept)
     steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
     return [
         f"Accuracy: logistic regression on frozen vectors ({SCALINGS[protocol['scaling']]}) with Adam, "
@@ -171,6 +178,7 @@ def _probe_sentences(probe: dict[str, Any], repeated: bool) -> list[str]:
         f"{'mean' if repeated else 'mean ± standard deviation'} over {protocol['initialisations']} random "
         f"initialisations{' and all splits' * (splits > 1)}, at the {protocol['selection']}.",
         f"Weight decay chosen on validation: {decays}.",
+        *([f"Scaling chosen on validation: {scalings}."] if scalings else []),
     ]
 
 

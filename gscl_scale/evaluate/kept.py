@@ -112,7 +112,8 @@ class _ProbeProtocol(TypedDict):
     initialisations: Several
     epochs: Count
     rows_per_step: Count
-    scaling: Literal["none", "l2", "standard"]
+    scaling: Literal["none", "l2", "standard", "auto"]
+    scaling_of: NotRequired[dict[str, Literal["none", "l2", "standard"]]]
     selection: str
 
 

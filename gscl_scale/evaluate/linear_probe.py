@@ -14,7 +14,7 @@ import torch
 
 from gscl_scale import seeding
 from gscl_scale.config import EvaluateConfig
-from gscl_scale.evaluate.rows import Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.evaluate.rows import KINDS, Kind, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
 
 _LOGITS = 1 << 26  # most logits at once: 256 MB
@@ -23,7 +23,7 @@ _BLOCK_ROWS = 32768
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Accuracies [S, I] at the best validation epoch, under the decay with the best mean validation accuracy.
+    """Accuracies [S, I] at the best validation epoch, under decay and scaling with the best mean validation accuracy.
 
     val, test [S, I]   NaN where a split has no such nodes
     best_epoch [S, I]  from 1; the last epoch where a split has no validation nodes
@@ -36,6 +36,7 @@ class ProbeResult:
     weight_decay: float
     val_by_decay: dict[float, float]
     rows_per_step: int
+    scaling: Kind
 
     @property
     def val_mean(self) -> float:
@@ -81,11 +82,25 @@ def probe_splits(
     config: EvaluateConfig,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
-    """Probe the vectors on every split; epoch and weight decay are chosen on validation nodes alone.
+    """Probe the vectors on every split; epoch, weight decay and, if asked, scaling are chosen on validation nodes.
 
-    The epoch is chosen for each split and initialisation, the weight decay for all splits, by the mean over them.
+    The epoch is chosen for each split and initialisation, the others for all splits, by the mean over them.
     """
-    scaling = fit_scaling(vectors, config.probe_scaling)
+    kinds = KINDS if config.probe_scaling == "auto" else (config.probe_scaling,)
+    tried = [_probe_scaled(vectors, labels, splits, num_classes, kind, config, device) for kind in kinds]
+    return max(tried, key=lambda result: -1.0 if math.isnan(result.val_mean) else result.val_mean)  # the first on ties
+
+
+def _probe_scaled(
+    vectors: Vectors,
+    labels: npt.NDArray[np.int64],
+    splits: Sequence[Split],
+    num_classes: int,
+    kind: Kind,
+    config: EvaluateConfig,
+    device: torch.device | str,
+) -> ProbeResult:
+    scaling = fit_scaling(vectors, kind)
     tries = [
         _probe_split(_Task(vectors, labels, split.codes, num_classes, scaling, config, device, number))
         for number, split in enumerate(splits)
@@ -101,6 +116,7 @@ def probe_splits(
         weight_decay=config.probe_weight_decay[chosen],
         val_by_decay=dict(zip(config.probe_weight_decay, means, strict=True)),
         rows_per_step=_rows_per_step(num_classes, config),
+        scaling=kind,
     )
 
 

@@ -17,6 +17,7 @@ from gscl_scale.graph import SparseFeatures
 
 Vectors = npt.NDArray[np.float32] | SparseFeatures
 Kind = Literal["none", "l2", "standard"]
+KINDS: tuple[Kind, ...] = ("l2", "none", "standard")
 
 _DENSE_SHARE = 0.1  # sparse rows with a larger share of values are quicker as dense ones
 _BLOCK_BYTES = 64 << 20

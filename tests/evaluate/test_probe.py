@@ -10,7 +10,7 @@ from gscl_scale import seeding
 from gscl_scale.config import EvaluateConfig
 from gscl_scale.evaluate import Split, linear_probe, probe, probe_splits
 from gscl_scale.evaluate.linear_probe import _correct, _gradient, _Labelled
-from gscl_scale.evaluate.rows import Scaling, fit_scaling, load_rows, stays_sparse
+from gscl_scale.evaluate.rows import KINDS, Scaling, fit_scaling, load_rows, stays_sparse
 from gscl_scale.graph import SparseFeatures
 
 
@@ -113,6 +113,16 @@ def test_the_decay_with_the_best_mean_validation_is_kept_and_the_first_on_ties()
     tie = probe(separable, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [1e-4, 0.0]}))
     assert tie.weight_decay == 1e-4
     assert tie.best_epoch.max() < 60  # all later epochs are as good
+
+
+def test_the_scaling_with_the_best_validation_is_kept_if_asked_for() -> None:
+    vectors, labels, codes = blobs(1.0)
+    vectors = vectors * np.linspace(0.01, 30, vectors.shape[0], dtype=np.float32)[:, None]  # lengths say nothing
+    tried = {kind: probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_scaling": kind})) for kind in KINDS}
+    auto = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_scaling": "auto"}))
+    assert len({result.val_mean for result in tried.values()}) > 1
+    assert auto.scaling == max(tried, key=lambda kind: tried[kind].val_mean)
+    np.testing.assert_array_equal(auto.test, tried[auto.scaling].test)
 
 
 def test_a_split_without_validation_nodes_uses_the_last_epoch_and_has_no_validation_figure() -> None:
