@@ -57,8 +57,8 @@ def test_every_task_is_done_once_and_every_machine_works(machines, size):
         wait_until(lambda: len(alive_ips()) == size)
     with on(machines) as runner:
         assert runner.workers == size
-        results = list(runner.run(toys.tell, toys.toys(12 * size, 0.1)))
-    assert sorted(told.number for told in results) == list(range(12 * size))
+        results = list(runner.run(toys.tell, toys.toys(6 * size, 0.5)))
+    assert sorted(told.number for told in results) == list(range(6 * size))
     assert len({told.ip for told in results}) == size
     assert busiest(results) == size
 
@@ -271,7 +271,9 @@ print("done")
 """
 
 
-@pytest.mark.parametrize(("way", "says"), [("fails", "told why"), ("ends", "the Ray cluster was lost;")])
+@pytest.mark.parametrize(
+    ("way", "says"), [("fails", "told why"), pytest.param("ends", "the Ray cluster was lost;", marks=pytest.mark.slow)]
+)
 def test_a_cluster_that_was_lost_is_left_when_the_reason_has_been_told(way, says):
     with cluster(1) as alone:
         driver = subprocess.Popen(
@@ -288,7 +290,9 @@ def test_a_cluster_that_was_lost_is_left_when_the_reason_has_been_told(way, says
     assert says in told
 
 
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "blow", [signal.SIGKILL, *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGINT))]
+)
 def test_a_killed_driver_leaves_no_tasks_on_the_cluster(two, tmp_path, blow):
     command = [sys.executable, "-c", DRIVER, two.address, str(tmp_path)]
     driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -350,7 +354,8 @@ def test_a_shared_folder_is_left_as_it_was(two, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mounted", "trouble"), [("elsewhere", "does not see it"), ("read-only", "cannot write in it")]
+    ("mounted", "trouble"),
+    [("elsewhere", "does not see it"), pytest.param("read-only", "cannot write in it", marks=pytest.mark.slow)],
 )
 def test_a_machine_that_does_not_share_the_folder_is_named(machines, tmp_path, mounted, trouble):
     if not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
@@ -369,7 +374,7 @@ def test_a_machine_that_does_not_share_the_folder_is_named(machines, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("lacks", ["the version", "gscl-scale"])
+@pytest.mark.parametrize("lacks", [pytest.param("the version", marks=pytest.mark.slow), "gscl-scale"])
 def test_a_machine_with_another_installation_is_named(machines, tmp_path, lacks):
     packages = tmp_path / "packages"
     if lacks == "the version":

@@ -7,7 +7,7 @@ from tests.docs.conftest import worlds
 
 __all__ = ["worlds"]
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("name", shells("ray"))

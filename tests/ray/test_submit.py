@@ -117,6 +117,7 @@ def test_bad_input_ends_the_job_with_its_sentence_and_its_exit_code(guarded, wor
     assert sorted(name[-2:] for name in guarded.jobs("gscl-scale-run-run-")) == ["-1", "-2"]
 
 
+@pytest.mark.slow
 def test_three_machines_share_the_tasks_and_two_processes_train(guarded, work, tmp_path):
     guarded.cluster.resize(3)
     words = ["--set", "runtime.train_workers=2", "--set", "rings.part_anchors=2"]  # tasks last until all have begun
@@ -131,6 +132,7 @@ def test_three_machines_share_the_tasks_and_two_processes_train(guarded, work, t
     assert [line["processes"] for line in log if line["stage"] == "train" and "processes" in line] == [2]
 
 
+@pytest.mark.slow
 def test_the_same_line_starts_a_job_once_whoever_gives_it(guarded, work, tmp_path):
     words = ["--", "ingest", "--config", "config.yaml", "--run", tmp_path / "once"]
     sent = []

@@ -115,7 +115,9 @@ def disturbed(run, blow, after=15):
         fallen.result()
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_any_number_of_processes_uses_the_same_anchors_and_has_the_same_losses(
     two, prepared, undisturbed, workers, tmp_path, capfd
 ):
@@ -299,6 +301,7 @@ def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
     assert size_of(settings, machines[1:], [failed]) == 3
 
 
+@pytest.mark.slow
 def test_figures_of_a_training_are_among_the_metrics_of_ray(two, prepared, tmp_path):
     run = copied(prepared, tmp_path, SLOW)  # long enough for some reports
 

@@ -74,6 +74,7 @@ def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing
     assert not list(run.glob(".*")) + list(run.glob("trials/*/checkpoints"))
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
     run, config = tmp_path / "run", on(two, epochs=60)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.dump()))
