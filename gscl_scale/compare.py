@@ -10,7 +10,7 @@ from gscl_scale import machine, pipeline, shards
 from gscl_scale.baselines import METHODS, configured, settings_of
 from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
-from gscl_scale.errors import ConfigError, StoppedError
+from gscl_scale.errors import ConfigError, FolderError, StoppedError
 from gscl_scale.evaluate import combine_repeats, why_no_splits
 from gscl_scale.files import write_json, write_text
 from gscl_scale.logs import read_curve, read_events
@@ -34,8 +34,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         raise ConfigError(f"compare: methods are compared by accuracy, and {reason}; bring labels with the graph")
     metrics: dict[str, dict[str, Any]] = {}
     rows = [_method(config, name, whole, metrics, console) for name in methods]
-    reference = next((name for name in reversed(METHODS) if name in metrics), None)  # supervised, of one split, last
-    beside = metrics[reference] if reference else None
+    beside = metrics[_reference(config, metrics)] if metrics else None
     result = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
         "seeds": [with_seed(config, number).train.seed for number in range(config.train.repeats)],
@@ -47,6 +46,21 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     write_text(folder / "compare.md", comparison_page(result))
     plot_comparison(result, folder / "compare.png")
     return result
+
+
+def _reference(config: Config, metrics: dict[str, dict[str, Any]]) -> str:
+    """The method beside which raw features and the untrained encoder count: with the user's protocol and encoder if any
+    has these, on all splits; of equal ones the last of the table.
+    """
+    ones = {name: configured(config, name) for name in METHODS if name in metrics}
+    return max(
+        reversed(ones),
+        key=lambda name: (
+            ones[name].train.learnt is None,
+            ones[name].evaluate == config.evaluate,
+            ones[name].model == config.model,
+        ),
+    )
 
 
 def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
@@ -87,7 +101,7 @@ def _method(
             found.append(_figures(seeded, run, console.with_log(run.log)))
         except StoppedError:
             raise
-        except (RuntimeError, MemoryError) as error:  # torch tells with the first one that memory is short
+        except (FolderError, RuntimeError, MemoryError) as error:  # torch tells with the first one that memory is short
             reason = shortened(error) or "there is not enough memory"
             console.say(f"{METHODS[name].title} failed: {reason}")
             return {**row, "error": f"seed {seeded.train.seed}: {reason}"}

@@ -228,7 +228,7 @@ def forget(run: Run) -> None:
         shutil.rmtree(run.folder)
 
 
-_OF_SPLITS = ("seed", "split", "train_fractions", "val_fraction")
+OF_SPLITS = ("seed", "split", "train_fractions", "val_fraction")
 _OF_PROBE = ("probe_scaling", "probe_weight_decay", "probe_learning_rate")
 
 
@@ -261,7 +261,7 @@ def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> N
                 )
     if config.train.validate_every and run.checkpoints.exists():
         before, after = ({**default["evaluate"], **one.get("evaluate", {})} for one in (earlier, now))
-        for key in _OF_SPLITS:
+        for key in OF_SPLITS:
             if before[key] != after[key]:
                 raise FolderError(
                     f"the epoch of {run.folder} was chosen on splits of evaluate.{key} = {quoted(before[key])}, now it "

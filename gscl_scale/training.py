@@ -21,7 +21,7 @@ from gscl_scale.graph import SPLIT_CODES, Graph, Messages
 from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
 from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.runs import Run
+from gscl_scale.runs import OF_SPLITS, Run
 from gscl_scale.runtime import Console, Meter, Runner, start_runner, train_together
 from gscl_scale.train import (
     Checkpoints,
@@ -232,7 +232,8 @@ def _samples_and_loss(config: Config, run: Run) -> dict[str, Any]:
 
 
 def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:
-    labels = config.evaluate.model_dump(mode="json") if config.train.objective == "supervised" else None
+    learns = config.train.objective == "supervised"
+    labels = config.evaluate.model_dump(mode="json", include={*OF_SPLITS, "random_splits"}) if learns else None
     return {
         "graph": Graph.open(run.graph).fingerprint,
         "objective": config.train.objective,

@@ -5,7 +5,7 @@ import pytest
 
 from gscl_scale import cli
 from gscl_scale.baselines import METHODS
-from gscl_scale.compare import _cost, compare
+from gscl_scale.compare import _cost, _reference, compare
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.files import read_json
@@ -68,6 +68,37 @@ def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(
     assert (folder / "compare.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.parametrize(
+    ("measured", "beside"),
+    [
+        (list(METHODS), "gscl-listwise"),
+        (["supervised", "dgi", "cca-ssg"], "dgi"),
+        (["supervised", "cca-ssg"], "cca-ssg"),
+        (["supervised"], "supervised"),
+    ],
+)
+def test_features_and_untrained_encoder_count_beside_a_method_that_has_the_protocol_that_is_asked_for(measured, beside):
+    assert _reference(asked(), {name: {} for name in measured}) == beside
+
+
+def test_what_was_compared_is_measured_again_by_another_probe(tmp_path):
+    for initialisations in (1, 3):
+        evaluate = {**VALUES["evaluate"], "initialisations": initialisations}
+        result = compare(asked(evaluate=evaluate), tmp_path / "run", ["supervised", "dgi"], QUIET)
+        assert "error" not in rows_of(result)["supervised"]
+        assert result["protocol"]["initialisations"] == initialisations
+
+
+def test_a_method_whose_folder_cannot_be_used_leaves_the_others(tmp_path):
+    compare(asked(), tmp_path / "run", ["dgi"], QUIET)
+    record = tmp_path / "run/compare/dgi/seed-0/run.json"
+    record.write_text("{")
+    (tmp_path / "run/compare/dgi/seed-0/checkpoints/manifest.json").write_text("{")
+    rows = rows_of(compare(asked(), tmp_path / "run", ["dgi", "gscl-listwise"], QUIET))
+    assert "json" in rows["dgi"]["error"]
+    assert rows["gscl-listwise"]["test_mean"] > 0
+
+
 def test_the_figures_are_means_over_the_runs_of_all_seeds(whole):
     _, folder, result = whole
     for name in ("dgi", "gscl-pairwise"):
@@ -86,8 +117,8 @@ def test_each_method_has_its_own_settings_over_the_same_encoder_and_protocol(who
     assert len(configs) == len(METHODS)
     evaluate = asked().dump()["evaluate"]
     for one in configs:
-        scores = {"probe_scaling": "none"} if one["train"]["objective"] == "supervised" else {}
-        assert (one["model"]["width"], one["evaluate"]) == (8, {**evaluate, **scores})
+        scaling = {"supervised": "none", "cca-ssg": "auto"}.get(one["train"]["objective"], evaluate["probe_scaling"])
+        assert (one["model"]["width"], one["evaluate"]) == (8, {**evaluate, "probe_scaling": scaling})
 
 
 def test_methods_with_equal_rings_share_their_samples_and_no_graph_is_made_twice(whole):
@@ -143,7 +174,7 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
             (
                 {"compare": {"settings": {"dgi": [f"{key}=1"]}}},
                 [],
-                rf"compare\.settings: dgi: {key} is the same for all",
+                rf"compare\.settings: dgi: {key} is not for single methods",
             )
             for key in ("graph.undirected", "evaluate.split", "train.objective", "train.repeats", "train.seed")
         ),

@@ -65,7 +65,7 @@ def configured(config: Config, name: str) -> Config:
         key = setting.partition("=")[0].strip()
         if key.partition(".")[0] not in _OWN or key in _SHARED:
             raise ConfigError(
-                f"compare.settings: {name}: {key} is the same for all methods; set it for all, or choose a key of "
+                f"compare.settings: {name}: {key} is not for single methods; set it for all, or choose a key of "
                 f"{', '.join(_OWN)}"
             )
         apply_setting(chosen, setting)

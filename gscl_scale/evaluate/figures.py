@@ -14,7 +14,7 @@ SCALINGS = {
 }
 METHODS = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 FEW_VALIDATION_NODES = 30
-_OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay")
+_OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay", "scaling")
 _WITH_ERRORS = tuple(f"{figure}{of}" for figure in ("nmi", "sim_at_5") for of in ("", "_untrained", "_raw"))
 _ALIKE = 0.98
 _FLAT = 1.5
@@ -55,7 +55,8 @@ def protocol_sentences(metrics: dict[str, Any]) -> list[str]:
     """How the figures were measured, in words."""
     sentences = []
     if "probe" in metrics:
-        sentences += _probe_sentences(metrics["probe"], "repeats" in metrics)[: 1 if "repeats" in metrics else 2]
+        told, *of_this_run = _probe_sentences(metrics["probe"], "repeats" in metrics)
+        sentences += [told] if "repeats" in metrics else [told, *of_this_run]
     if "clusters" in metrics:
         found = metrics["clusters"]["protocol"]
         sentences.append(
@@ -169,8 +170,8 @@ def _probe_sentences(probe: dict[str, Any], repeated: bool) -> list[str]:
     parts = f"{counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes"
     kind = f"{splits} {protocol['kind']} split{'s' * (splits > 1)}"
     decays = ", ".join(f"{METHODS[name]} {probe[name]['weight_decay']:g}" for name in METHODS if name in probe)
-    kept = protocol.get("scaling_of", {}) if protocol["scaling"] == "auto" else {}
-    scalings = ", ".join(f"{METHODS[name]} {SCALINGS[kept[name]]}" for name in METHODS if name in kept)
+    chosen = [name for name in METHODS if name in probe] if protocol["scaling"] == "auto" else []
+    scalings = ", ".join(f"{METHODS[name]} {SCALINGS[probe[name]['scaling']]}" for name in chosen)
     steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
     return [
         f"Accuracy: logistic regression on frozen vectors ({SCALINGS[protocol['scaling']]}) with Adam, "

@@ -84,6 +84,7 @@ class _Accuracy(_Mean):
     val_se: NotRequired[Number]
     test_se: NotRequired[Number]
     weight_decay: NotRequired[Finite]
+    scaling: NotRequired[Literal["none", "l2", "standard"]]
 
 
 class _Three(TypedDict):
@@ -113,7 +114,6 @@ class _ProbeProtocol(TypedDict):
     epochs: Count
     rows_per_step: Count
     scaling: Literal["none", "l2", "standard", "auto"]
-    scaling_of: NotRequired[dict[str, Literal["none", "l2", "standard"]]]
     selection: str
 
 

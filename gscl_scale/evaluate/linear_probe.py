@@ -59,7 +59,9 @@ class ProbeResult:
         }
         if self.test.shape[0] > 1:
             values["test_se"] = _std(self.test.mean(axis=1)) / math.sqrt(self.test.shape[0])
-        return {name: None if math.isnan(value) else value for name, value in values.items()}
+        return {name: None if math.isnan(value) else value for name, value in values.items()} | {
+            "scaling": self.scaling
+        }
 
 
 def probe(

@@ -166,7 +166,6 @@ def _probe_protocol(splits: list[Split], results: dict[str, ProbeResult], config
             for name, result in results.items()
         },
         "scaling": config.probe_scaling,
-        "scaling_of": {name: result.scaling for name, result in results.items()},
         "selection": "best validation accuracy" if validated else "last epoch where a split has no validation nodes",
         "seed": config.seed,
     }

@@ -40,7 +40,12 @@ def make_splits(graph: Graph, config: EvaluateConfig, learnt: int | None = None)
         splits = published
     else:
         splits = list(_random(graph, config))
-    return splits if learnt is None else [splits[learnt % len(splits)]]
+    if learnt is None:
+        return splits
+    alike = [
+        split for split in splits if split.fraction == splits[0].fraction
+    ]  # a mean over repeats is of one fraction
+    return [alike[learnt % len(alike)]]
 
 
 def why_no_splits(graph: Graph, config: EvaluateConfig) -> str:

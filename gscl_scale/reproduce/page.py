@@ -140,7 +140,11 @@ def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
         if (_BETTER, graph) in told and rivals:
             best = max(rivals, key=lambda value: value.values[0])
             gap = told[_BETTER, graph].values[0] - best.values[0]
-            sentences.append(f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others")
+            absent = [line.name for line in table.lines if (line.name, graph) not in told]
+            sentences.append(
+                f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others"
+                + f"; not measured: {', '.join(absent)}" * bool(absent)
+            )
     return "\n".join(sentences)
 
 

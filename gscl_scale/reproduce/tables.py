@@ -141,7 +141,7 @@ TABLES: dict[str, Table] = {
         ahead=True,
     ),
     "random": Table(
-        "The citation graphs by ten random splits, a tenth of the nodes to train and a tenth to validate",
+        "The citation graphs by ten random splits for each seed, a tenth of the nodes to train and a tenth to validate",
         ("cora", "citeseer", "pubmed"),
         tuple(
             replace(line, settings=(*line.settings, *_RANDOM))

@@ -67,20 +67,31 @@ def _distribution(domain: Choice | Range) -> BaseDistribution:
     return FloatDistribution(domain.low, domain.high, log=domain.log)
 
 
-def stop_early(known: list[Trial]) -> ASHAScheduler:
-    """ASHA over the share of epochs that is done, with what it has seen of ended trials."""
-    asha = ASHAScheduler(
-        time_attr="progress",
-        metric="accuracy",
-        mode="max",
-        max_t=100,
-        grace_period=_GRACE,
-        reduction_factor=_CUT,
-        stop_last_trials=False,
-    )
-    for trial in known:
-        past = SimpleNamespace(trial_id=f"ended-{trial.number}")
-        asha.on_trial_add(None, past)
-        for progress, accuracy in trial.validations:
-            asha.on_trial_result(None, past, {"progress": progress, "accuracy": accuracy})
-    return asha
+class EarlyStopping(ASHAScheduler):  # type: ignore[misc]
+    """ASHA over the share of epochs that is done, with what it has seen of trials that have ended or go on."""
+
+    def __init__(self, ended: list[Trial], unfinished: list[Trial]) -> None:
+        super().__init__(
+            time_attr="progress",
+            metric="accuracy",
+            mode="max",
+            max_t=100,
+            grace_period=_GRACE,
+            reduction_factor=_CUT,
+            stop_last_trials=False,
+        )
+        self._going_on = {trial.number: trial for trial in unfinished}
+        for trial in ended:
+            past = SimpleNamespace(trial_id=f"ended-{trial.number}", config={"number": trial.number})
+            self.on_trial_add(None, past)
+            self._replay(None, past, trial)
+
+    def on_trial_add(self, controller: Any, trial: Any) -> None:
+        """One that goes on has passed its first rungs: its later figures would set marks that are out of reach."""
+        super().on_trial_add(controller, trial)
+        if earlier := self._going_on.get(trial.config["number"]):
+            self._replay(controller, trial, earlier)
+
+    def _replay(self, controller: Any, trial: Any, told: Trial) -> None:
+        for progress, accuracy in told.validations:
+            self.on_trial_result(controller, trial, {"progress": progress, "accuracy": accuracy})

@@ -54,15 +54,18 @@ class Recorder(tune.Callback):  # type: ignore[misc]
         """It begins, or begins again after its process was lost."""
         number = trial.config["number"]
         if number not in self._running:
-            self._running[number] = Trial(number, trial.config["settings"])
-            self._book.begin(self._running[number])
+            earlier = {trial.number: trial for trial in self._book.unfinished()}
+            self._running[number] = earlier.get(number) or Trial(number, trial.config["settings"])
+            self._book.note(self._running[number])
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         """It has validated, or come to its end."""
         number = trial.config["number"]
         self._last[number] = result
         if "ended" not in result:
-            self._running[number].validations.append((result["progress"], result["accuracy"]))
+            running, now = self._running[number], (result["progress"], result["accuracy"])
+            running.validations[:] = [*(one for one in running.validations if one[0] < now[0]), now]
+            self._book.note(running)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """It has returned, or the scheduler has stopped it."""

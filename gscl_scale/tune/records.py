@@ -63,13 +63,14 @@ class Book:
             trial = Trial(**{**values, "validations": told})
             self._trials[trial.number] = trial
 
-    def begin(self, trial: Trial) -> None:
-        """Note that a trial begins."""
-        self._note(trial)
+    def note(self, trial: Trial) -> None:
+        """Note that a trial begins, or how it goes."""
+        self._trials[trial.number] = trial
+        write_json(trial_run(self.folder, trial.number).folder / "trial.json", asdict(trial))
 
     def end(self, trial: Trial) -> None:
         """Note how a trial has ended; what could continue it goes."""
-        self._note(trial)
+        self.note(trial)
         shutil.rmtree(trial_run(self.folder, trial.number).checkpoints, ignore_errors=True)
 
     def ended(self) -> list[Trial]:
@@ -83,10 +84,6 @@ class Book:
     def all(self) -> list[Trial]:
         """Every trial, by its number."""
         return [self._trials[number] for number in sorted(self._trials)]
-
-    def _note(self, trial: Trial) -> None:
-        self._trials[trial.number] = trial
-        write_json(trial_run(self.folder, trial.number).folder / "trial.json", asdict(trial))
 
 
 def trial_run(folder: Path, number: int) -> Run:

@@ -21,7 +21,7 @@ from gscl_scale.runtime import Console, asked_to_stop
 from gscl_scale.runtime.cluster.joining import brief, environment, joined
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
-from gscl_scale.tune.proposals import propose, stop_early
+from gscl_scale.tune.proposals import EarlyStopping, propose
 from gscl_scale.tune.recorder import Recorder, Stop
 from gscl_scale.tune.records import Book, trial_run
 from gscl_scale.tune.space import Space, with_settings
@@ -117,7 +117,7 @@ def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: Rec
         resources_per_trial=_need(search.config),
         num_samples=missing,
         search_alg=propose(search.space, search.config, book, missing),
-        scheduler=stop_early(book.ended()),
+        scheduler=EarlyStopping(book.ended(), book.unfinished()),
         stop=stop,
         callbacks=[recorder],
         max_failures=search.config.runtime.max_failures,

@@ -154,7 +154,7 @@ def _search(config: Config) -> None:
     book = Book(folder)
     for number in range(3):
         ended = ("finished", "stopped", "failed")[number]
-        book.begin(Trial(number, {"model.width": 8}, ended, 0.5, 2, 1.0, "", [(50.0, 0.4), (100.0, 0.5)]))
+        book.note(Trial(number, {"model.width": 8}, ended, 0.5, 2, 1.0, "", [(50.0, 0.4), (100.0, 0.5)]))
 
 
 def _cell(config: Config) -> None:

@@ -22,7 +22,7 @@ TRIALS = [
 def book(folder):
     made = Book(folder)
     for trial in TRIALS:
-        (made.end if trial.ended else made.begin)(trial)
+        (made.end if trial.ended else made.note)(trial)
     return made
 
 
@@ -52,7 +52,7 @@ def test_the_checkpoints_of_a_trial_go_with_its_end(tmp_path):
     made = Book(tmp_path)
     for trial in (TRIALS[0], TRIALS[5]):
         trial_run(tmp_path, trial.number).checkpoints.mkdir(parents=True)
-        (made.end if trial.ended else made.begin)(trial)
+        (made.end if trial.ended else made.note)(trial)
     assert [trial_run(tmp_path, number).checkpoints.exists() for number in (1, 6)] == [False, True]
 
 

@@ -1,9 +1,12 @@
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from gscl_scale.config import Config
-from gscl_scale.tune.proposals import propose, stop_early
+from gscl_scale.runtime import Console
+from gscl_scale.tune.proposals import EarlyStopping, propose
+from gscl_scale.tune.recorder import Recorder
 from gscl_scale.tune.records import Book, Trial
 from gscl_scale.tune.space import Choice, Range
 
@@ -32,10 +35,10 @@ def test_the_first_trial_is_as_the_config_and_the_seed_decides_the_others(tmp_pa
 def test_unfinished_trials_come_first_with_their_numbers_and_ended_ones_are_known(tmp_path):
     book = Book(tmp_path)
     book.end(Trial(1, settings(8), "finished", 0.9))
-    book.begin(Trial(2, settings(16, 0.01)))
+    book.note(Trial(2, settings(16, 0.01)))
     book.end(Trial(3, settings(8), "stopped", 0.5, validations=[(10, 0.4), (20, 0.5)]))
     book.end(Trial(4, settings(8), "failed", reason="it was too hot"))
-    book.begin(Trial(5, settings(8, 0.02)))
+    book.note(Trial(5, settings(8, 0.02)))
     proposer = proposed(tmp_path)
     suggested = [proposer.suggest(str(n)) for n in range(3)]
     assert suggested[:2] == [
@@ -65,7 +68,39 @@ def test_only_finished_trials_count_by_their_accuracy(tmp_path, result, state):
 def test_the_scheduler_compares_with_trials_of_earlier_attempts():
     known = [Trial(n, {}, "finished", 0.9, validations=[(20, 0.8), (50, 0.85)]) for n in (1, 2)]
     for earlier, decision in ((known, "STOP"), ([], "CONTINUE")):
-        scheduler, trial = stop_early(earlier), SimpleNamespace(trial_id="new")
+        scheduler, trial = EarlyStopping(earlier, []), SimpleNamespace(trial_id="new", config={"number": 3})
         scheduler.on_trial_add(None, trial)
         assert scheduler.on_trial_result(None, trial, {"progress": 10, "accuracy": 0.1}) == "CONTINUE"
         assert scheduler.on_trial_result(None, trial, {"progress": 20, "accuracy": 0.1}) == decision
+
+
+def test_a_trial_that_goes_on_sets_no_mark_with_its_later_figures_where_it_has_passed():
+    going_on = Trial(1, {}, validations=[(20.0, 0.3), (40.0, 0.35)])
+    decisions = []
+    for unfinished in ([going_on], []):
+        scheduler = EarlyStopping([], unfinished)
+        first, other, third = (SimpleNamespace(trial_id=f"t{n}", config={"number": n}) for n in (1, 2, 3))
+        for trial in (first, other, third):
+            scheduler.on_trial_add(None, trial)
+        scheduler.on_trial_result(None, first, {"progress": 70, "accuracy": 0.9})
+        scheduler.on_trial_result(None, other, {"progress": 40, "accuracy": 0.3})
+        decisions.append(scheduler.on_trial_result(None, third, {"progress": 40, "accuracy": 0.5}))
+    assert decisions == ["CONTINUE", "STOP"]
+
+
+def test_how_a_trial_goes_is_noted_and_goes_on_from_there(tmp_path):
+    values = {"graph": {"source": "synthetic", "preset": "tiny"}}
+    trial = SimpleNamespace(config={"number": 4, "settings": {}})
+
+    def recorder():
+        return Recorder(Config.parse(values), {}, Book(tmp_path), Console(quiet=True), print, threading.Event())
+
+    before = recorder()
+    before.on_trial_start(0, [], trial)
+    for progress, accuracy in ((20.0, 0.2), (40.0, 0.3), (60.0, 0.4)):
+        before.on_trial_result(0, [], trial, {"progress": progress, "accuracy": accuracy})
+    after = recorder()
+    after.on_trial_start(0, [], trial)
+    after.on_trial_result(0, [], trial, {"progress": 40.0, "accuracy": 0.3})  # its last checkpoint was before
+    (noted,) = Book(tmp_path).unfinished()
+    assert noted.validations == [(20.0, 0.2), (40.0, 0.3)]
