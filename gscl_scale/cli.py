@@ -16,7 +16,7 @@ from gscl_scale.doctor import doctor
 from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
 from gscl_scale.machine import is_lack_of_memory
 from gscl_scale.neighbors.commands import neighbors
-from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings
+from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings, path_option
 from gscl_scale.registry.commands import registry
 from gscl_scale.runs import Run, open_run
 from gscl_scale.runs import status as run_status
@@ -121,7 +121,7 @@ def stats(
     anchors: Annotated[
         int | None, typer.Option(min=1, help="Nodes to sample; by default all where that is cheap.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the plot of LC(n) here (.svg, .png or .pdf).")] = None,
+    plot: Annotated[Path | None, path_option("Write the plot of LC(n) here (.svg, .png or .pdf).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Degrees, homophily, label consistency, ring sizes."""
@@ -150,7 +150,7 @@ def precompute(
     settings: Settings = None,
     run_folder: RunOption = None,
     since: Annotated[
-        Path | None, typer.Option(help="An earlier run folder: only what changed since then is sampled again.")
+        Path | None, path_option("An earlier run folder: only what changed since then is sampled again.")
     ] = None,
 ) -> None:
     """Sample the rings of every node into Arrow files.
@@ -184,15 +184,15 @@ def embed(
     settings: Settings = None,
     run_folder: RunOption = None,
     graph: Annotated[
-        Path | None, typer.Option(help="Another graph folder, with the same features, to embed with the trained model.")
+        Path | None, path_option("Another graph folder, with the same features, to embed with the trained model.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder for the embeddings of --graph; without it a .npy or .parquet file for a copy."),
+        path_option("The folder for the embeddings of --graph; without it a .npy or .parquet file for a copy."),
     ] = None,
     ids: Annotated[
         Path | None,
-        typer.Option(help="With a file as --out: only the nodes of the column id of this Parquet or CSV file."),
+        path_option("With a file as --out: only the nodes of the column id of this Parquet or CSV file."),
     ] = None,
 ) -> None:
     """Write the embeddings of all nodes.
@@ -242,7 +242,7 @@ def report(
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
-    out: Annotated[Path | None, typer.Option(help="Runs to compare: the page. Default: comparison.html, here.")] = None,
+    out: Annotated[Path | None, path_option("Runs to compare: the page. Default: comparison.html, here.")] = None,
 ) -> None:
     """Write the page to look at.
 
@@ -286,7 +286,7 @@ def status(
     ] = None,
 ) -> None:
     """Which stages are complete or missing, and since when."""
-    _, where = named(config_file, settings, run_folder)
+    where = run_folder or named(config_file, settings, None)[1]
     while not _print_status(where, as_json) and watch:
         time.sleep(watch)
 
@@ -363,7 +363,7 @@ def tune(
     run_folder: RunOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Trials in all, those of an earlier attempt included.")] = 20,
     space: Annotated[
-        Path | None, typer.Option(help="YAML file of keys and their values; by default the ranges of the paper.")
+        Path | None, path_option("YAML file of keys and their values; by default the ranges of the paper.")
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command goes on.")] = None,
 ) -> None:
@@ -394,8 +394,8 @@ def reproduce(
     ] = None,
     settings: Settings = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
-    configs: Annotated[Path, typer.Option(help="Folder with a config file for each graph.")] = Path("configs/paper"),
-    out: Annotated[Path, typer.Option(help="Folder for the results; cells that are there are kept.")] = Path("results"),
+    configs: Annotated[Path, path_option("Folder with a config file for each graph.")] = Path("configs/paper"),
+    out: Annotated[Path, path_option("Folder for the results; cells that are there are kept.")] = Path("results"),
     page: Annotated[bool, typer.Option("--page", help="Measure nothing; write the table from what is kept.")] = False,
 ) -> None:
     """A table of the paper, measured beside what is published.

@@ -70,7 +70,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @classmethod
     def load(cls, run: Path | str, quiet: bool = True) -> Self:
         """The encoder of a finished run: its folder, its URL, or a registry, whose current version is meant."""
-        found = find_run(str(run), "encoder")
+        found = find_run(str(run), "encoder", _is_needed)
         config = config_in(found.run.folder)
         one = cls(config, quiet=quiet)
         one._take(config, found.run)
@@ -126,6 +126,14 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
         self.rotation_ = read_rotation(run.rotation)
         self._n_features_out = self.encoder_.widths[-1]
+
+
+_NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")
+
+
+def _is_needed(name: str) -> bool:
+    """Whether an encoder needs a file of a run; ring samples may be hundreds of times as large."""
+    return name.startswith(("graph/", "checkpoints/")) or name in _NEEDED
 
 
 def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> tuple[Config, Run]:

@@ -14,9 +14,14 @@ def input_state(config: Config) -> dict[str, list[Any]]:
         named = getattr(config.graph, key, None)
         if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
             for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
-                if path.is_file():
+                if path.is_file() and not _is_hidden(path, named):
                     state[str(path)] = _size_and_time(path)
     return state
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a file below a folder is no table of it, such as `_SUCCESS`."""
+    return path.is_relative_to(folder) and any(part[0] in "._" for part in path.relative_to(folder).parts)
 
 
 def _size_and_time(path: Path) -> list[Any]:
@@ -36,12 +41,13 @@ def with_checksums(state: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def changed_inputs(config: Config, before: dict[str, list[Any]], now: dict[str, list[Any]]) -> list[str]:
     """Files of two states that are not the same in both; those that have come or gone only in a folder of tables."""
     named = [getattr(config.graph, key, None) for key in ("edges", "nodes")]
-    folders = [f"{path}/" for path in named if isinstance(path, Path) and path.is_dir()]
-    known = tuple(folder for folder in folders if any(path.startswith(folder) for path in before))
+    folders = [path for path in named if isinstance(path, Path) and path.is_dir()]
+    known = tuple(f"{folder}/" for folder in folders if any(path.startswith(f"{folder}/") for path in before))
     return sorted(
         path
         for path in {*before, *now}
-        if (_is_other(path, before[path], now[path]) if path in before and path in now else path.startswith(known))
+        if not any(_is_hidden(Path(path), folder) for folder in folders)
+        and (_is_other(path, before[path], now[path]) if path in before and path in now else path.startswith(known))
     )
 
 

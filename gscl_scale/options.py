@@ -1,11 +1,12 @@
 """Options that several commands take."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gscl_scale.config import schema_rows
+from gscl_scale.errors import UserError
 
 
 def _keys(begun: str) -> list[str]:
@@ -13,9 +14,27 @@ def _keys(begun: str) -> list[str]:
     return [f"{key}=" for key, *_ in schema_rows() if key.startswith(begun)]
 
 
+def local(text: str) -> Path:
+    """A path of this machine: pathlib would make a folder `s3:` of a URL."""
+    if "://" in str(text):
+        raise UserError(f"{text} is a URL; expected a path of this machine, a run alone may be named by a URL")
+    return Path(text)
+
+
+def path_option(told: str) -> Any:
+    """An option that names a path of this machine."""
+    return typer.Option(parser=local, metavar="PATH", help=told)
+
+
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Config file; without one, the digits with default settings."),
+    typer.Option(
+        "--config",
+        "-c",
+        parser=local,
+        metavar="FILE",
+        help="Config file; without one, the digits with default settings.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -3,11 +3,12 @@
 import contextlib
 import os
 from pathlib import Path
+from typing import Any
 
 from gscl_scale.config import Config
-from gscl_scale.runs import alone
+from gscl_scale.runs import alone, config_in
 from gscl_scale.runtime import Console
-from gscl_scale.storage import folder_of, working_copy
+from gscl_scale.storage import folder_of, small_files, working_copy
 
 places = contextlib.ExitStack()  # keeps copies up to date until the command has ended
 _named_by: dict[Path, str] = {}
@@ -37,10 +38,21 @@ def shown(path: Path) -> str:
 
 
 def named(config_file: Path | None, settings: list[str] | None, run: str | None) -> tuple[Config, str]:
-    """The configuration, and where the run is: the folder or URL that was given, or the one of its name."""
-    config = Config.load(config_file, settings)
+    """The configuration, and where the run is: the folder or URL that was given, or the one of its name.
+
+    A run that is there and named without a file goes on with its own configuration.
+    """
+    other = any(setting.replace(" ", "").startswith("graph.source=") for setting in settings or [])
+    config = Config.load(config_file, settings, _own_values(run) if run and not (config_file or other) else None)
     name = config_file.stem if config_file else config.graph.name or config.graph.source
     return config, run or f"runs/{name}"
+
+
+def _own_values(where: str) -> dict[str, Any]:
+    """What a run was made with; how the work runs is decided anew. Nothing where there is no run."""
+    with small_files(where) as folder:
+        values = config_in(folder).dump() if (folder / "run.json").exists() else {}
+    return {section: value for section, value in values.items() if section != "runtime"}
 
 
 def in_user_words(sentence: str) -> str:

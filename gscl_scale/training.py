@@ -146,6 +146,11 @@ def as_values(config: Config, run: Run) -> dict[str, Any]:
 
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
+    if config.runtime.device == "cuda" and device == "cpu":
+        raise ConfigError(
+            "runtime.device: cuda is asked for, but runtime.worker_gpus is 0, so that Ray gives the training processes "
+            "no GPU; set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
+        )
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
     graph = Graph.open(run.graph)
     anchors = _anchors(config, graph)

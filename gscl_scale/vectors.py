@@ -67,7 +67,11 @@ def write_embeddings(
 def write_parquet(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tuple[pa.Array, Rows]]) -> None:
     """Publish ids of a type and vectors, a row group for each block."""
     schema = pa.schema([("id", kind), ("embedding", pa.list_(pa.float32(), width))])
-    with publish(path) as temporary, pq.ParquetWriter(temporary, schema, use_dictionary=False) as writer:
+    with (
+        publish(path) as temporary,
+        temporary.open("wb") as file,
+        pq.ParquetWriter(file, schema, use_dictionary=False) as writer,
+    ):
         for ids, rows in blocks:
             writer.write_table(pa.Table.from_arrays([ids, as_rows(rows)], schema=schema))
 

@@ -95,6 +95,35 @@ def test_every_stage_can_be_run_alone(tmp_path, finished):
     assert mine["probe"] == theirs["probe"]
 
 
+def test_a_run_that_is_named_alone_goes_on_with_its_own_configuration(tmp_path, finished):
+    shutil.copytree(finished[0] / "runs/quick", tmp_path / "mine")
+    shutil.copy(finished[0] / "edges.csv", tmp_path)
+    shutil.copy(finished[0] / "nodes.parquet", tmp_path)
+    for verb in (["embed", "--out", "copy.parquet"], ["evaluate"], ["report"], ["run"]):
+        result = cli(*verb, "--run", "mine", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+    assert pq.read_table(tmp_path / "copy.parquet").num_rows == 90
+    refused = cli("train", "--run", "mine", "--set", "train.epochs=4", cwd=tmp_path)
+    assert (refused.returncode, "train.epochs = 3, now it is 4" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["embed", "--out", "s3://bucket/vectors.npy"],
+        ["precompute", "--since", "s3://bucket/run"],
+        ["ingest", "--config", "s3://bucket/mine.yaml"],
+        ["neighbors", "runs/quick", "--all", "--out", "s3://bucket/neighbors.parquet"],
+        ["ingest", "--set", "graph.source=tables", "--set", "graph.edges=s3://bucket/edges.parquet"],
+    ],
+)
+def test_a_url_where_a_path_is_wanted_is_refused_and_no_folder_of_its_name_is_made(tmp_path, arguments):
+    result = cli(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert re.search(r"s3://bucket/\S+ is a URL", result.stderr)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_damaged_part_stops_training_with_its_name_and_precompute_repairs_it(tmp_path, finished):
     write_tables(tmp_path)
     assert cli("precompute", "--config", "quick.yaml", cwd=tmp_path).returncode == 0

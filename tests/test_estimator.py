@@ -18,6 +18,7 @@ import gscl_scale
 from gscl_scale import NodeEmbedder, embed, pipeline
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, GraphError, LeaseError
+from gscl_scale.finding import Found
 from gscl_scale.graph import write_graph
 from gscl_scale.graph.sources.pyg import draft_from_data
 from gscl_scale.runs import Run, alone
@@ -52,6 +53,28 @@ def test_a_finished_run_embeds_another_graph_as_the_command_does(trained, tmp_pa
     found = NodeEmbedder.load(run.folder).transform(graph)
     np.testing.assert_array_equal(found, embed.read_embeddings(made)[1])
     assert len(found) == NODES + 10
+
+
+def test_ring_samples_embeddings_and_pages_are_not_needed_to_embed_another_graph(trained, tmp_path):  # noqa: F811
+    _, run, _, _ = trained
+    graph = grown(tmp_path)
+    wanted = []
+
+    def fetched(where, purpose, is_wanted):
+        for path in Path(where).rglob("*"):
+            name = path.relative_to(where).as_posix()
+            if path.is_file() and is_wanted(name):
+                wanted.append(name)
+                (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, tmp_path / "copy" / name)
+        return Found(where, Run.at(tmp_path / "copy"), own=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gscl_scale.estimator.find_run", fetched)
+        found = NodeEmbedder.load(run.folder).transform(graph)
+    np.testing.assert_array_equal(found, NodeEmbedder.load(run.folder).transform(graph))
+    assert "samples/manifest.json" in wanted
+    assert not any(name.startswith(("samples/round", "embeddings", "report")) for name in wanted)
 
 
 def test_a_rotated_run_gives_rotated_rows_of_new_nodes_too(trained, tmp_path):  # noqa: F811

@@ -105,7 +105,7 @@ def _reason(error: Exception) -> str:
 
 
 def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
-    """Replace $NAME in the paths of the graph section by the environment's value."""
+    """Replace $NAME in the paths of the graph section by the environment's value; refuse URLs."""
     expanded = {}
     for name, value in graph.items():
         if name in ("path", "edges", "nodes") and isinstance(value, str) and "$" in value:
@@ -124,6 +124,10 @@ def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
                 raise ConfigError(
                     f"graph.{name}: expected $NAME in {quoted(value)}, got a lone $; write $$ for it"
                 ) from None
+        if name in ("path", "edges", "nodes") and isinstance(value, str) and "://" in value:
+            raise ConfigError(
+                f"graph.{name}: {shortened(value)} is a URL; expected a path of this machine: copy or mount it"
+            )
         expanded[name] = value
     return expanded
 

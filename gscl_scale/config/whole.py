@@ -65,9 +65,11 @@ class Config(Section):
         return self
 
     @classmethod
-    def load(cls, path: Path | None, settings: list[str] | None = None) -> "Config":
-        """Read a YAML file, apply `section.key=value` settings, and check the whole."""
-        values = read_yaml(path) if path else {}
+    def load(
+        cls, path: Path | None, settings: list[str] | None = None, start: dict[str, Any] | None = None
+    ) -> "Config":
+        """Read a YAML file, or begin with given values, apply `section.key=value` settings, and check the whole."""
+        values = read_yaml(path) if path else start or {}
         for setting in settings or []:
             apply_setting(values, setting)
         return cls.parse(values)

@@ -66,7 +66,8 @@ def write_answers(
     schema = pa.schema([("id", ids.type), ("rank", pa.int32()), ("neighbor", ids.type), ("cosine", pa.float32())])
     with (
         publish(path) as temporary,
-        pq.ParquetWriter(temporary, schema) as writer,
+        temporary.open("wb") as file,
+        pq.ParquetWriter(file, schema) as writer,
         console.progress("neighbors", nodes.size, "nodes") as advance,
     ):
         for low in range(0, nodes.size, _AT_ONCE):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gscl_scale.errors import UserError
-from gscl_scale.options import AsJson
+from gscl_scale.options import AsJson, path_option
 from gscl_scale.runtime import Console
 from gscl_scale.terminal import print_json, print_table
 
@@ -14,13 +14,13 @@ from gscl_scale.terminal import print_json, print_table
 def neighbors(
     run: Annotated[str, typer.Argument(help="A run folder, the folder of a registry, or the URL of one of them.")],
     node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option.")] = None,
-    ids: Annotated[Path | None, typer.Option(help="With --out: a Parquet or CSV file with a column id.")] = None,
+    ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column id.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="With --out: all nodes.")] = False,
     count: Annotated[int, typer.Option(min=1, help="Neighbours of each.")] = 10,
     index: Annotated[
         bool, typer.Option("--index", help="Ask an approximate index, which is built first where it is not there.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Parquet file for the neighbours, in place of the screen.")] = None,
+    out: Annotated[Path | None, path_option("Parquet file for the neighbours, in place of the screen.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The nodes nearest to others, by their embeddings.

@@ -130,6 +130,26 @@ def path_of_three(folder):
     return edges, config, open_run(config, folder / "run")
 
 
+def test_hidden_files_beside_tables_are_no_inputs(tmp_path):
+    folder = tmp_path / "edges"
+    folder.mkdir()
+    (folder / "part-0.csv").write_text("source,target\n0,1\n1,2\n")
+    config = Config.parse({"graph": {"source": "tables", "edges": str(folder)}})
+    run = open_run(config, tmp_path / "run")
+    made = pipeline.ingest(config, run, Console(quiet=True)).fingerprint
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-0.csv.crc").write_text("x")
+    assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
+    record = dict(read_record(run.folder))
+    noted = {**record["inputs"], str(folder / "_SUCCESS"): [0, 1]}  # as by an earlier version
+    write_json(run.folder / "run.json", {**record, "inputs": noted})
+    (folder / "_SUCCESS").unlink()
+    assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
+    (folder / "part-1.csv").write_text("source,target\n0,2\n")
+    with pytest.raises(FolderError, match=r"part-1\.csv"):
+        pipeline.ingest(config, run, Console(quiet=True))
+
+
 def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tmp_path):
     edges, config, run = path_of_three(tmp_path)
     made = pipeline.ingest(config, run, Console(quiet=True)).fingerprint
