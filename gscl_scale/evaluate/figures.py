@@ -10,7 +10,7 @@ SCALINGS = {
     "none": "rows as they are",
     "l2": "rows of length one",
     "standard": "standardised columns",
-    "auto": "rows as they are, of length one or with standardised columns, whichever is best on validation nodes",
+    "auto": "scaled as is best on validation nodes",
 }
 METHODS = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 FEW_VALIDATION_NODES = 30

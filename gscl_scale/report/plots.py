@@ -159,14 +159,15 @@ def _save(figure: Figure, path: Path, name: str) -> None:
 def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str, path: Path) -> None:
     """Write a panel for each name in `panels`: lines by their names, each of (value, deviation) along `names`.
 
-    Each panel has its own axis; a legend stands below them where there are several lines.
+    Each panel has its own axis; a legend stands in the first where there are several lines.
     """
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     labels = list(dict.fromkeys(line for lines in panels.values() for line in lines))
     with matplotlib.rc_context(_RC):
         wide = 3.2 if len(names) <= 5 else 4.8  # room for the names below, and for the title above
-        figure = Figure(figsize=(max(5.6, wide * columns), 2.6 * rows + 0.4), layout="constrained")
+        breadth = max(5.6, wide * columns, 0.092 * len(title))
+        figure = Figure(figsize=(breadth, 2.6 * rows + 0.4), layout="constrained")
         places = figure.subplots(rows, columns, squeeze=False)
     for axes in places.flat[len(panels) :]:
         axes.set_visible(False)
@@ -181,10 +182,9 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
         axes.set_xticks(range(len(names)), names)
         axes.set_title(panel, color=PRINT.ink, fontsize=10)
     if len(labels) > 1:
-        figure.legend(
-            list(drawn.values()), list(drawn), loc="outside lower center", ncols=len(drawn), frameon=False,
-            labelcolor=PRINT.ink, fontsize=9,
-        )  # fmt: skip
+        places.flat[0].legend(
+            list(drawn.values()), list(drawn), loc="best", frameon=False, labelcolor=PRINT.ink, fontsize=9
+        )
     figure.suptitle(title, color=PRINT.ink, fontsize=11)
     figure.supxlabel(x, color=PRINT.ink, fontsize=9.5)
     figure.supylabel(y, color=PRINT.ink, fontsize=9.5)
