@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gscl_scale.checked import holds_secret
 from gscl_scale.config import schema_rows
 from gscl_scale.errors import UserError
 
@@ -17,7 +18,8 @@ def _keys(begun: str) -> list[str]:
 def local(text: str) -> Path:
     """A path of this machine: pathlib would make a folder `s3:` of a URL."""
     if "://" in str(text):
-        raise UserError(f"{text} is a URL; expected a path of this machine, a run alone may be named by a URL")
+        told = "what is given (it seems to hold a secret)" if holds_secret(text) else text
+        raise UserError(f"{told} is a URL; expected a path of this machine, a run alone may be named by a URL")
     return Path(text)
 
 

@@ -124,7 +124,7 @@ def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
                 raise ConfigError(
                     f"graph.{name}: expected $NAME in {quoted(value)}, got a lone $; write $$ for it"
                 ) from None
-        if name in ("path", "edges", "nodes") and isinstance(value, str) and "://" in value:
+        if name in ("path", "edges", "nodes") and isinstance(value, str) and "://" in value and not holds_secret(value):
             raise ConfigError(
                 f"graph.{name}: {shortened(value)} is a URL; expected a path of this machine: copy or mount it"
             )

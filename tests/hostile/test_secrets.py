@@ -59,6 +59,7 @@ def test_a_run_and_its_store_hold_no_secret_of_the_environment(tmp_path):
         ("registry", "list", "--registry", f"s3://bucket/x?X-Amz-Signature={SECRET}"),
         ("retrain", "--registry", f"gs://user:{SECRET}@bucket/x"),
         ("ingest", "--set", "graph.source=npz", "--set", f"graph.path=https://user:{SECRET}@host/graph.npz"),
+        ("embed", "--out", f"s3://key:{SECRET}@bucket/x.npy"),
         ("ingest", "--set", "graph.source=npz", "--set", "graph.path=$DB_PASSWORD/graph.npz"),
         ("ingest", "--set", "graph.source=npz", "--set", "graph.path=/data/${AWS_SECRET_ACCESS_KEY}.npz"),
         ("config", "--set", f"runtime.address=ray://user:{SECRET}@head:10001"),
@@ -87,7 +88,7 @@ def test_a_secret_among_the_arguments_is_refused_and_neither_repeated_nor_writte
     "text", ["s3://bucket/run", "runs/tokens", "/data/secret-project/graph.npz", "https://host:8265/x"]
 )
 def test_what_is_no_secret_is_welcome(text):
-    assert Config.parse({"graph": {"source": "npz", "path": text}})
+    assert Config.parse({"runtime": {"address": text}})
 
 
 def test_refusals_are_errors_of_the_user():
