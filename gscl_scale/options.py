@@ -35,7 +35,7 @@ ConfigFile = Annotated[
         "-c",
         parser=local,
         metavar="FILE",
-        help="Config file; without one, the digits with default settings.",
+        help="Config file; without one that of the run, else the digits with default settings.",
     ),
 ]
 Settings = Annotated[
