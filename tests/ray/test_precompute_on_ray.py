@@ -30,7 +30,7 @@ def graph_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=["exact", "sketch"])
+@pytest.fixture(scope="module", params=[pytest.param("exact", marks=pytest.mark.slow), "sketch"])
 def config(request):
     return CONFIG.model_copy(update={"engine": request.param})
 

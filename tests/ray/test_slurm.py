@@ -22,7 +22,7 @@ from gscl_scale.shards import precompute
 from tests.ray.clusters import RAY, ROOT, wait_until
 from tests.shards.test_precompute import assert_same_bytes
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 CONFIG = {
     "graph": {"source": "synthetic", "preset": "small"},

@@ -146,6 +146,7 @@ def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, 
     assert "Traceback" not in told.err
 
 
+@pytest.mark.slow
 def test_a_process_that_is_silent_is_noticed_in_time_and_the_training_goes_on(two, prepared, undisturbed, tmp_path):
     run = copied(prepared, tmp_path, SLOW)
     stopped = []
