@@ -232,6 +232,7 @@ def running_tasks(cluster):
     return [pid for machine in cluster.alive for pid in machine.running("leave_trace")]
 
 
+@pytest.mark.slow
 def test_a_driver_that_has_lost_its_cluster_ends_with_one_sentence(tmp_path):
     with cluster(1) as alone:
         driver = subprocess.Popen(
@@ -271,9 +272,8 @@ print("done")
 """
 
 
-@pytest.mark.parametrize(
-    ("way", "says"), [("fails", "told why"), pytest.param("ends", "the Ray cluster was lost;", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("way", "says"), [("fails", "told why"), ("ends", "the Ray cluster was lost;")])
 def test_a_cluster_that_was_lost_is_left_when_the_reason_has_been_told(way, says):
     with cluster(1) as alone:
         driver = subprocess.Popen(
@@ -441,7 +441,7 @@ def session_of(pid):
     return left
 
 
-@pytest.mark.parametrize("how", ["work", "fail"])
+@pytest.mark.parametrize("how", ["work", pytest.param("fail", marks=pytest.mark.slow)])
 def test_without_a_cluster_one_is_started_and_stopped_again(machines, how):
     folder = machines.folder / how
     folder.mkdir()

@@ -190,9 +190,8 @@ except StoppedError as error:
 """
 
 
-@pytest.mark.parametrize(
-    ("blow", "then"), [(signal.SIGKILL, 4), pytest.param(signal.SIGTERM, 1, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("blow", "then"), [(signal.SIGKILL, 4), (signal.SIGTERM, 1)])
 def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
     two, prepared, undisturbed, tmp_path, capfd, blow, then
 ):
