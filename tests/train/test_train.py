@@ -13,7 +13,7 @@ import torch
 from gscl_scale import pipeline, training
 from gscl_scale.batches import BatchStream
 from gscl_scale.config import Config
-from gscl_scale.errors import DivergedError, FolderError
+from gscl_scale.errors import ConfigError, DivergedError, FolderError
 from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.logs import read_curve
@@ -99,6 +99,14 @@ def test_rounds_made_ahead_of_the_training_give_the_same_losses(undisturbed, tmp
     assert losses(run)[:6] == losses(undisturbed[1])[:6]
     assert losses(run) == losses(undisturbed[1])
     assert len(list(run.samples.glob("round-*"))) <= 3
+
+
+def test_a_gpu_that_ray_would_not_give_is_refused_before_a_cluster_is_looked_for(tmp_path):
+    _, run = prepared(tmp_path / "run")
+    config = Config.parse({**VALUES, "runtime": {"engine": "ray", "device": "cuda"}})
+    with pytest.raises(ConfigError, match=r"runtime\.worker_gpus is 0.* set runtime\.worker_gpus to 1"):
+        pipeline.train(config, run, QUIET)
+    assert not events(run, "started")
 
 
 def chosen_weights(config, run):
