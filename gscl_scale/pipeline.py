@@ -48,8 +48,8 @@ from gscl_scale.train import fill
 from gscl_scale.training import checkpoints_of, train
 
 
-def run(config: Config, folder: Path, console: Console) -> dict[str, Any]:
-    """The whole story, once or once per repeat; returns the figures."""
+def run(config: Config, folder: Path, console: Console, pages: bool = True) -> dict[str, Any]:
+    """The whole story, once or once per repeat, with pages to look at or without; returns the figures."""
     for one, part, told in each_repeat(config, folder, console):
         if config.train.repeats > 1:
             console.say(f"seed {one.train.seed} (of {config.train.repeats} repeats)")
@@ -57,9 +57,10 @@ def run(config: Config, folder: Path, console: Console) -> dict[str, Any]:
         train(one, part, told)
         embed(one, part, told)
         evaluate(one, part, told)
-        report(one, part, told)
+        if pages:
+            report(one, part, told)
     metrics = evaluate_all(config, folder, console)
-    if config.train.repeats > 1:
+    if pages and config.train.repeats > 1:
         report_repeats(config, folder, console)
     return metrics
 

@@ -155,7 +155,7 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
     journal = folder.with_name(f"{cell.name}.attempts.json")
     with _attempt(journal) as attempts:
         if cell.trained:
-            figures = pipeline.run(cell.config, folder, console)
+            figures = pipeline.run(cell.config, folder, console, pages=False)
         else:
             _, run, _ = next(pipeline.each_repeat(cell.config, folder, console))
             figures = {"statistics": pipeline.stats(run)}

@@ -248,6 +248,12 @@ def test_two_commands_at_once_share_the_cells(places, monkeypatch):
     assert len(measured) == len(set(measured)) == 4
 
 
+def test_a_cell_draws_no_pages_that_nobody_would_see(places, monkeypatch):
+    monkeypatch.setattr(pipeline, "report", lambda *_: pytest.fail("a page was drawn"))
+    run(places, only=["one"], seeds=2)
+    assert len(written(places)) == 2
+
+
 def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places):
     (places[0] / "one.yaml").write_text(
         CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
@@ -262,8 +268,8 @@ def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places
 
 @pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
 def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(places, monkeypatch, failure):
-    def failing(config, folder, console):
-        figures = whole(config, folder, console)
+    def failing(config, folder, console, pages):
+        figures = whole(config, folder, console, pages)
         if config.train.learning_rate == 1e-4:
             raise failure
         return figures
