@@ -13,7 +13,7 @@ from gscl_scale import __version__
 from gscl_scale.bench.commands import bench
 from gscl_scale.config import Config, schema_rows
 from gscl_scale.doctor import doctor
-from gscl_scale.errors import GsclError, LeaseError, RunError, UserError
+from gscl_scale.errors import INTERRUPTED, GsclError, LeaseError, RunError, UserError
 from gscl_scale.machine import is_lack_of_memory
 from gscl_scale.neighbors.commands import neighbors
 from gscl_scale.options import AsJson, ConfigFile, RunOption, Settings, path_option
@@ -33,8 +33,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-INTERRUPTED = 130
 
 
 def main() -> None:

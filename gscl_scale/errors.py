@@ -16,6 +16,8 @@ GsclError                 base of all; the message is one sentence for the reade
 Each takes exactly one message, so that all of them pickle across processes.
 """
 
+INTERRUPTED = 130  # exit code of a command that Ctrl-C has ended
+
 
 class GsclError(Exception):
     """Base of every error that gscl-scale raises on purpose."""

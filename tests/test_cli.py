@@ -332,11 +332,44 @@ from gscl_scale.__main__ import main
 builtins.__import__ = at_once
 main()
 """
+BREAKS_AT_THE_END = """
+import atexit, gscl_scale.cli, os, sys
+from gscl_scale.__main__ import main
+
+class Half:
+    def __del__(self, kill=os.kill, me=os.getpid()):  # as of a native library whose loading was interrupted
+        kill(me, 11)
+
+def command():
+    sys.half = Half()
+    atexit.register(lambda: print("cleared away", file=sys.stderr))
+    sys.exit(130)
+
+gscl_scale.cli.main = command
+main()
+"""
+TWICE = """
+import atexit, gscl_scale.cli, os, signal, sys
+from gscl_scale.__main__ import main
+
+def command():
+    atexit.register(lambda: print("slow", file=sys.stderr))
+    atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+    sys.exit(130)
+
+gscl_scale.cli.main = command
+main()
+"""
 
 
 @pytest.mark.parametrize(
     ("program", "code", "told"),
-    [(DROPPED, 1, "heard\n"), (TOO_EARLY, 130, "gscl-scale: stopped before it began; run the same command again\n")],
+    [
+        (BREAKS_AT_THE_END, 130, "cleared away\n"),
+        (TWICE, 130, ""),
+        (DROPPED, 1, "heard\n"),
+        (TOO_EARLY, 130, "gscl-scale: stopped before it began; run the same command again\n"),
+    ],
 )
 def test_an_interrupt_is_heard_at_any_moment(tmp_path, program, code, told):
     command = ["env", "--default-signal=INT", sys.executable, "-c", program]
