@@ -36,7 +36,7 @@ def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
     if not path.is_file():
         raise UserError(f"--ids: {path} is no file; give a Parquet or CSV file with a column id")
     (file,) = tablefiles.files_of(path, "ids")
-    tablefiles.schema_of(file, ["id"])
+    tablefiles.schema_of(file, {"id": None})
     columns = [part.text_or_numbers("id") for part in tablefiles.stream(file, ["id"])]
     if not columns:
         raise UserError(f"--ids: {path} holds no ids; give at least one")

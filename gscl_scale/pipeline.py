@@ -45,7 +45,7 @@ from gscl_scale.runs import (
 )
 from gscl_scale.runtime import Console, start_runner
 from gscl_scale.train import fill
-from gscl_scale.training import checkpoints_of, train
+from gscl_scale.training import checkpoints_of, refuse_untrainable, train
 
 
 def run(config: Config, folder: Path, console: Console, pages: bool = True) -> dict[str, Any]:
@@ -53,6 +53,7 @@ def run(config: Config, folder: Path, console: Console, pages: bool = True) -> d
     for one, part, told in each_repeat(config, folder, console):
         if config.train.repeats > 1:
             console.say(f"seed {one.train.seed} (of {config.train.repeats} repeats)")
+        refuse_untrainable(one, part)
         precompute(one, part, told)
         train(one, part, told)
         embed(one, part, told)

@@ -15,7 +15,7 @@ from gscl_scale import baselines, embed, shards
 from gscl_scale.batches import BatchStream, FieldMaker, Share, held_out, steps_per_epoch
 from gscl_scale.config import Config, ModelConfig, TrainConfig
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate import make_splits, validation_accuracy, validation_splits, why_no_splits
+from gscl_scale.evaluate import Split, make_splits, validation_accuracy, validation_splits, why_no_splits
 from gscl_scale.files import fingerprint_of, sha256_of
 from gscl_scale.graph import SPLIT_CODES, Graph, Messages
 from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
@@ -36,6 +36,14 @@ from gscl_scale.train import (
     load_state,
     shown,
 )
+
+
+def refuse_untrainable(config: Config, run: Run) -> None:
+    """Refuse what a training would refuse, before hours go into its samples."""
+    if config.runtime.engine == "local":
+        chosen_device(config.runtime)
+    if config.train.validate_every:
+        _validated_on(config, Graph.open(run.graph))
 
 
 def train(config: Config, run: Run, console: Console) -> None:
@@ -256,12 +264,17 @@ def _refuse_shared_work(config: Config, world: World) -> None:
         )
 
 
-def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
-    """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
+def _validated_on(config: Config, graph: Graph) -> list[Split]:
     splits = validation_splits(graph, config.evaluate, most=1, learnt=config.train.learnt)
     if not splits:
         reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
         raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
+    return splits
+
+
+def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
+    """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
+    splits = _validated_on(config, graph)
     quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
 
     def figure(vectors: npt.NDArray[np.float32]) -> float:

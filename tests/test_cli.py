@@ -208,6 +208,10 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
             ["tune", "--space", "quick.yaml"],
             "space file quick.yaml: graph: expected a key of rings, model, loss, train",
         ),
+        (
+            ["ingest", "--config", "quick.yaml", "--set", "graph.target_column=source"],
+            "graph: source_column and target_column are both 'source'; name the columns of both ends",
+        ),
         (["run", "--config", "quick.yaml", "--run", "edges.csv"], "edges.csv is a file; give --run a folder"),
         (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
         (["stats", "--config", "quick.yaml", "--plot", "lc.txt"], "expected a file that ends in .svg or .png or .pdf"),
@@ -233,6 +237,22 @@ def test_bad_requests_get_one_sentence_and_exit_code_2(tmp_path, arguments, says
     assert says in lines[0]
     assert "Traceback" not in result.stderr
     assert (tmp_path / "taken/precious.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("runtime.device=cuda", "runtime.device: cuda is asked for and torch sees no GPU"),
+        ("graph.nodes=null", "train.validate_every: the graph has no labels; set it to 0, or bring labels"),
+    ],
+)
+def test_what_a_training_would_refuse_is_refused_before_its_samples_are_made(tmp_path, settings, says):
+    write_tables(tmp_path)
+    sets = ("--set", "train.validate_every=1", "--set", settings)
+    refused = cli("run", "--config", "quick.yaml", *sets, cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert refused.returncode == 2
+    assert says in refused.stderr
+    assert not (tmp_path / "runs/quick/samples").exists()
 
 
 def test_a_bad_graph_leaves_nothing_behind(tmp_path):

@@ -51,7 +51,7 @@ def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
 def test_fit_takes_a_graph_of_a_folder_and_a_config_object_or_file(tmp_path):
     graph = make_graph(tmp_path / "graph", random_edges(80, 200, seed=0), 80)
     config = Config.parse({"graph": {"source": "memory"}, **SMALL})
-    vectors = gscl_scale.fit(Graph.open(graph.folder), config)
+    vectors = gscl_scale.fit(Graph.open(str(graph.folder)), config)
     assert vectors.shape == (80, 8)
     with pytest.raises(ConfigError, match="does not exist"):
         gscl_scale.fit(graph, tmp_path / "missing.yaml")

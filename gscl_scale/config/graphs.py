@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Section(BaseModel):
@@ -62,6 +62,14 @@ class TablesGraph(_GraphSection):
     feature_columns: list[str] | None = Field(
         None, description="Node table: feature columns, numbers or lists of numbers; by default all that remain."
     )
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> "TablesGraph":
+        if self.source_column == self.target_column:
+            raise ValueError(
+                f"source_column and target_column are both {self.source_column!r}; name the columns of both ends"
+            )
+        return self
 
 
 class OgbGraph(_GraphSection):

@@ -42,9 +42,12 @@ def _gpus(config: RuntimeConfig) -> Iterator[Finding]:
 
     if not torch.cuda.is_available():
         built = f"torch {torch.__version__} {'sees none' if torch.version.cuda else 'is built for CPUs only'}"
-        if config.device == "cuda" or config.worker_gpus:
+        if config.device == "cuda":
             cure = "install a torch that is built for the driver of this machine, or set runtime.device to cpu"
             yield trouble("GPU", built, cure)
+        elif config.engine == "ray" and config.worker_gpus:
+            where = "workers take theirs from the cluster; embeddings and figures are made here, on the processor"
+            yield note("GPU", f"none here ({built})", where)
         else:
             yield ok("GPU", f"none, and none is asked for ({built})")
         return

@@ -93,8 +93,9 @@ class Graph:
         return seeding.identities_of(self.ids)
 
     @classmethod
-    def open(cls, folder: Path) -> "Graph":
+    def open(cls, folder: str | Path) -> "Graph":
         """Map the graph of a graph folder; refuse a folder with missing or truncated files."""
+        folder = Path(folder)
         manifest = read_json(folder / "manifest.json")
         if manifest.get("format") != FORMAT:
             raise FolderError(

@@ -1,4 +1,4 @@
-"""Rows become what a user asked for: ids, cosines and classes, on the screen or in a Parquet file."""
+"""Rows become what a user asked for: ids, cosines and classes, on the screen or in a file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from gscl_scale.files import publish
@@ -17,6 +18,7 @@ from gscl_scale.runtime import Console
 from gscl_scale.vectors import Embeddings
 
 Search = Callable[[npt.NDArray[np.int64]], Nearest]
+WRITERS = {".parquet": pq.ParquetWriter, ".csv": pa.csv.CSVWriter}  # as the name of the file ends
 _AT_ONCE = 65536  # queries
 
 
@@ -61,13 +63,13 @@ def _ranked(rows: Any, cosines: Any) -> Any:
 def write_answers(
     path: Path, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search, console: Console
 ) -> int:
-    """Publish a Parquet file with a row per node and neighbour: `id`, `rank`, `neighbor`, `cosine`; its rows."""
+    """Publish a file with a row per node and neighbour: `id`, `rank`, `neighbor`, `cosine`; returns their number."""
     ids, written = embeddings.ids, 0
     schema = pa.schema([("id", ids.type), ("rank", pa.int32()), ("neighbor", ids.type), ("cosine", pa.float32())])
     with (
         publish(path) as temporary,
         temporary.open("wb") as file,
-        pq.ParquetWriter(file, schema) as writer,
+        WRITERS[path.suffix](file, schema) as writer,
         console.progress("neighbors", nodes.size, "nodes") as advance,
     ):
         for low in range(0, nodes.size, _AT_ONCE):

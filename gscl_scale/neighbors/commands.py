@@ -20,7 +20,9 @@ def neighbors(
     index: Annotated[
         bool, typer.Option("--index", help="Ask an approximate index, which is built first where it is not there.")
     ] = False,
-    out: Annotated[Path | None, path_option("Parquet file for the neighbours, in place of the screen.")] = None,
+    out: Annotated[
+        Path | None, path_option(".parquet or .csv file for the neighbours, in place of the screen.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The nodes nearest to others, by their embeddings.
@@ -28,7 +30,7 @@ def neighbors(
     By cosine. Exact, and in bounded memory however many nodes there are; with --index approximate, and for many nodes
     much faster. Of a run with repeats the first one is asked."""
     from gscl_scale.ids import asked_nodes
-    from gscl_scale.neighbors.answers import answers, write_answers
+    from gscl_scale.neighbors.answers import WRITERS, answers, write_answers
     from gscl_scale.neighbors.places import place_of
     from gscl_scale.neighbors.search import searcher
     from gscl_scale.vectors import Embeddings
@@ -36,7 +38,9 @@ def neighbors(
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")
     if out is None and not node:
-        raise UserError("neighbors: --ids and --all want --out, a Parquet file for the neighbours")
+        raise UserError("neighbors: --ids and --all want --out, a .parquet or .csv file for the neighbours")
+    if out is not None and out.suffix not in WRITERS:
+        raise UserError(f"neighbors: --out names a file that ends in .parquet or .csv, got {out}")
     place, console = place_of(run), Console()
     embeddings = Embeddings(place.embeddings)
     nodes = asked_nodes(embeddings.ids, node, ids, place.told)

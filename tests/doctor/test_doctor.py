@@ -10,7 +10,7 @@ from collections import namedtuple
 import pytest
 from packaging.requirements import Requirement
 
-from gscl_scale.config import Config
+from gscl_scale.config import Config, RuntimeConfig
 from gscl_scale.doctor import hardware
 from gscl_scale.doctor.places import examine_places
 from gscl_scale.doctor.running import examine_ray
@@ -50,6 +50,20 @@ def test_what_is_missing_is_told_with_its_cure_and_ends_with_exit_code_1(tmp_pat
         assert told in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "state"),
+    [
+        ({"device": "cuda"}, "trouble"),
+        ({"engine": "ray", "worker_gpus": 1}, "note"),  # a head needs none
+        ({"engine": "ray", "worker_gpus": 1, "device": "cuda"}, "trouble"),
+        ({}, "ok"),
+    ],
+)
+def test_a_gpu_is_missing_only_where_one_is_needed(monkeypatch, runtime, state):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert found(hardware.examine_hardware(RuntimeConfig(**runtime)))["GPU"].state == state
 
 
 def test_a_data_set_that_will_be_downloaded_is_no_trouble(tmp_path):

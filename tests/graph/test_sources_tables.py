@@ -263,8 +263,8 @@ REFUSED = {
     ),
     "text for numbers": (PAIR, {"id": [1, 2]}, "are text and those of the node table are integers; write both"),
     "two kinds of ends": ({"source": ["a"], "target": [2]}, None, "ids in target are integers and those in source"),
-    "no source": ({"target": ["b"]}, AB, "no column 'source'; it has target"),
-    "no id": (PAIR, {"key": ["a", "b"]}, "nodes.parquet: no column 'id'; it has key"),
+    "no source": ({"target": ["b"]}, AB, r"no column 'source' \(graph.source_column\); it has target"),
+    "no id": (PAIR, {"key": ["a", "b"]}, r"nodes.parquet: no column 'id' \(graph.id_column\); it has key"),
     "an empty end": ({"source": ["a", None], "target": ["b", "a"]}, AB, "row 2: source is empty; expected an id"),
     "an empty text": ({"source": ["a", ""], "target": ["b", "a"]}, None, "row 2: source is empty"),
     "an empty id": (PAIR, {"id": ["a", "b", None]}, "row 3: id is empty"),
@@ -309,7 +309,7 @@ def test_a_feature_column_of_text_is_refused_when_it_is_named(tmp_path):
         ingest(tmp_path / "a", PAIR, nodes, feature_columns=["title"])
     with pytest.raises(GraphError, match="row 1: feature 'title' is 'x', expected a number"):
         ingest(tmp_path / "b", PAIR, nodes, kind=".csv", feature_columns=["title"])
-    with pytest.raises(GraphError, match="no column 'height'; it has id, title"):
+    with pytest.raises(GraphError, match=r"no column 'height' \(graph.feature_columns\); it has id, title"):
         ingest(tmp_path / "c", PAIR, nodes, feature_columns=["height"])
 
 
@@ -329,7 +329,7 @@ def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
         ("source,target\n1,2\n3\n", "Expected 2 columns, got 1"),
         ("source,target\n1,\n", "row 1: target is empty"),
         ("source,source\n1,2\n", "more than one column 'source'"),
-        ("source;target\n1;2\n", "no column 'source'; it has source;target"),
+        ("source;target\n1;2\n", r"no column 'source' \(graph.source_column\); it has source;target"),
         ("source,target\n1,a17\n", "row 1: target is 'a17' and the node table's ids are integers"),
         ("source,target\n1,2\n1,9\n", "row 2: target 9 is no id"),
     ],

@@ -56,7 +56,7 @@ def test_json_has_a_node_for_each_id(run):
 
 
 @pytest.mark.parametrize("index", [[], ["--index"]])
-def test_the_neighbours_of_all_nodes_or_of_those_in_a_file_go_to_parquet(run, tmp_path, index):
+def test_the_neighbours_of_all_nodes_or_of_those_in_a_file_go_to_a_file(run, tmp_path, index):
     call(run, "--all", "--count", 3, "--out", tmp_path / "all.parquet", *index)
     table = pq.read_table(tmp_path / "all.parquet").to_pydict()
     assert table["id"] == [f"node-{row}" for row in range(200) for _ in range(3)]
@@ -71,6 +71,11 @@ def test_the_neighbours_of_all_nodes_or_of_those_in_a_file_go_to_parquet(run, tm
             f"node-{row}" for row in rows
         ]
     assert table["neighbor"][27:30] == some["neighbor"][:3]
+    call(run, "--all", "--count", 3, "--out", tmp_path / "all.csv", *index)
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    assert lines[0] == '"id","rank","neighbor","cosine"'
+    assert lines[2].startswith(f'"node-0",2,"{table["neighbor"][1]}",{table["cosine"][1]:.3f}'[:-1])
+    assert len(lines) == 601
 
 
 def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(tmp_path):
@@ -92,6 +97,7 @@ def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(tmp_pa
         ([], "expected one of --id, --ids and --all"),
         (["--id", "node-1", "--all"], "expected one of --id, --ids and --all"),
         (["--all"], "--ids and --all want --out"),
+        (["--all", "--out", "all.json"], "--out names a file that ends in .parquet or .csv, got all.json"),
         (["--ids", "nowhere.csv", "--out", "x.parquet"], "nowhere.csv is no file"),
     ],
 )

@@ -42,19 +42,26 @@ class _Columns:
     notes: list[str]
 
     @property
+    def keys(self) -> dict[str, str]:
+        """All, each once, with the setting that names it."""
+        named = [(self.ids, "id_column"), (self.label, "label_column"), (self.split, "split_column")]
+        wanted = [*((name, "feature_columns") for name in self.features), *named]
+        keys = {name: key for name, key in wanted if name is not None}
+        return dict(sorted(keys.items(), key=lambda item: item[1] == "feature_columns"))
+
+    @property
     def names(self) -> list[str]:
         """All, each once."""
-        wanted = [self.ids, self.label, self.split, *self.features]
-        return list(dict.fromkeys(name for name in wanted if name is not None))
+        return list(self.keys)
 
 
 def read_nodes(config: TablesGraph) -> NodeTable:
     """Read a node table; ids, labels and splits stay in memory, features wait in a file."""
     assert config.nodes is not None
     files = files_of(config.nodes, "nodes")
-    columns = _choose(schema_of(files[0], [config.id_column]), files[0], config)
+    columns = _choose(schema_of(files[0], {config.id_column: "id_column"}), files[0], config)
     for file in files:
-        schema_of(file, columns.names)
+        schema_of(file, columns.keys)
     ids, labels, splits = [], [], []
     rows = RowFile()
     for part in _parts(files, columns):
@@ -72,7 +79,7 @@ def num_feature_columns(config: TablesGraph) -> int:
     """How many numbers a node has, where no column of features is a list of unknown length."""
     assert config.nodes is not None
     path = files_of(config.nodes, "nodes")[0]
-    schema = schema_of(path, [config.id_column])
+    schema = schema_of(path, {config.id_column: "id_column"})
     features = _choose(schema, path, config).features
     kinds = [schema.types[schema.names.index(name)] for name in features if name in schema.names]
     return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)

@@ -3,7 +3,7 @@
 import contextlib
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,11 @@ def _known(path: Path) -> Path:
     return path
 
 
-def schema_of(path: Path, needed: list[str]) -> pa.Schema:
-    """Names and types of a file's columns; the types of a CSV file are a guess from its first rows."""
+def schema_of(path: Path, needed: Mapping[str, str | None]) -> pa.Schema:
+    """Names and types of a file's columns; the types of a CSV file are a guess from its first rows.
+
+    needed   the columns that it must have, each with the setting that names it, if one does
+    """
     with _explained(path):
         if is_csv(path):
             _refuse_columns(path)
@@ -86,10 +89,11 @@ def schema_of(path: Path, needed: list[str]) -> pa.Schema:
         else:
             schema = pa.parquet.read_schema(path)
         names = schema.names  # UnicodeDecodeError where they are no text
-    for name in needed:
+    for name, key in needed.items():
         if names.count(name) != 1:
             kind = "no column" if name not in names else "more than one column"
-            raise GraphError(f"{path}: {kind} {quoted(name)}; it has {listed(names)}")
+            by = f" (graph.{key})" if key else ""
+            raise GraphError(f"{path}: {kind} {quoted(name)}{by}; it has {listed(names)}")
     return schema
 
 

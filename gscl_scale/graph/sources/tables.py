@@ -27,15 +27,15 @@ _BYTES_OF_SLOT = 2 * 16  # of the hash table
 def read(config: TablesGraph) -> Draft:
     """Read the node table whole but for its features, and the edge table as a stream."""
     files = files_of(config.edges, "edges")
-    needed = [config.source_column, config.target_column]
+    needed = {config.source_column: "source_column", config.target_column: "target_column"}
     for file in files:
         schema_of(file, needed)
-    nodes = read_nodes(config) if config.nodes else NodeTable(_distinct_ids(files, needed))
+    nodes = read_nodes(config) if config.nodes else NodeTable(_distinct_ids(files, list(needed)))
     return Draft(
         name=config.edges.name.split(".")[0],
         origin=str(config.nodes or config.edges),
         num_nodes=len(nodes.ids),
-        edges=_edges(files, needed, nodes.ids),
+        edges=_edges(files, list(needed), nodes.ids),
         features=nodes.features,
         labels=nodes.labels,
         splits=nodes.splits,
