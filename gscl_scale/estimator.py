@@ -51,7 +51,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """The estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with like features.
 
     Parameters are those of the function `fit`. A fitted one holds the trained encoder itself, so that it can be pickled
-    and needs no folder; `config_` is its configuration, `n_features_in_` the features per node.
+    and needs no folder; `config_` is its configuration, `n_features_in_` the features per node, `feature_columns_` the
+    names of their columns, where they have any.
 
     >>> embedder = NodeEmbedder({"train": {"epochs": 50}}).fit(today)       # doctest: +SKIP
     >>> vectors = embedder.transform(tomorrow)                               # doctest: +SKIP
@@ -101,11 +102,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         with _temporary() as folder:
             opened = _opened(graph, self.config_, folder)
-            if opened.num_features != self.n_features_in_:
-                raise GraphError(
-                    f"transform: the graph has {opened.num_features:,} features per node, the encoder was trained on "
-                    f"{self.n_features_in_:,}; bring the graph with the same feature columns"
-                )
+            opened.refuse_other_features(self.n_features_in_, self.feature_columns_, "transform: the graph")
             runtime = self.config_.runtime
             if not torch.cuda.is_available():  # it may have been trained where there was one
                 runtime = runtime.model_copy(update={"device": "cpu"})
@@ -122,7 +119,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         trained_on = Graph.open(run.graph)
         checkpoints = checkpoints_of(config, run)
         state, _ = checkpoints.chosen()
-        self.config_, self.n_features_in_ = config, trained_on.num_features
+        self.config_ = config
+        self.n_features_in_, self.feature_columns_ = trained_on.num_features, trained_on.feature_columns
         self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
         self.rotation_ = read_rotation(run.rotation)
         self._n_features_out = self.encoder_.widths[-1]

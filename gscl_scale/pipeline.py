@@ -175,6 +175,7 @@ def embed(
     state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
+    graph.refuse_other_features(trained_on.num_features, trained_on.feature_columns, str(graph.folder))
     made_from = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
     fingerprint = _with_rotation(made_from, run)
     if embeddings.is_complete(folder, fingerprint, config.runtime.npy):

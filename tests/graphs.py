@@ -44,7 +44,7 @@ def random_edges(num_nodes, num_edges, seed, hubs=0):
     return edges
 
 
-def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=None, ids=None, **options):
+def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=None, ids=None, columns=(), **options):
     """Write a graph folder and open it."""
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
     if features is None:
@@ -58,6 +58,7 @@ def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=N
         labels=labels,
         splits=splits or {},
         ids=pa.array(ids) if ids is not None else None,
+        columns=list(columns),
     )
     return write_graph(draft, MemoryGraph(**options), folder)
 

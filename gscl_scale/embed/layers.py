@@ -19,7 +19,7 @@ from gscl_scale.config import RuntimeConfig
 from gscl_scale.embed.gather import Gather, OnDevice, gatherer
 from gscl_scale.embed.plan import Step, aligned, pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import Scratch
-from gscl_scale.errors import GraphError, RunError
+from gscl_scale.errors import RunError
 from gscl_scale.files import fingerprint_of
 from gscl_scale.graph import Graph, Messages, SparseFeatures
 from gscl_scale.graph.parallel import ahead
@@ -74,11 +74,6 @@ def encode_nodes(
     Rows are the same bytes whatever the threads and the blocks, where these are whole multiples of a piece, as they are
     unless memory is very small; otherwise, and on a GPU, they agree within rounding.
     """
-    if graph.num_features != encoder.widths[0]:
-        raise GraphError(
-            f"{graph.folder} has {graph.num_features:,} features per node, the encoder was trained on "
-            f"{encoder.widths[0]:,}; bring the graph with the same feature columns"
-        )
     work = _Work(encoder.to(place.device).eval(), graph, scaling, place, console)
     work.run()
     yield work.vectors()

@@ -40,6 +40,7 @@ class Draft:
     labels     [N] integers (negative: unknown), floats (NaN: unknown), or strings (None: unknown)
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
     ids        the user's ids; None for 0..N-1
+    columns    the user's names of the features' columns, if they have any
     origin     file or data set, for messages
     notes      what was done to the input, one sentence each
     """
@@ -52,6 +53,7 @@ class Draft:
     labels: npt.NDArray[Any] | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     ids: pa.Array | None = None
+    columns: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -303,6 +305,7 @@ def _write_manifest(
         "self_loops": counts.self_loops,
         "index_type": np.dtype(index_dtype(draft.num_nodes)).name,
         "num_features": num_features,
+        "feature_columns": draft.columns,
         "classes": classes,
         "splits": list(draft.splits),
         "notes": notes,

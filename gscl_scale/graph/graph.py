@@ -1,5 +1,6 @@
 """The graph that every stage reads."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired
@@ -11,7 +12,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale import seeding
 from gscl_scale.checked import Count, FileEntry, FileName, of_kind, quoted, size_of
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.files import column_of, map_array, map_arrow, numbers_of, read_json, sha256_of
 from gscl_scale.graph.parallel import in_order, num_threads
 from gscl_scale.graph.sound import refuse_unsound, stamp_of
@@ -34,6 +35,7 @@ class Manifest(TypedDict):
     fingerprint: str
     notes: list[str]
     splits: NotRequired[list[str]]
+    feature_columns: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,26 @@ class Graph:
     def num_features(self) -> int:
         """F."""
         return self.features.width if isinstance(self.features, SparseFeatures) else self.features.shape[1]
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """The columns of the user's node table that the features were read from, in their order; empty if unknown."""
+        columns: list[str] = self.manifest.get("feature_columns", [])
+        return columns
+
+    def other_features(self, width: int, columns: Sequence[str]) -> str:
+        """What is other about the features than in the graph of a training; empty where they are the same."""
+        if self.num_features != width:
+            return f"{self.num_features:,} features per node, the encoder was trained on {width:,}"
+        for number, (found, expected) in enumerate(zip(self.feature_columns, columns, strict=False), start=1):
+            if found != expected:
+                return f"{quoted(found)} as feature column {number}, the encoder was trained on {quoted(expected)}"
+        return ""
+
+    def refuse_other_features(self, width: int, columns: Sequence[str], told: str) -> None:
+        """Refuse a graph that an encoder would read wrongly."""
+        if other := self.other_features(width, columns):
+            raise GraphError(f"{told} has {other}; bring the same columns in the same order (graph.feature_columns)")
 
     def identities(self) -> npt.NDArray[np.uint64]:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""

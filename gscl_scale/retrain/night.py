@@ -93,7 +93,7 @@ class _Night:
         if known := self._known(asked_for):
             shutil.rmtree(folder)
             return self._again(known)
-        if warm and self._base and Graph.open(self._base.graph).num_features != graph.num_features:
+        if warm and self._base and _reads_otherwise(graph, Graph.open(self._base.graph)):
             warm = False
             claim(self._config, run)
         self._work(self._config_if(warm), run, warm)
@@ -218,6 +218,11 @@ class _Night:
             refused = (*state.refused, name)[1 - keep :]
             self._lease.record("refused", version=name, reason=verdict.reason, refused=refused)
         return self._registry.point()
+
+
+def _reads_otherwise(graph: Graph, before: Graph) -> bool:
+    """Whether the weights of an earlier version would meet other feature columns than those that they have learnt."""
+    return bool(graph.other_features(before.num_features, before.feature_columns))
 
 
 def _refuse_full(registry: Registry, disk_gb: float) -> None:

@@ -12,7 +12,7 @@ from gscl_scale.config import ModelConfig
 from gscl_scale.embed import Workplace, encode_nodes, layers
 from gscl_scale.embed.gather import OnDevice
 from gscl_scale.embed.plan import sizes_of
-from gscl_scale.errors import ConfigError, GraphError, RunError
+from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.model import Inputs, Layer, build_model, prepare_inputs
 from gscl_scale.model.propagation import SparsePair
 from gscl_scale.model.scaling import Scaling
@@ -198,12 +198,6 @@ def test_sparse_features_are_moved_like_the_dense_ones_of_the_training(tmp_path,
     config, model = model_of(dense, encoder="sage", feature_scaling="standard")
     scaling = Scaling.of(dense.features, "standard")
     assert_close(by_layers(sparse, config, model, tmp_path, scaling), whole(dense, config, model))
-
-
-def test_a_graph_with_other_features_is_refused_in_one_sentence(tmp_path, graphs):
-    config, model = model_of(graphs("dense", 6, True))
-    with pytest.raises(GraphError, match=r"has 40 features per node, the encoder was trained on 6; bring the graph"):
-        by_layers(graphs("dense", 40, True), config, model, tmp_path)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from gscl_scale import vectors as vectors_module
 from gscl_scale.cli import app
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, GraphError, UserError
+from gscl_scale.estimator import NodeEmbedder
 from gscl_scale.graph import Graph
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
@@ -45,18 +46,20 @@ def trained(tmp_path_factory):
     labels = np.arange(NODES) % 2
     graph = make_graph(
         folder / "graph", random_edges(NODES, 200, seed=0), NODES, features=features_of(NODES), labels=labels,
-        ids=[f"user-{v}" for v in range(NODES)],
+        ids=[f"user-{v}" for v in range(NODES)], columns=["age", "x", "y", "z"],
     )  # fmt: skip
     config = Config.load(folder / "small.yaml")
     vectors = gscl_scale.fit(graph, config, run=folder / "run")
     return config, Run.at(folder / "run"), vectors, folder
 
 
-def grown(folder, width=4):
+def grown(folder, width=4, columns=()):
     """The same graph and ten nodes more."""
     edges = np.concatenate([random_edges(NODES, 200, seed=0), [[v, v - NODES] for v in range(NODES, NODES + 10)]])
     ids = [f"user-{v}" for v in range(NODES + 10)]
-    return make_graph(folder / "grown", edges, NODES + 10, features=features_of(NODES + 10, width), ids=ids)
+    return make_graph(
+        folder / "grown", edges, NODES + 10, features=features_of(NODES + 10, width), ids=ids, columns=columns
+    )
 
 
 def test_the_files_are_as_they_always_were_and_scratch_is_gone(trained):
@@ -138,6 +141,22 @@ def test_a_folder_that_holds_something_else_is_left_alone(trained, tmp_path):
     assert Graph.open(graph.folder).fingerprint == graph.fingerprint
     with pytest.raises(GraphError, match="has 5 features per node, the encoder was trained on 4"):
         pipeline.embed(config, run, Console(quiet=True), grown(tmp_path, 5).folder, tmp_path / "out")
+
+
+def test_features_in_another_order_are_refused_and_those_of_a_node_table_are_known_by_name(trained, tmp_path):
+    config, run, _, _ = trained
+    with pytest.raises(
+        GraphError, match=r"has 'y' as feature column 2, the encoder was trained on 'x'; bring the same"
+    ):
+        pipeline.embed(
+            config, run, Console(quiet=True), grown(tmp_path, columns=["age", "y", "x", "z"]).folder, tmp_path / "out"
+        )
+    assert not (tmp_path / "out").exists()
+    named, unnamed = grown(tmp_path / "a", columns=["age", "x", "y", "z"]), grown(tmp_path / "b")
+    embedder = NodeEmbedder.load(run.folder)
+    assert (embedder.transform(named) == embedder.transform(unnamed)).all()
+    with pytest.raises(GraphError, match="transform: the graph has 'z' as feature column 1"):
+        embedder.transform(grown(tmp_path / "c", columns=["z", "x", "y", "age"]))
 
 
 def test_half_written_files_and_scratch_of_a_kill_are_cleared_away(trained):

@@ -4,6 +4,7 @@ import json
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale.embed import read_embeddings
@@ -104,11 +105,16 @@ def test_warm_and_fresh_starts_follow_the_policy(town, tmp_path):
     assert warm == [(0, 12, False), (1, 3, True), (2, 3, True), (0, 12, False)]
 
 
-def test_a_graph_with_other_features_starts_from_fresh_weights(town, tmp_path):
+@pytest.mark.parametrize("other", ["more", "moved"])
+def test_a_graph_with_other_features_starts_from_fresh_weights(town, tmp_path, other):
     registry, config = Registry(tmp_path / "registry"), town.config(retrain={"epochs": 3})
     retrain(config, tmp_path / "registry", QUIET)
-    town.features = np.concatenate([town.features, town.features[:, :2]], axis=1)
+    if other == "more":
+        town.features = np.concatenate([town.features, town.features[:, :2]], axis=1)
     town.write()
+    if other == "moved":
+        table = pq.read_table(town.folder / "nodes.parquet")
+        pq.write_table(table.select(table.column_names[::-1]), town.folder / "nodes.parquet")
     outcome = retrain(config, tmp_path / "registry", QUIET)
     assert outcome.result == "promoted", outcome.reason
     assert registry.version(outcome.version).index["warm"] == 0

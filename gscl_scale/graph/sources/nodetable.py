@@ -28,6 +28,7 @@ class NodeTable:
 
     ids: pa.Array
     features: RowStream | None = None
+    columns: list[str] = field(default_factory=list)
     labels: npt.NDArray[Any] | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -107,6 +108,7 @@ def _finish(
     return NodeTable(
         ids=_one_type(ids, is_csv(files[0]), files[0]),
         features=features,
+        columns=columns.features,
         labels=_labels(labels, is_csv(files[0]), f"{files[0]}: {columns.label}") if labels else None,
         splits={columns.split: codes} if columns.split and codes.any() else {},
         notes=notes,

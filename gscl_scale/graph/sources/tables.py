@@ -37,6 +37,7 @@ def read(config: TablesGraph) -> Draft:
         num_nodes=len(nodes.ids),
         edges=_edges(files, list(needed), nodes.ids),
         features=nodes.features,
+        columns=nodes.columns,
         labels=nodes.labels,
         splits=nodes.splits,
         ids=nodes.ids,
