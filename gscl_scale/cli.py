@@ -383,8 +383,8 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="main, heterophily, methods, random, arxiv, tasks, infonce, ablation, agreement, or a figure: hops, "
-            "sampling, gates, width, similarity, consistency."
+            help="main, heterophily, methods, random, arxiv, topology, tasks, infonce, ablation, agreement, or a "
+            "figure: hops, sampling, gates, width, similarity, consistency."
         ),
     ],
     only: Annotated[

@@ -161,6 +161,14 @@ TABLES: dict[str, Table] = {
         },
         better=(PAIRWISE.name, LISTWISE.name),
     ),
+    "topology": Table(
+        "The topology of ogbn-arxiv alone, with features of its structure",
+        ("ogbn_arxiv_topology",),
+        (*BESIDE, *_BASELINES.values(), PAIRWISE, LISTWISE),
+        ("accuracy", "validation"),
+        better=(PAIRWISE.name, LISTWISE.name),
+        ahead=True,
+    ),
     "tasks": Table(
         "Clustering and similarity search",
         _TASKS,
