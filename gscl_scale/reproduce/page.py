@@ -121,7 +121,7 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str]) 
         if table.ahead:
             parts.append(_ahead(table, told))
         if table.against:
-            parts.append(_agreement(table, [value for value in values if value.measure == measure]))
+            parts.append(_agreement(table, [value for value in values if value.measure == measure], records))
     if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
     parts.append("\n".join(f"- {sentence}" for sentence in _remarks(records, reasons)))
@@ -148,14 +148,17 @@ def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
     return "\n".join(sentences)
 
 
-def _agreement(table: Table, values: list[Value]) -> str:
-    """How far each line is from the one that it is compared with, beside the larger deviation of the two."""
+def _agreement(table: Table, values: list[Value], records: Records) -> str:
+    """How far each line is from the one that it is compared with, beside the larger deviation of the two.
+
+    Where a line's settings are those of that one they share a cell, and there is nothing to tell.
+    """
     of = {(value.line, value.graph): value for value in values}
     sentences = []
     for line in table.lines:
         for graph in table.graphs:
             one, base = of.get((line.name, graph)), of.get((table.against or "", graph))
-            if one is None or base is None or one is base:
+            if one is None or base is None or records[one.line, graph] is records[base.line, graph]:
                 continue
             gap = one.values[0] - base.values[0]
             most = max(one.deviation or 0.0, base.deviation or 0.0)

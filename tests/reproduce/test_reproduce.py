@@ -366,6 +366,8 @@ def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
     assert "| fast | 58.00 ± 1.00 (published 50: +8.00) |" in text
     assert "| fast | 0.4000 ± 0.1000 (published 0.5: -0.1000) |" in text
     assert "- fast, one: +8.00, **not** within one standard deviation (1.00)" in text
+    shared = {**records, ("fast", "one"): records["slow", "one"]}
+    assert "standard deviation (" not in page("tiny", TINY, shared, {})
     assert "Seeds per cell: 2; random splits." in text
     assert "2026-01-02, 2 cores of X, 1.0 hours, version 1 (abc)." in text
 
