@@ -363,7 +363,7 @@ def tune(
     space: Annotated[
         Path | None, path_option("YAML file of keys and their values; by default the ranges of the paper.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so long; the same command goes on.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so long; the same command goes on.")] = None,
 ) -> None:
     """Search for settings that are best on validation nodes.
 

@@ -121,6 +121,10 @@ class Training:
                 scalars.step(trainer.position.step, figures)
                 self._after_step(result, scalars)
                 advance(1, note=told.as_note())
+        if stop.is_set() and self._stop is None:  # asked for in the last step: there may be more work after this
+            raise StoppedError(
+                "training was asked to stop when it had all its steps; the same command goes on from there"
+            )
 
     def _after_step(self, result: StepResult, scalars: Scalars) -> None:
         """Validate and save where it is time to; stop where that was asked for."""

@@ -38,7 +38,7 @@ def propose(space: Space, config: Config, book: Book, trials: int) -> Proposer:
     known, unfinished = book.ended(), book.unfinished()
     points = [trial.settings for trial in unfinished] or ([] if known else [nearest(space, config)])
     first = max((trial.number for trial in book.all()), default=0) + 1
-    seed = seeding.integer("tune", config.train.seed, len(known)) % 2**32  # not what was drawn before
+    seed = seeding.integer("tune", config.train.seed, first) % 2**32  # not what was drawn before
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     proposer = Proposer(
         numbers=[*(trial.number for trial in unfinished), *range(first, first + trials)],

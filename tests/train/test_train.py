@@ -13,7 +13,7 @@ import torch
 from gscl_scale import pipeline, training
 from gscl_scale.batches import BatchStream
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, DivergedError, FolderError
+from gscl_scale.errors import ConfigError, DivergedError, FolderError, StoppedError
 from gscl_scale.files import read_json_lines
 from gscl_scale.graph import Graph
 from gscl_scale.logs import read_curve
@@ -165,6 +165,19 @@ def test_a_run_that_is_asked_to_stop_saves_its_step_and_goes_on_from_there(undis
     assert [event["step"] for event in events(run, "step")] == list(range(18))
     assert losses(run) == losses(undisturbed[1])
     assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
+
+
+def test_to_be_asked_to_stop_in_the_last_validation_ends_what_comes_after_the_training_too(tmp_path, monkeypatch):
+    config, run = prepared(tmp_path / "run", with_train(validate_every=6))
+
+    def asked(*_):
+        signal.raise_signal(signal.SIGTERM)
+        return 0.5
+
+    monkeypatch.setattr(training, "validation_accuracy", asked)
+    with pytest.raises(StoppedError, match="when it had all its steps; the same command goes on"):
+        pipeline.train(config, run, QUIET)
+    assert training.checkpoints_of(config, run).is_finished()
 
 
 def test_the_ways_of_saving_do_not_change_what_is_trained(undisturbed, tmp_path):

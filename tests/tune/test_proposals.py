@@ -50,6 +50,16 @@ def test_unfinished_trials_come_first_with_their_numbers_and_ended_ones_are_know
     assert [(trial.state.name, trial.value) for trial in known] == [("COMPLETE", 0.9), ("PRUNED", 0.5), ("FAIL", None)]
 
 
+def test_what_was_drawn_before_a_stop_is_not_drawn_again(tmp_path):
+    book, drawn = Book(tmp_path), proposed(tmp_path)
+    for number in (1, 2, 3):
+        book.note(Trial(number, drawn.suggest(str(number))["settings"]))
+    again = proposed(tmp_path)  # no trial had ended
+    suggested = [again.suggest(str(number))["settings"] for number in range(4)]
+    rates = [each["train.learning_rate"] for each in suggested]
+    assert len(set(rates)) == 4
+
+
 @pytest.mark.parametrize(
     ("result", "state"),
     [
