@@ -15,7 +15,7 @@ from gscl_scale.evaluate import combine_repeats, why_no_splits
 from gscl_scale.files import write_json, write_text
 from gscl_scale.logs import read_curve, read_events
 from gscl_scale.report import comparison_page, plot_comparison
-from gscl_scale.runs import Run, claim, open_run, with_seed
+from gscl_scale.runs import Run, claim, open_run, refuse_other_work, with_seed
 from gscl_scale.runtime import Console
 from gscl_scale.training import train
 
@@ -25,9 +25,13 @@ FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured bes
 def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> dict[str, Any]:
     """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
 
-    A method whose run fails has its reason in place of figures; what is finished is not done again.
+    A method whose run fails has its reason in place of figures; what is finished is not done again, and has its row.
     """
-    methods = _asked_for(config, names)
+    asked = _asked_for(config, names)
+    for name in METHODS:
+        for one, run in _runs(config, name, Run.at(folder)):
+            refuse_other_work(one, run)
+    methods = [name for name in METHODS if name in asked or _is_finished(config, name, folder)]
     whole = open_run(config, folder)
     graph = pipeline.ingest(config, whole, console)
     if reason := why_no_splits(graph, config.evaluate):
@@ -90,11 +94,9 @@ def _method(
     """The row of a method: its figures over all seeds, or why there are none."""
     one = configured(config, name)
     row = {"method": name, "title": METHODS[name].title, "settings": _settings(config, one)}
-    method = Run(whole.folder / "compare" / name, whole.graph)
-    seeds = [with_seed(one, number) for number in range(config.train.repeats)]
-    runs = [method.repeat(seeded.train.seed) for seeded in seeds]
     found, sampling = [], []
-    for seeded, run in zip(seeds, runs, strict=True):
+    runs = _runs(config, name, whole)
+    for seeded, run in runs:
         console.say(f"{METHODS[name].title}, seed {seeded.train.seed}")
         try:
             sampling.append(_samples(seeded, claim(seeded, run), whole, console))
@@ -106,7 +108,23 @@ def _method(
             console.say(f"{METHODS[name].title} failed: {reason}")
             return {**row, "error": f"seed {seeded.train.seed}: {reason}"}
     metrics[name] = found[0] if len(found) == 1 else combine_repeats(found)
-    return {**row, **_figures_of(metrics[name], "trained"), **_cost(runs), "sampling_s": sum(sampling) / len(sampling)}
+    return {
+        **row,
+        **_figures_of(metrics[name], "trained"),
+        **_cost([run for _, run in runs]),
+        "sampling_s": sum(sampling) / len(sampling),
+    }
+
+
+def _runs(config: Config, name: str, whole: Run) -> list[tuple[Config, Run]]:
+    """The runs of a method, one for each seed."""
+    one, method = configured(config, name), Run(whole.folder / "compare" / name, whole.graph)
+    seeds = [with_seed(one, number) for number in range(config.train.repeats)]
+    return [(seeded, method.repeat(seeded.train.seed)) for seeded in seeds]
+
+
+def _is_finished(config: Config, name: str, folder: Path) -> bool:
+    return all(run.metrics.exists() for _, run in _runs(config, name, Run.at(folder)))
 
 
 def _figures(config: Config, run: Run, console: Console) -> dict[str, Any]:

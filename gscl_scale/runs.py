@@ -189,16 +189,21 @@ def open_run(config: Config, folder: Path) -> Run:
 
 def claim(config: Config, run: Run) -> Run:
     """Write run.json, the resolved configuration and the versions; work of another configuration is refused."""
-    path = run.folder / "run.json"
-    previous = read_record(run.folder) if path.exists() else {}
-    if "config" in previous:
-        _refuse_other_config(config, run, previous["config"])
+    previous = refuse_other_work(config, run)
     packages = ("gscl-scale", "torch", "torch-geometric", "numpy", "numba", "pyarrow")
     versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
     record = {**previous, "config": config.dump(), "versions": versions}
     if record != previous:
-        write_json(path, record)
+        write_json(run.folder / "run.json", record)
     return run
+
+
+def refuse_other_work(config: Config, run: Run) -> dict[str, Any]:
+    """Refuse a folder that holds work of another configuration; what the folder says of itself, as it is."""
+    previous = read_record(run.folder) if (run.folder / "run.json").exists() else {}
+    if "config" in previous:
+        _refuse_other_config(config, run, previous["config"])
+    return previous
 
 
 def read_record(folder: Path) -> dict[str, Any]:

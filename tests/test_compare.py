@@ -7,7 +7,7 @@ from gscl_scale import cli
 from gscl_scale.baselines import METHODS
 from gscl_scale.compare import _cost, _reference, compare
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.errors import ConfigError, FolderError, RunError
 from gscl_scale.files import read_json
 from gscl_scale.report import comparison_page
 from gscl_scale.runs import Run
@@ -91,8 +91,6 @@ def test_what_was_compared_is_measured_again_by_another_probe(tmp_path):
 
 def test_a_method_whose_folder_cannot_be_used_leaves_the_others(tmp_path):
     compare(asked(), tmp_path / "run", ["dgi"], QUIET)
-    record = tmp_path / "run/compare/dgi/seed-0/run.json"
-    record.write_text("{")
     (tmp_path / "run/compare/dgi/seed-0/checkpoints/manifest.json").write_text("{")
     rows = rows_of(compare(asked(), tmp_path / "run", ["dgi", "gscl-listwise"], QUIET))
     assert "json" in rows["dgi"]["error"]
@@ -136,9 +134,30 @@ def test_what_is_finished_is_not_done_again(whole):
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.pt")}
     again = compare(config, folder, ["gscl-listwise", "dgi"], QUIET)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.pt")} == before
-    assert [row["method"] for row in again["methods"]] == ["raw", "untrained", "dgi", "gscl-listwise"]
-    assert rows_of(again)["dgi"] == rows_of(result)["dgi"]
-    assert rows_of(again)["gscl-listwise"] == rows_of(result)["gscl-listwise"]
+    assert again == result  # the others have their rows too
+
+
+def test_a_study_of_another_configuration_is_refused_and_left_as_it_is(whole):
+    config, folder, _ = whole
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    other = asked(train=config.train.model_dump(), model={"width": 16, "projection": 8})
+    with pytest.raises(
+        FolderError, match=r"supervised/seed-0 was made with model\.width = 8, now it is 16; choose anot"
+    ):
+        compare(other, folder, ["dgi"], QUIET)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("least", "claimed", "care"),
+    [(0, False, "no validation nodes"), (1, True, "only 1 validation node"), (30, True, "")],
+)
+def test_what_validation_nodes_have_chosen_is_told_where_there_are_some(whole, least, claimed, care):
+    _, _, result = whole
+    page = comparison_page({**result, "protocol": {**result["protocol"], "least_val": least}})
+    assert ("chosen on validation nodes" in page) == claimed
+    assert ("Take care: " in page) == bool(care)
+    assert care in page
 
 
 def test_a_method_whose_log_is_gone_has_neither_time_nor_memory(whole, tmp_path):

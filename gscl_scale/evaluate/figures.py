@@ -87,7 +87,7 @@ def warnings_of(metrics: dict[str, Any]) -> list[str]:
     """What a reader should be wary of, in plain words."""
     return [
         *_gain_warnings(metrics),
-        *_validation_warnings(metrics),
+        *validation_warnings(metrics.get("probe", {}).get("protocol")),
         *_collapse_warnings(metrics),
         *_ranking_warnings(metrics),
     ]
@@ -235,8 +235,8 @@ def _gain_error(metrics: dict[str, Any], name: str) -> float:
     return both / math.sqrt(metrics["probe"]["protocol"]["initialisations"])
 
 
-def _validation_warnings(metrics: dict[str, Any]) -> list[str]:
-    protocol = metrics.get("probe", {}).get("protocol")
+def validation_warnings(protocol: dict[str, Any] | None) -> list[str]:
+    """What a reader should be wary of where few nodes, or none, were there to choose on."""
     if not protocol:
         return []
     least = protocol["least_val"]

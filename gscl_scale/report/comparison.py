@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gscl_scale.evaluate.figures import percent
+from gscl_scale.evaluate.figures import percent, validation_warnings
 from gscl_scale.machine import in_words
 from gscl_scale.markdown import table
 
@@ -19,13 +19,17 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
     protocol, seeds = result["protocol"], len(result["seeds"])
     remarks = []
     if protocol:
-        first = " (the epoch on those of the first split)" if protocol["num_splits"] > 1 else ""
+        several = protocol["num_splits"] > 1
+        chosen = (
+            "; the epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes"
+            f"{' (the epoch on those of the first split); one weight decay for all splits, by their mean' * several}"
+        )
         remarks = [
             f"Accuracy of a linear probe on frozen vectors: mean ± standard deviation over {seeds} "
             f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
-            f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * (protocol['num_splits'] > 1)}; the "
-            "epoch of the encoder, where it is validated, and the probe's settings are chosen on validation "
-            f"nodes{first}{'; one weight decay for all splits, by their mean' * (protocol['num_splits'] > 1)}.",
+            f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * several}"
+            f"{chosen * (protocol['least_val'] > 0)}.",
+            *(f"Take care: {warning}." for warning in validation_warnings(protocol)),
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
             "on a GPU the most that was allocated there.",
         ]
