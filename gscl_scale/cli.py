@@ -391,7 +391,9 @@ def reproduce(
         list[str] | None, typer.Option(metavar="NAME", help="One graph of the table; can be repeated.")
     ] = None,
     settings: Settings = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each cell.")] = 5,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds of each cell; by default as in the table that is there, else 5.")
+    ] = None,
     configs: Annotated[Path, path_option("Folder with a config file for each graph.")] = Path("configs/paper"),
     out: Annotated[Path, path_option("Folder for the results; cells that are there are kept.")] = Path("results"),
     page: Annotated[bool, typer.Option("--page", help="Measure nothing; write the table from what is kept.")] = False,

@@ -1,16 +1,19 @@
 """The paper's tables and figures, and our own: measured cell by cell, kept, and set beside what is published."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from gscl_scale.checked import shortened
-from gscl_scale.errors import ConfigError, GsclError, RunError, StoppedError
+from gscl_scale.checked import lines_of, quoted, shortened
+from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError
 from gscl_scale.files import locked, write_json, write_text
-from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure
+from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure, refuse_other_graph
 from gscl_scale.reproduce.page import Records, draw, page
 from gscl_scale.reproduce.tables import TABLES, Line, Table
 from gscl_scale.runtime import Console
 
 __all__ = ["TABLES", "Line", "Table", "reproduce"]
+
+_SEEDS = 5  # as the paper's tables ask for at least
 
 
 def reproduce(
@@ -19,26 +22,32 @@ def reproduce(
     out: Path,
     only: list[str],
     settings: list[str],
-    repeats: int,
+    repeats: int | None,
     console: Console,
     page_only: bool = False,
 ) -> str:
     """Measure what is not kept of a table, write it into `out`, and return the Markdown; RunError if a cell failed.
 
-    With `page_only` nothing is measured: the table is written from what is kept.
+    With `page_only` nothing is measured: the table is written from what is kept. Where no number of seeds is asked
+    for, it is that of the table that is there.
     """
     if name not in TABLES:
         raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
     table = TABLES[name]
+    repeats = repeats or _seeds_in(out).get(name, _SEEDS)
     asked = {} if page_only else cells_of(table, configs, only or list(table.graphs), settings, repeats)
     there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
     cells = cells_of(table, configs, there, settings, repeats, at_hand=False)
     reasons: dict[str, str] = {}  # of a graph that cannot be read, or of one line on it
     failed: set[str] = set()
-    notes = configs / "notes" / f"{name}.md"
+    shown = _Shown(name, table, cells, out, repeats, settings)
+    graphs: dict[str, str] = {}  # fingerprints
     for wait in (False, True):  # first what nobody else is at
         for line, cell in ((line, cell) for line, of in asked.items() for cell in of):
-            if cell.graph in reasons or cell.name in failed or kept(cell, out):
+            if cell.graph in reasons or cell.name in failed:
+                continue
+            if record := kept(cell, out):
+                refuse_other_graph(cell, record, out, graphs)
                 continue
             with locked(out / "runs" / f"{cell.name}.lock", wait) as ours:
                 if not ours or kept(cell, out):
@@ -54,8 +63,8 @@ def reproduce(
                     reasons[what] = shortened(error) or "there is not enough memory"
                     failed.add(cell.name)
                     console.say(f"{what} is passed over: {reasons[what]}")
-            _write(name, table, cells, reasons, out, notes)
-    text = _write(name, table, cells, reasons, out, notes)
+            shown.write(reasons)
+    text = shown.write(reasons)
     if reasons:
         (what, reason), *more = reasons.items()
         raise RunError(
@@ -65,26 +74,59 @@ def reproduce(
     return text
 
 
-def _write(
-    name: str, table: Table, cells: dict[Line, list[Cell]], reasons: dict[str, str], out: Path, notes: Path
-) -> str:
-    """The page, its figures and its picture from the cells that are kept; and results.md, the pages of all tables.
+def _seeds_in(out: Path) -> dict[str, int]:
+    """The seeds of the tables that are there: a table a line."""
+    path, seeds = out / "tables", {}
+    for line in lines_of(path) if path.exists() else ():
+        told = line.decode(errors="replace").strip()
+        name, _, number = told.partition(" ")
+        if not number.isdecimal() or int(number) < 1:
+            raise FolderError(
+                f"{path}: expected the name of a table and its number of seeds, got {quoted(told)}; delete it"
+            )
+        seeds[name] = int(number)
+    return seeds
 
-    What somebody has found and written into `notes` stands below the table.
-    """
-    found = {cell.name: kept(cell, out) for of in cells.values() for cell in of}  # a cell may be in several lines
-    records: Records = {
-        (line.name, cell.graph): record
-        for line in table.lines for cell in cells[line] if (record := found[cell.name])
-    }  # fmt: skip
-    noted = f"\n\n{notes.read_text(encoding='utf-8').strip()}" if notes.exists() else ""
-    text = page(name, table, records, reasons) + noted
-    with locked(out / "runs" / "page.lock"):
-        write_text(out / f"{name}.md", text + "\n")
-        write_json(out / f"{name}.json", {"rows": [{"line": key[0], **record} for key, record in records.items()]})
-        if table.shape != "table" and records:
-            draw(table, records, out / f"{name}.png")
-        pages = [out / f"{each}.md" for each in TABLES]
-        texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
-        write_text(out / "results.md", "\n".join(["# Results\n", *texts]))
-    return text
+
+@dataclass(frozen=True)
+class _Shown:
+    """A table to be written from the cells that are kept."""
+
+    name: str
+    table: Table
+    cells: dict[Line, list[Cell]]
+    out: Path
+    seeds: int
+    settings: list[str]
+
+    def write(self, reasons: dict[str, str]) -> str:
+        """The page, its figures and its picture; and results.md, the pages of all tables.
+
+        What was found of the figures and written into `notes` of the results stands below the table; with settings
+        of the user the figures are others.
+        """
+        found = {cell.name: kept(cell, self.out) for of in self.cells.values() for cell in of}  # some are in many lines
+        records: Records = {
+            (line.name, cell.graph): record
+            for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])
+        }  # fmt: skip
+        text, notes = page(self.name, self.table, records, reasons, self._command()), self.out / f"notes/{self.name}.md"
+        if notes.exists() and not self.settings:
+            text += f"\n\n{notes.read_text(encoding='utf-8').strip()}"
+        rows = [{"line": key[0], **record} for key, record in records.items()]
+        with locked(self.out / "runs" / "page.lock"):
+            write_text(self.out / f"{self.name}.md", text + "\n")
+            write_json(self.out / f"{self.name}.json", {"settings": self.settings, "rows": rows})
+            if (seeds := _seeds_in(self.out)).get(self.name) != self.seeds:
+                told = "".join(f"{table} {number}\n" for table, number in {**seeds, self.name: self.seeds}.items())
+                write_text(self.out / "tables", told)
+            if self.table.shape != "table" and records:
+                draw(self.table, records, self.out / f"{self.name}.png")
+            pages = [self.out / f"{each}.md" for each in TABLES]
+            texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
+            write_text(self.out / "results.md", "\n".join(["# Results\n", *texts]))
+        return text
+
+    def _command(self) -> str:
+        asked = "".join(f" --set {setting}" for setting in self.settings)
+        return f"gscl-scale reproduce {self.name} --seeds {self.seeds}{asked}"

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from gscl_scale import __version__, pipeline
 from gscl_scale.baselines import configured
 from gscl_scale.checked import of_kind
 from gscl_scale.config import Config
+from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.config.reading import apply_setting, read_yaml
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.evaluate.kept import Finite, flaw_of_metrics
 from gscl_scale.files import fingerprint_of, read_json, write_json
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.reproduce.tables import DATA, OF_PYG, Line, Table
+from gscl_scale.runs import open_run
 from gscl_scale.runtime import Console
 
 _LARGE = ("distribution",)  # what pictures of single runs are drawn from
@@ -147,6 +150,24 @@ def kept(cell: Cell, out: Path) -> dict[str, Any] | None:
     if flaw:
         raise FolderError(f"{path} is damaged: {flaw}; {_CURE}")
     return record
+
+
+def refuse_other_graph(cell: Cell, record: dict[str, Any], out: Path, known: dict[str, str]) -> None:
+    """Refuse figures of another graph than the file at hand holds; `known`: fingerprints of files looked at before."""
+    graph, figures = cell.config.graph, record["figures"]
+    measured = {**figures.get("graph", {}), **figures.get("statistics", {})}
+    if not isinstance(graph, NpzGraph) or not graph.path.exists():
+        return
+    where = fingerprint_of(graph.model_dump(mode="json"))
+    if where not in known:
+        with tempfile.TemporaryDirectory() as folder:
+            run = open_run(cell.config, Path(folder) / "run")
+            known[where] = pipeline.ingest(cell.config, run, Console(quiet=True)).fingerprint
+    if known[where] not in (measured.get("fingerprint"), measured.get("graph_fingerprint")):
+        raise FolderError(
+            f"{out / 'cells' / cell.name}.json was measured on another graph than {graph.path} holds; "
+            f"choose another --out, or {_CURE}"
+        )
 
 
 def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:

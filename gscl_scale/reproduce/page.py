@@ -105,7 +105,7 @@ def _better(table: Table, values: list[Value]) -> list[Value]:
     return out
 
 
-def page(name: str, table: Table, records: Records, reasons: Mapping[str, str]) -> str:
+def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], command: str) -> str:
     """Markdown: the table, how it was measured, and what is not there and why."""
     values = values_of(table, records)
     graphs = [graph for graph in table.graphs if any(value.graph == graph for value in values)]
@@ -124,7 +124,7 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str]) 
             parts.append(_agreement(table, [value for value in values if value.measure == measure], records))
     if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
-    parts.append("\n".join(f"- {sentence}" for sentence in _remarks(records, reasons)))
+    parts.append("\n".join(f"- {sentence}" for sentence in [*_remarks(records, reasons), f"By `{command}`."]))
     return "\n\n".join(part for part in parts if part)
 
 

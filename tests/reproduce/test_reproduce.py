@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from PIL import Image
@@ -15,12 +16,13 @@ from PIL import Image
 import gscl_scale.reproduce
 from gscl_scale import pipeline
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, DivergedError, RunError, StoppedError
+from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError
 from gscl_scale.files import read_json, write_json
 from gscl_scale.reproduce import TABLES, Line, Table, cells, reproduce
 from gscl_scale.reproduce.cells import Cell, measure
 from gscl_scale.reproduce.page import Value, page, values_of
 from gscl_scale.runtime import Console
+from tests.graphs import random_edges
 
 CONFIG = """
 graph: {source: synthetic, preset: tiny}
@@ -119,10 +121,11 @@ def test_the_page_alone_is_written_from_what_is_kept(places):
 def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     monkeypatch.setenv("GSCL_DATA", str(tmp_path))  # cells are the same wherever graphs lie
     root = Path(__file__).parents[2]
-    shutil.copytree(root / "docs/results/cells", tmp_path / "results/cells")
-    for line in (root / "docs/results/tables").read_text().splitlines():
-        table, seeds = line.split()
-        reproduce(table, root / "configs/paper", tmp_path / "results", [], [], int(seeds), Console(quiet=True), True)
+    for kept in ("cells", "notes"):
+        shutil.copytree(root / "docs/results" / kept, tmp_path / "results" / kept)
+    tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
+    for table in (line.split()[0] for line in tables.read_text().splitlines()):
+        reproduce(table, root / "configs/paper", tmp_path / "results", [], [], None, Console(quiet=True), True)
     page = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (tmp_path / "results/results.md").read_text())
     assert page == (root / "docs/results.md").read_text()
     assert all((root / "docs" / picture).exists() for picture in re.findall(r"\]\((\S+\.png)\)", page))
@@ -164,11 +167,52 @@ def test_with_one_hop_both_rankings_share_a_cell(places, monkeypatch):
     assert len(written(places)) == 3
 
 
-def test_notes_stand_below_their_table(places):
-    (places[0] / "notes").mkdir()
-    (places[0] / "notes/tiny.md").write_text("What was tried: nothing.\n")
+def test_notes_stand_below_their_table_where_the_figures_are_those_that_they_are_about(places):
+    (places[1] / "notes").mkdir(parents=True)
+    (places[1] / "notes/tiny.md").write_text("What was tried: nothing.\n")
     assert run(places, only=["one"]).endswith("\n\nWhat was tried: nothing.")
     assert "What was tried: nothing." in (places[1] / "results.md").read_text()
+    changed = run(places, only=["one"], settings=["train.epochs=3", "model.width=4"], seeds=1)
+    assert "What was tried" not in changed
+    assert "`gscl-scale reproduce tiny --seeds 1 --set train.epochs=3 --set model.width=4`" in changed
+
+
+def test_a_table_goes_on_with_the_seeds_that_it_has(places):
+    text = run(places, only=["one"], seeds=2)
+    before = written(places)
+    assert run(places, only=["one"], seeds=None) == text
+    assert written(places) == before
+    assert "`gscl-scale reproduce tiny --seeds 2`" in text
+    assert (places[1] / "tables").read_text() == "tiny 2\n"
+    (places[1] / "tables").write_text("main 5\ntiny 2\n")
+    assert reproduce("tiny", *places, [], [], 1, Console(quiet=True), page_only=True) != text
+    assert (places[1] / "tables").read_text() == "main 5\ntiny 1\n"
+    (places[1] / "tables").write_text("main five\n")
+    with pytest.raises(
+        FolderError, match=r"tables: expected the name of a table and its number of seeds, got .main five"
+    ):
+        run(places, only=["one"], seeds=None)
+
+
+def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path):
+    def brought(seed):
+        labels = np.arange(120) % 3
+        edges = random_edges(120, 300, seed)
+        np.savez(tmp_path / "mine.npz", edge_index=edges.T, x=np.eye(120, dtype=np.float32), y=labels)
+
+    config = CONFIG.replace("{source: synthetic, preset: tiny}", f"{{source: npz, path: {tmp_path / 'mine.npz'}}}")
+    (places[0] / "one.yaml").write_text(config)
+    brought(seed=1)
+    text = run(places, only=["one"])
+    brought(seed=1)  # the same bytes at another time
+    assert run(places, only=["one"]) == text
+    brought(seed=2)
+    with pytest.raises(
+        FolderError, match=r"one-\w+\.json was measured on another graph than .*mine\.npz holds; choose"
+    ):
+        run(places, only=["one"])
+    (tmp_path / "mine.npz").unlink()
+    assert run(places, only=["one"]) == text
 
 
 def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again(places):
@@ -361,13 +405,13 @@ def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
     records = {("slow", "one"): record(0.60, 0.50), ("fast", "one"): record(0.55, 0.58)}
     values = {(value.line, value.measure): value for value in values_of(TINY, records)}
     assert values["GSCL, better on validation", "accuracy"].values == (50.0,)
-    text = page("tiny", TINY, records, {})
+    text = page("tiny", TINY, records, {}, "made so")
     assert "| GSCL, better on validation | 50.00 ± 1.00 (published 50: +0.00) |" in text
     assert "| fast | 58.00 ± 1.00 (published 50: +8.00) |" in text
     assert "| fast | 0.4000 ± 0.1000 (published 0.5: -0.1000) |" in text
     assert "- fast, one: +8.00, **not** within one standard deviation (1.00)" in text
     shared = {**records, ("fast", "one"): records["slow", "one"]}
-    assert "standard deviation (" not in page("tiny", TINY, shared, {})
+    assert "standard deviation (" not in page("tiny", TINY, shared, {}, "made so")
     assert "Seeds per cell: 2; random splits." in text
     assert "2026-01-02, 2 cores of X, 1.0 hours, version 1 (abc)." in text
 
