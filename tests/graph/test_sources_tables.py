@@ -1,6 +1,7 @@
 """Edge and node tables."""
 
 import gzip
+import itertools
 
 import numpy as np
 import pandas as pd
@@ -128,10 +129,20 @@ def test_text_ids_may_come_as_categories(tmp_path):
     assert graph.splits["split"].tolist() == [1, 2, 0, 3]
 
 
-@pytest.mark.parametrize("text", ["007", "+7", "7.0", "0x7", "9" * 19])
+@pytest.mark.parametrize("text", ["007", "+7", "-0", "7.0", "0x7", "9" * 19, f"{2**63}", f"{-(2**63) - 1}"])
 def test_ids_of_csv_files_stay_text_unless_all_are_plain_integers(tmp_path, text):
     graph = ingest(tmp_path, f"source,target\n1,2\n{text},7\n", kind=".csv")
     assert graph.ids.to_pylist() == sorted(["1", "2", "7", text])
+
+
+def test_ids_of_csv_files_are_integers_up_to_the_last_of_64_bits(tmp_path):
+    ids = [-(2**63), -(10**18), -1, 0, 10**18 - 1, 10**18, 1790000000000000001, 2**63 - 1]
+    edges = "".join(f"{one},{other}\n" for one, other in itertools.pairwise(ids))
+    nodes = "id\n" + "".join(f"{each}\n" for each in ids)
+    for kind in (None, nodes):
+        graph = ingest(tmp_path / f"{kind is None}", "source,target\n" + edges, kind, kind=".csv")
+        assert graph.ids.type == pa.int64()
+        assert sorted(graph.ids.to_pylist()) == ids
 
 
 def test_a_text_id_late_in_a_csv_file_makes_all_ids_text(tmp_path, monkeypatch):

@@ -7,14 +7,22 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.idtable import NumberSet
 from gscl_scale.graph.sources.tablefiles import Part
 
-_INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,17})$"  # read as an integer and written again, it is the same text
+_INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,18})$"  # read as an integer and written again, it is the same text
+_FEW_DIGITS = 18  # with so many every integer is within 64 bits
+_LEAST, _MOST = str(-(2**63)), str(2**63 - 1)  # of nineteen digits, which stand in the order of their text
 _SHORT_TEXT = 2**31 - 1  # bytes that an Arrow string array holds
 _MERGE_AT = 1 << 22
 
 
 def is_integer_text(text: pa.Array) -> pa.Array:
-    """Whether each text is an integer as a program would write it: no sign of plus, no zeros in front."""
-    return pc.match_substring_regex(text, _INTEGER_TEXT)
+    """Whether each text is an integer of 64 bits as a program would write it: no sign of plus, no zeros in front."""
+    written = pc.match_substring_regex(text, _INTEGER_TEXT)
+    if (pc.max(pc.binary_length(text)).as_py() or 0) <= _FEW_DIGITS:
+        return written
+    negative = pc.starts_with(text, "-")
+    short = pc.less_equal(pc.binary_length(text), pc.if_else(negative, _FEW_DIGITS + 1, _FEW_DIGITS))
+    within = pc.less_equal(text, pc.if_else(negative, pa.scalar(_LEAST, text.type), pa.scalar(_MOST, text.type)))
+    return pc.and_(written, pc.or_(short, within))
 
 
 def ids_of(part: Part, column: str) -> pa.Array:
