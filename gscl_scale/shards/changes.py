@@ -191,7 +191,8 @@ def anchors_to_sample(
             return np.ones(again.size, np.bool_), np.zeros(again.size, np.bool_)
         told = _told_by_sketch(old, max(head, old_head), last_beyond)
         if come_and_gone <= max(head, old_head):
-            stale = stale | (told <= max(head, old_head))  # sizes of their rings are estimated from who is in the head
+            decided = np.concatenate([part.decided for part in old])
+            stale = stale | (decided <= max(head, old_head))  # whom the head has says how their rings are counted
     else:
         told = np.full(last_beyond.size, np.inf)  # the size of ring k tells of every node
         if countable:

@@ -166,6 +166,16 @@ def test_exact_samples_whose_lists_are_the_same_are_not_searched_again(tmp_path)
     assert log[0]["anchors_again"] < 20 < sizes <= log[0]["anchors_counted"]
 
 
+@pytest.mark.parametrize("undirected", [True, False])
+def test_sizes_that_a_search_has_found_are_estimates_again_once_nodes_of_the_head_are_gone(tmp_path, undirected):
+    around_hubs = random_edges(300, 600, seed=1011) % [3, 300]
+    edges = np.concatenate([around_hubs, random_edges(300, 300, seed=11)])
+    left = np.delete(np.arange(300), np.arange(10, 15))
+    changed = np.searchsorted(left, edges[np.isin(edges, left).all(axis=1)])
+    config = CONFIG.model_copy(update={"width": 2, "per_ring": 2, "beyond": 3, "rounds": 4})
+    both_ways(tmp_path, (edges, np.arange(300)), (changed, left), config, undirected=undirected)
+
+
 def test_nothing_changed_nothing_sampled(tmp_path):
     edges = random_edges(300, 900, seed=2)
     log = both_ways(tmp_path, (edges, np.arange(300)), (edges, np.arange(300)), CONFIG)
