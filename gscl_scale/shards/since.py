@@ -27,6 +27,7 @@ from gscl_scale.shards.plan import Plan
 from gscl_scale.shards.reader import Samples
 
 _SAME_GRAPH = ("graph_fingerprint", "num_nodes")
+_READ = ("indptr.arrow", "indices.arrow", "ids.arrow")  # of the earlier graph
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Since:
         before = Graph.open(old_graph)
         if (before.fingerprint, before.num_nodes) != tuple(samples.manifest[key] for key in _SAME_GRAPH):
             raise FolderError(f"--since: {old_samples} was not made from {old_graph}; give the folder of a whole run")
+        before.verify(_READ)
         return cls(before, samples, match_nodes(before, graph))
 
     def has(self, round_number: int) -> bool:

@@ -245,6 +245,19 @@ def test_a_damaged_part_of_the_earlier_run_is_named_and_nothing_is_finished(tmp_
     assert_same_bytes(tmp_path / "nothing", tmp_path / "since")
 
 
+def test_another_neighbour_in_the_graph_of_the_earlier_run_is_noticed(tmp_path):
+    path = np.stack([np.arange(99), np.arange(1, 100)], axis=1)
+    graph = make_graph(tmp_path / "old", path, 100)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", CONFIG)
+    make_graph(tmp_path / "new", path[:-1], 100)
+    file = tmp_path / "old" / "indices.arrow"
+    last = graph.indices[-3:]
+    file.write_bytes(file.read_bytes().replace(last.tobytes(), (last - [0, 0, 1]).astype(last.dtype).tobytes()))
+    with pytest.raises(FolderError, match=r"indices\.arrow: expected the content that was written"):
+        make_samples(tmp_path / "new", tmp_path / "since", CONFIG, since=(tmp_path / "old", tmp_path / "old-samples"))
+    assert not (tmp_path / "since" / "manifest.json").exists()
+
+
 def test_an_earlier_run_with_other_settings_or_another_graph_is_refused(tmp_path):
     edges = random_edges(100, 200, seed=5)
     make_graph(tmp_path / "old", edges, 100)
