@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.checked import Count, of_kind, size_of
 from gscl_scale.files import naming, read_json_lines, sha256_of, write_text
-from gscl_scale.shards.format import part_path, priorities_path, weights_path
+from gscl_scale.shards.format import part_path, priorities_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
 from gscl_scale.shards.task import PartRecord, PassRecord
@@ -25,7 +25,16 @@ class _Pass(TypedDict):
     checksum: Count
 
 
-_Line = TypedDict("_Line", {"part": NotRequired[PartEntry], "pass": NotRequired[_Pass]})
+class Weights(TypedDict):
+    """Which weights the nodes have: those of an earlier run, or of the graph; a manifest does not say which."""
+
+    sha256: str
+    earlier: NotRequired[bool]
+
+
+_Line = TypedDict(
+    "_Line", {"part": NotRequired[PartEntry], "pass": NotRequired[_Pass], "weights": NotRequired[Weights]}
+)
 
 
 class Journal:
@@ -73,22 +82,28 @@ class Journal:
             return path.exists()
         return bool(sha256_of(path) == recorded[round_number].get("priorities", {}).get("sha256"))
 
-    def has_weights(self) -> bool:
-        """Whether the weights of the nodes are on disk, and what a manifest says they are."""
-        path = weights_path(self._folder)
-        if not path.exists() or self.manifest is None:
-            return path.exists()
-        return bool(sha256_of(path) == self.manifest.get("weights", {}).get("sha256"))
+    def weights(self) -> Weights | None:
+        """What is recorded of the weights of the nodes."""
+        if self.manifest is not None:
+            return {"sha256": self.manifest["weights"]["sha256"]} if "weights" in self.manifest else None
+        lines = read_json_lines(self._path, _Line)[1:]
+        return next((line["weights"] for line in lines if "weights" in line), None)
+
+    def append_weights(self, weights: Weights) -> None:
+        """Record the weights of the nodes."""
+        self._append({"weights": weights})
 
     def append(self, record: PartRecord | PassRecord) -> None:
         """Record a finished part or pass."""
-        line = {"part" if isinstance(record, PartRecord) else "pass": record.to_json()}
-        with naming(self._path), self._path.open("a", encoding="utf-8") as file:
-            file.write(_as_text(line))
+        self._append({"part" if isinstance(record, PartRecord) else "pass": record.to_json()})
 
     def close(self) -> None:
         """Remove the journal: the manifest tells everything now."""
         self._path.unlink(missing_ok=True)
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with naming(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(_as_text(line))
 
     def _is_whole(self, record: PartRecord) -> bool:
         path = part_path(self._folder, record.round_number, record.part)

@@ -67,16 +67,30 @@ class Rounds:
             self._console.event("precompute", "resumed", finished_parts=self._kept)
 
     def _choose_weights(self, earlier: npt.NDArray[np.float64] | None) -> None:
-        """Those of the earlier run, or their own PageRank; those that are there stay."""
-        there = open_weights(self._folder) if self._journal.has_weights() else None
-        if there is None:
-            weights = pagerank(self._graph.indptr, self._graph.indices) if earlier is None else earlier
-            write_weights(weights_path(self._folder), weights)
-        elif earlier is not None and not np.array_equal(there, earlier):
-            raise FolderError(
-                f"{self._folder} was begun with other PageRank scores than the earlier run has; "
-                "leave --since out, or delete this folder and run again"
-            )
+        """Those of the earlier run, or their own PageRank; never others than the folder was begun with."""
+        path, recorded = weights_path(self._folder), self._journal.weights()
+        if recorded is not None and recorded.get("earlier") and earlier is None:
+            raise self._other_weights()
+        if recorded is not None and path.exists() and sha256_of(path) == recorded["sha256"]:
+            there = open_weights(self._folder)
+            if there is not None and earlier is not None and not np.array_equal(there, earlier):
+                raise self._other_weights()
+            return
+        weights = pagerank(self._graph.indptr, self._graph.indices) if earlier is None else earlier
+        write_weights(path, weights)
+        made = sha256_of(path)
+        if recorded is None:
+            self._journal.append_weights({"sha256": made, "earlier": earlier is not None})
+        elif made != recorded["sha256"]:
+            path.unlink()
+            raise self._other_weights()
+
+    def _other_weights(self) -> FolderError:
+        whose, cure = ("the earlier run", "leave --since out") if self._since else ("this graph", "give --since again")
+        return FolderError(
+            f"{self._folder} was begun with other PageRank scores than {whose} has; "
+            f"{cure}, or delete this folder and run again"
+        )
 
     def make_rounds(self, rounds: int) -> None:
         """Make what is missing of the first rounds."""

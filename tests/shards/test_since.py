@@ -12,6 +12,7 @@ from gscl_scale.files import read_json, read_json_lines, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console
 from gscl_scale.shards import Samples, levels
+from gscl_scale.shards.journal import Journal
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.shards.test_precompute import assert_same_bytes, files_of
 
@@ -36,6 +37,13 @@ def both_ways(folder, before, after, config, before_undirected=True, **options):
     make_samples(folder / "new", folder / "since", config, console=Console(log, quiet=True), since=earlier)
     assert_same_bytes(folder / "nothing", folder / "since")
     return [line for line in read_json_lines(log) if line["event"] == "since"]
+
+
+def flip(path):
+    """Damage the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
 
 
 def change_edges(edges, num_nodes, number, rng):
@@ -186,17 +194,14 @@ def test_weights_that_have_changed_are_not_trusted(tmp_path):
     config = CONFIG.model_copy(update={"sampling": "pagerank", "rounds": 1})
     make_graph(tmp_path / "old", random_edges(200, 600, seed=3), 200)
     make_samples(tmp_path / "old", tmp_path / "samples", config)
-    path = tmp_path / "samples" / "weights.arrow"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip(tmp_path / "samples" / "weights.arrow")
     with pytest.raises(FolderError, match=r"weights\.arrow.*precompute again"):
         Samples.open(tmp_path / "samples").round(0)
     with pytest.raises(FolderError, match=r"weights\.arrow.*precompute again"):
         make_samples(tmp_path / "old", tmp_path / "since", config, since=(tmp_path / "old", tmp_path / "samples"))
 
 
-def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path):
+def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path, monkeypatch):
     from gscl_scale.files import map_array
 
     edges = random_edges(200, 600, seed=3)
@@ -211,32 +216,74 @@ def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path)
     assert new[200] == pytest.approx(1 / 200)
     # from nothing with these very scores: the same bytes
     nothing = tmp_path / "nothing"
-    nothing.mkdir()
-    (nothing / "weights.arrow").write_bytes((tmp_path / "since" / "weights.arrow").read_bytes())
+    monkeypatch.setattr("gscl_scale.shards.rounds.pagerank", lambda *_: new)
     make_samples(tmp_path / "new", nothing, config)
     assert_same_bytes(nothing, tmp_path / "since")
 
 
-def test_scores_of_an_attempt_from_nothing_are_not_mixed_with_those_of_the_earlier_run(tmp_path):
-    config = CONFIG.model_copy(update={"sampling": "pagerank", "rounds": 1})
+@pytest.fixture
+def scores(tmp_path, monkeypatch):
+    """Settings, an earlier run, and a way to begin a folder that a kill leaves without a manifest."""
+    config = CONFIG.model_copy(update={"sampling": "pagerank"})
     edges = random_edges(200, 600, seed=3)
     make_graph(tmp_path / "old", edges, 200)
     make_graph(tmp_path / "new", edges[:-50], 200)
-    make_samples(tmp_path / "old", tmp_path / "old-samples", config)
-    make_samples(tmp_path / "new", tmp_path / "begun", config)
-    (tmp_path / "begun" / "manifest.json").unlink()
-    with pytest.raises(FolderError, match=r"begun was begun with other PageRank scores .* leave --since out"):
-        make_samples(tmp_path / "new", tmp_path / "begun", config, since=(tmp_path / "old", tmp_path / "old-samples"))
+    earlier = tmp_path / "old", tmp_path / "old-samples"
+    make_samples(*earlier, config)
+
+    def begin(folder, since=None):
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "close", lambda _: None)
+            make_samples(tmp_path / "new", folder, config, since=since)
+        (folder / "manifest.json").unlink()
+        (folder / "round-001" / "part-00001.arrow").unlink()
+
+    return config, earlier, begin
+
+
+def test_scores_of_an_attempt_from_nothing_are_not_mixed_with_those_of_the_earlier_run(tmp_path, scores):
+    config, earlier, begin = scores
+    begin(tmp_path / "begun")
+    with pytest.raises(FolderError, match=r"begun was begun with other PageRank scores than the .* leave --since out"):
+        make_samples(tmp_path / "new", tmp_path / "begun", config, since=earlier)
+
+
+def test_scores_of_the_earlier_run_are_not_kept_by_an_attempt_from_nothing(tmp_path, scores):
+    config, earlier, begin = scores
+    begin(tmp_path / "begun", earlier)
+    with pytest.raises(
+        FolderError, match=r"begun was begun with other PageRank scores than this .* give --since again"
+    ):
+        make_samples(tmp_path / "new", tmp_path / "begun", config)
+    make_samples(tmp_path / "new", tmp_path / "begun", config, since=earlier)
+
+
+@pytest.mark.parametrize("with_earlier", [True, False])
+def test_damaged_scores_are_written_again_when_a_run_goes_on(tmp_path, scores, with_earlier):
+    config, earlier, begin = scores
+    since = earlier if with_earlier else None
+    make_samples(tmp_path / "new", tmp_path / "whole", config, since=since)
+    begin(tmp_path / "begun", since)
+    flip(tmp_path / "begun" / "weights.arrow")
+    make_samples(tmp_path / "new", tmp_path / "begun", config, since=since)
+    assert_same_bytes(tmp_path / "whole", tmp_path / "begun")
+
+
+def test_damaged_scores_of_the_earlier_run_are_not_replaced_by_others_in_a_finished_folder(tmp_path, scores):
+    config, earlier, _ = scores
+    make_samples(tmp_path / "new", tmp_path / "since", config, since=earlier)
+    flip(tmp_path / "since" / "weights.arrow")
+    with pytest.raises(FolderError, match=r"since was begun with other PageRank scores .* give --since again"):
+        make_samples(tmp_path / "new", tmp_path / "since", config)
+    make_samples(tmp_path / "new", tmp_path / "since", config, since=earlier)
+    Samples.open(tmp_path / "since").round(0)
 
 
 def test_a_damaged_part_of_the_earlier_run_is_named_and_nothing_is_finished(tmp_path):
     edges = random_edges(300, 900, seed=4)
     make_graph(tmp_path / "old", edges, 300)
     make_samples(tmp_path / "old", tmp_path / "old-samples", CONFIG)
-    part = tmp_path / "old-samples" / "round-000" / "part-00002.arrow"
-    content = bytearray(part.read_bytes())
-    content[len(content) // 2] ^= 1
-    part.write_bytes(content)
+    flip(tmp_path / "old-samples" / "round-000" / "part-00002.arrow")
     with pytest.raises(FolderError, match=r"part-00002\.arrow: expected .* other content"):
         make_samples(tmp_path / "old", tmp_path / "since", CONFIG, since=(tmp_path / "old", tmp_path / "old-samples"))
     assert not (tmp_path / "since" / "manifest.json").exists()
