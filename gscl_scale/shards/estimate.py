@@ -8,7 +8,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.graph import Graph
 from gscl_scale.machine import in_words
 from gscl_scale.rings import expected_members
-from gscl_scale.shards.levels import LevelFiles
+from gscl_scale.shards.levels import LevelFiles, scratch_folder
 from gscl_scale.shards.plan import Plan
 
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
@@ -45,10 +45,11 @@ def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
     )
 
 
-def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool) -> str:
+def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, missing: float = 1.0) -> str:
     """One line for the reader; an error where memory or disk are too small.
 
-    Tasks elsewhere (not `local`) are held to what their machines have by the settings runtime.task_memory_gb.
+    local     tasks elsewhere are held to what their machines have by the settings runtime.task_memory_gb
+    missing   share of the first round that is not in the folder yet
     """
     need = need_of(graph, plan, workers)
     memory, disk = machine.available_memory(), machine.free_disk(folder)
@@ -58,10 +59,11 @@ def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool) -> 
             f"{in_words(need.memory + need.mapped)} of memory and {in_words(memory)} are available; "
             f"{_memory_cure(need, plan, workers, memory)}"
         )
-    if need.scratch + need.samples > disk:
+    scratch_left = max(0, need.scratch - _written(scratch_folder(folder, 0))) if missing else 0
+    if (more := scratch_left + int(missing * need.samples)) > disk:
         raise ConfigError(
-            f"rings.width: a round takes about {in_words(need.scratch + need.samples)} of disk and "
-            f"{in_words(disk)} are free in {folder.parent}; "
+            f"rings.width: {'a round' if missing == 1 else 'the rest of a round'} takes about "
+            f"{in_words(more)} of disk and {in_words(disk)} are free in {folder.parent}; "
             "lower rings.width or rings.beyond, or choose another --run on a larger disk"
         )
     where = f"{in_words(need.memory + need.mapped)} of memory ({in_words(memory)} available)" if local else ""
@@ -76,6 +78,11 @@ def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool) -> 
         if part
     ]
     return "precompute takes about " + ", ".join(told)
+
+
+def _written(folder: Path) -> int:
+    """Bytes of disk that the files of a folder take; what was never written of them takes none."""
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*"))
 
 
 def _memory_cure(need: Need, plan: Plan, workers: int, memory: int) -> str:

@@ -53,11 +53,15 @@ class Journal:
             plan.refuse_other(lines[0], folder)
         else:
             lines = [head]
-        write_text(self._path, "".join(_as_text(line) for line in lines))  # a kill may have left half a line
+        self._lines = lines
+
+    def begin(self) -> None:
+        """Write what was found again: a kill may have left half a line."""
+        write_text(self._path, "".join(_as_text(line) for line in self._lines))
 
     def parts(self) -> dict[tuple[int, int], PartRecord]:
-        """The finished parts whose files are still what was recorded."""
-        lines: list[Any] = [line["part"] for line in read_json_lines(self._path, _Line)[1:] if "part" in line]
+        """The parts that were finished, whose files are still what was recorded."""
+        lines: list[Any] = [line["part"] for line in self._lines[1:] if "part" in line]
         if self.manifest is not None:
             lines += [part for entry in self.manifest["rounds"] if entry for part in entry["parts"]]
         records = [PartRecord.from_json(line) for line in lines]

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from gscl_scale import machine
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.files import fingerprint_of
 from gscl_scale.graph import Graph
-from gscl_scale.machine import free_disk, in_words
+from gscl_scale.machine import in_words
 from gscl_scale.runtime import Console, Runner
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.shards.estimate import admit
@@ -33,13 +34,13 @@ def precompute(
     graph = Graph.open(graph_folder)
     plan, choice = make_plan(graph, folder, config, since[1] if since else None)
     console.say(f"precompute: engine {choice.engine}: {choice.reason}")
-    console.say(admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner)))
     earlier = Since.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
+    console.say(admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner), rounds.missing(1)))
     rounds.begin()
     asked = rounds_asked(config, epochs)
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords
-    number = _affordable(config, asked, rounds.round_bytes(), folder)
+    number = _affordable(config, asked, rounds, folder)
     if number < asked and not config.ahead:
         console.say(f"{asked} rounds exceed rings.disk_gb = {config.disk_gb:g}: {number} are made and used in turn")
     rounds.make_rounds(number)
@@ -78,8 +79,9 @@ def _most_rounds(config: RingsConfig, round_bytes: int) -> int:
     return max(1, int(config.disk_gb * 1e9) // max(1, round_bytes))
 
 
-def _affordable(config: RingsConfig, asked: int, round_bytes: int, folder: Path) -> int:
+def _affordable(config: RingsConfig, asked: int, made: Rounds, folder: Path) -> int:
     """How many rounds are made before the training: what fits `rings.disk_gb` and the disk, or the first of many."""
+    round_bytes = made.round_bytes()
     limit = _most_rounds(config, round_bytes)
     if config.ahead and asked > 1:
         if config.ahead + 2 > limit:
@@ -95,10 +97,10 @@ def _affordable(config: RingsConfig, asked: int, round_bytes: int, folder: Path)
             f"ask for at most {limit} rounds, or allow more disk"
         )
     rounds = min(asked, limit)
-    free = free_disk(folder)
-    if (rounds - 1) * round_bytes > free:
+    more, free = int(made.missing(rounds) * round_bytes), machine.free_disk(folder)
+    if more > free:
         raise RunError(
-            f"{folder}: {rounds} rounds need {in_words(rounds * round_bytes)} and {in_words(free)} are free; "
+            f"{folder}: {rounds} rounds need {in_words(more)} more and {in_words(free)} are free; "
             "lower rings.disk_gb or rings.rounds, or free some disk"
         )
     return rounds

@@ -58,6 +58,7 @@ class Rounds:
 
     def begin(self) -> None:
         """What all rounds need: the weights of the nodes; and tell what an earlier attempt left."""
+        self._journal.begin()
         self._runner.check_shared(self._folder)
         close_round()  # of an attempt in this process that failed
         self._clear_away()
@@ -102,6 +103,11 @@ class Rounds:
     def round_bytes(self) -> int:
         """Bytes of the parts of a round."""
         return sum(record.bytes for record in self._done.values() if record.round_number == 0)
+
+    def missing(self, rounds: int) -> float:
+        """How many of the first rounds are not there yet."""
+        done = sum(sum(self._parts_done(number)) for number in range(rounds))
+        return rounds - done / self._plan.num_parts
 
     def finish(self, asked: int, rounds: int) -> None:
         """Write the manifest, and clear away what only the work needed."""

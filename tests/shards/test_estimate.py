@@ -2,10 +2,12 @@ import pytest
 
 from gscl_scale import machine
 from gscl_scale.config import RingsConfig
-from gscl_scale.errors import ConfigError
+from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph import Graph
 from gscl_scale.shards import Samples
 from gscl_scale.shards.estimate import admit, need_of
+from gscl_scale.shards.format import part_path
+from gscl_scale.shards.levels import scratch_folder
 from gscl_scale.shards.plan import make_plan
 from tests.graphs import make_graph, make_samples, random_edges
 
@@ -47,6 +49,38 @@ def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_p
     with pytest.raises(ConfigError, match=r"lower rings\.width and make more rounds"):
         admit(graph, plan, 2, tmp_path, local=True)
     admit(graph, plan, 2, tmp_path, local=False)
+
+
+def test_only_disk_for_what_is_missing_is_asked_for(graph, tmp_path, monkeypatch):
+    config = CONFIG.model_copy(update={"rounds": 3, "part_anchors": 5_000, "engine": "exact"})
+    make_samples(graph.folder, tmp_path / "samples", config)
+    part = part_path(tmp_path / "samples", 0, 1)
+    part_bytes = part.stat().st_size
+    with monkeypatch.context() as patch:
+        patch.setattr(machine, "free_disk", lambda _: 0)
+        make_samples(graph.folder, tmp_path / "samples", config)
+        part.unlink()
+        with pytest.raises(ConfigError, match=r"the rest of a round takes about .* of disk and .* are free"):
+            make_samples(graph.folder, tmp_path / "samples", config)
+    monkeypatch.setattr(machine, "free_disk", lambda _: 2 * part_bytes)
+    make_samples(graph.folder, tmp_path / "samples", config)
+    part_path(tmp_path / "samples", 2, 0).unlink()
+    make_samples(graph.folder, tmp_path / "samples", config)
+    assert part_path(tmp_path / "samples", 2, 0).exists()
+    with pytest.raises(RunError, match=r"4 rounds need .* more and .* are free"):
+        make_samples(graph.folder, tmp_path / "samples", config.model_copy(update={"rounds": 4}))
+
+
+def test_what_passes_have_written_is_not_asked_for_again(graph, tmp_path, monkeypatch):
+    plan = plan_of(graph, tmp_path)
+    need = need_of(graph, plan, workers=1)
+    monkeypatch.setattr(machine, "free_disk", lambda _: need.samples + need.scratch // 2)
+    with pytest.raises(ConfigError, match=r"of disk and"):
+        admit(graph, plan, 1, tmp_path, local=False)
+    written = scratch_folder(tmp_path, 0) / "radius-1" / "heads.raw"
+    written.parent.mkdir(parents=True)
+    written.write_bytes(b"1" * (need.scratch // 2 + 1))
+    admit(graph, plan, 1, tmp_path, local=False)
 
 
 def test_more_than_the_disk_is_refused_and_nothing_is_begun(graph, tmp_path, monkeypatch):

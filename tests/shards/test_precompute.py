@@ -235,6 +235,7 @@ def test_what_is_recorded_after_half_a_line_is_kept(graph_folder, reference, tmp
     with (samples / "progress.jsonl").open("a") as file:
         file.write('{"part": {"round_nu')  # the disk was full
     journal = Journal(samples, make_plan(graph, samples, config)[0])
+    journal.begin()
     for record in records:
         journal.append(record)
     assert len(Journal(samples, make_plan(graph, samples, config)[0]).parts()) == len(records) > 0
