@@ -79,11 +79,11 @@ class Journal:
         }
 
     def has_priorities(self, round_number: int) -> bool:
-        """Whether the priorities of a round are on disk, and what a manifest says they are."""
+        """Whether the priorities of a round are what a manifest says they are; without one they are not trusted."""
         path = priorities_path(self._folder, round_number)
         recorded = self.manifest["rounds"] if self.manifest is not None else []
         if not path.exists() or round_number >= len(recorded) or recorded[round_number] is None:
-            return path.exists()
+            return False
         return bool(sha256_of(path) == recorded[round_number].get("priorities", {}).get("sha256"))
 
     def weights(self) -> Weights | None:

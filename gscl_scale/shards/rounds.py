@@ -53,6 +53,7 @@ class Rounds:
         self._threads = isinstance(runner, LocalRunner)
         self._done = journal.parts()
         self._kept = len(self._done)
+        self._drawn: set[int] = set()
         self._kept_passes = 0
         self._new_passes = 0
 
@@ -127,6 +128,7 @@ class Rounds:
     def drop_round(self, number: int) -> None:
         """Remove a round that was used."""
         shutil.rmtree(round_folder(self._folder, number), ignore_errors=True)
+        self._drawn.discard(number)
         for part in range(self._plan.num_parts):
             self._done.pop((number, part), None)
 
@@ -141,8 +143,10 @@ class Rounds:
     def make_round(self, number: int, advance: Advance) -> None:
         """Make what is missing of a round; `advance` is told of every task that is finished."""
         missing = [part for part, done in enumerate(self._parts_done(number)) if not done]
-        if self._config.sharing == "shared" and (missing or not self._journal.has_priorities(number)):
-            self._draw(number)
+        if self._config.sharing == "shared" and number not in self._drawn:
+            if missing or not self._journal.has_priorities(number):
+                self._draw(number)
+            self._drawn.add(number)
         if not missing:
             return
         if self._since is not None and self._since.has(number):

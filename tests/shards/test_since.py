@@ -269,6 +269,15 @@ def test_damaged_scores_are_written_again_when_a_run_goes_on(tmp_path, scores, w
     assert_same_bytes(tmp_path / "whole", tmp_path / "begun")
 
 
+def test_damaged_priorities_of_a_finished_round_are_drawn_again_when_a_run_goes_on(tmp_path, scores):
+    config, _, begin = scores
+    make_samples(tmp_path / "new", tmp_path / "whole", config)
+    begin(tmp_path / "begun")
+    flip(tmp_path / "begun" / "round-000" / "priorities.arrow")
+    make_samples(tmp_path / "new", tmp_path / "begun", config)
+    assert_same_bytes(tmp_path / "whole", tmp_path / "begun")
+
+
 def test_damaged_scores_of_the_earlier_run_are_not_replaced_by_others_in_a_finished_folder(tmp_path, scores):
     config, earlier, _ = scores
     make_samples(tmp_path / "new", tmp_path / "since", config, since=earlier)
