@@ -5,9 +5,11 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import struct
+import time
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping
@@ -27,6 +29,7 @@ _ARROW = b"ARROW1\0\0"  # at the beginning, and without the zeros at the end
 _END = 6
 _SEAL = "checksum"
 _CURE = "delete its folder and run again"
+_SURELY_LEFT_S = 3600.0  # whether a process of another machine runs cannot be seen from here
 
 
 @contextlib.contextmanager
@@ -74,6 +77,33 @@ def _flush(path: Path) -> None:
 def is_temporary(path: Path) -> bool:
     """Whether a name is that of a file or folder which was never published: its attempt runs, or was killed."""
     return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
+def clear_away(folder: Path) -> None:
+    """Remove half-written files, at any depth, of processes that were killed; to be called before one writes there.
+
+    Those of another process of this machine that runs stay, and so do young ones of other machines.
+    """
+    ending = re.compile(rf"\.{re.escape(socket.gethostname())}-(\d+)\.tmp$")
+    for path in folder.rglob(".*.tmp"):
+        with contextlib.suppress(OSError):  # it has been published, or its folder cannot be written, which others tell
+            ours = ending.search(path.name)
+            left = not _is_another(int(ours[1])) if ours else time.time() - path.stat().st_mtime > _SURELY_LEFT_S
+            if left and path.is_file():
+                path.unlink()
+
+
+def _is_another(process: int) -> bool:
+    """Whether a process of this machine runs and is not this one: in containers all have the same number."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from gscl_scale.checked import Count, quoted
 from gscl_scale.config import Config, ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError, FolderError, LeaseError
-from gscl_scale.files import is_temporary, locked, naming, read_json, write_json
+from gscl_scale.files import clear_away, is_temporary, locked, naming, read_json, write_json
 
 _LOCK = ".lock"
 _OURS: set[Path] = set()  # locks that this process has
@@ -135,8 +135,8 @@ class Run:
 def alone(folder: Path) -> Iterator[None]:
     """Be the only process that works in a run folder; LeaseError if there is another one, on any machine.
 
-    The system lets go of the lock of a killed process, and a process may come in again. A folder that is no run, or
-    cannot be written, is left as it is: whoever writes there is told.
+    The system lets go of the lock of a killed process, whose half-written files go, and a process may come in again. A
+    folder that is no run, or cannot be written, is left as it is: whoever writes there is told.
     """
     path = (folder / _LOCK).absolute()
     if path in _OURS or (folder.exists() and not (_may_be_run(folder) and os.access(folder, os.W_OK))):
@@ -150,6 +150,7 @@ def alone(folder: Path) -> Iterator[None]:
             )
         with naming(path):
             path.write_text(f"process {os.getpid()} of {socket.gethostname()}", encoding="utf-8")
+        clear_away(folder)
         _OURS.add(path)
         try:
             yield

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from gscl_scale.runs import alone, open_run
 from gscl_scale.runtime import Console
 from tests.test_cli import cli
 
+HOST = socket.gethostname()
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -50,6 +53,42 @@ def test_the_folder_of_a_killed_process_is_free(holder, tmp_path):
     holder.wait()
     result = cli("ingest", "--run", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from gscl_scale.files import publish
+with publish(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    print("half", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("name", ["run.json", "seed-1/metrics.json", "checkpoints/step-000005.pt"])
+def test_what_a_killed_process_has_half_written_goes_and_what_a_running_one_writes_stays(tmp_path, name):
+    path = tmp_path / "run" / name
+    open_run(Config(), tmp_path / "run")
+    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "half\n"
+        with alone(tmp_path / "run"):
+            pass
+        assert [one.read_text() for one in path.parent.glob(".*.tmp")] == ["half"]
+        process.kill()
+        process.wait()
+        with alone(tmp_path / "run"):
+            assert not list(path.parent.glob(".*.tmp"))
+
+
+def test_what_another_machine_has_half_written_goes_when_it_is_old(tmp_path):
+    open_run(Config(), tmp_path / "run")
+    young, old, ours = (tmp_path / "run" / f".run.json.{name}.tmp" for name in ("a-1", "b-1", f"{HOST}-{os.getpid()}"))
+    for path in (young, old, ours):
+        path.write_text("half")
+    os.utime(old, (time.time() - 4000, time.time() - 4000))
+    with alone(tmp_path / "run"):
+        assert list((tmp_path / "run").glob(".*.tmp")) == [young]
 
 
 def test_looking_at_a_run_needs_no_leave(holder, tmp_path):
