@@ -1,18 +1,20 @@
 """The paper's tables and figures, and our own: measured cell by cell, kept, and set beside what is published."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from gscl_scale.checked import lines_of, quoted, shortened
 from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError
 from gscl_scale.files import locked, write_json, write_text
-from gscl_scale.reproduce.cells import Cell, cells_of, kept, measure, refuse_other_graph
+from gscl_scale.reproduce.cells import Cell, cells_of, discard, kept, measure, refuse_other_graph
 from gscl_scale.reproduce.page import Records, draw, page
 from gscl_scale.reproduce.tables import TABLES, Line, Table
 from gscl_scale.runtime import Console
 
 __all__ = ["TABLES", "Line", "Table", "reproduce"]
 
+CONFIGS = Path("configs/paper")  # where the command looks for them
 _SEEDS = 5  # as the paper's tables ask for at least
 
 
@@ -34,13 +36,15 @@ def reproduce(
     if name not in TABLES:
         raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
     table = TABLES[name]
+    if unknown := [graph for graph in only if graph not in table.graphs]:
+        raise ConfigError(f"--only {unknown[0]}: this table has {', '.join(table.graphs)}")
     repeats = repeats or _seeds_in(out).get(name, _SEEDS)
     asked = {} if page_only else cells_of(table, configs, only or list(table.graphs), settings, repeats)
     there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
     cells = cells_of(table, configs, there, settings, repeats, at_hand=False)
     reasons: dict[str, str] = {}  # of a graph that cannot be read, or of one line on it
     failed: set[str] = set()
-    shown = _Shown(name, table, cells, out, repeats, settings)
+    shown = _Shown(name, table, cells, out, repeats, _command(name, configs, settings, repeats), settings)
     graphs: dict[str, str] = {}  # fingerprints
     for wait in (False, True):  # first what nobody else is at
         for line, cell in ((line, cell) for line, of in asked.items() for cell in of):
@@ -48,6 +52,7 @@ def reproduce(
                 continue
             if record := kept(cell, out):
                 refuse_other_graph(cell, record, out, graphs)
+                discard(cell, out)
                 continue
             with locked(out / "runs" / f"{cell.name}.lock", wait) as ours:
                 if not ours or kept(cell, out):
@@ -74,6 +79,13 @@ def reproduce(
     return text
 
 
+def _command(name: str, configs: Path, settings: list[str], seeds: int) -> str:
+    """What writes a table again."""
+    words = ["gscl-scale", "reproduce", name, "--seeds", str(seeds)]
+    words += ["--configs", str(configs)] if configs != CONFIGS else []
+    return shlex.join([*words, *(word for setting in settings for word in ("--set", setting))])
+
+
 def _seeds_in(out: Path) -> dict[str, int]:
     """The seeds of the tables that are there: a table a line."""
     path, seeds = out / "tables", {}
@@ -97,6 +109,7 @@ class _Shown:
     cells: dict[Line, list[Cell]]
     out: Path
     seeds: int
+    command: str
     settings: list[str]
 
     def write(self, reasons: dict[str, str]) -> str:
@@ -105,17 +118,18 @@ class _Shown:
         What was found of the figures and written into `notes` of the results stands below the table; with settings
         of the user the figures are others.
         """
-        found = {cell.name: kept(cell, self.out) for of in self.cells.values() for cell in of}  # some are in many lines
-        records: Records = {
-            (line.name, cell.graph): record
-            for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])
-        }  # fmt: skip
-        text, notes = page(self.name, self.table, records, reasons, self._command()), self.out / f"notes/{self.name}.md"
-        if notes.exists() and not self.settings:
-            text += f"\n\n{notes.read_text(encoding='utf-8').strip()}"
-        rows = [{"line": key[0], **record} for key, record in records.items()]
         with locked(self.out / "runs" / "page.lock"):
+            found = {cell.name: kept(cell, self.out) for of in self.cells.values() for cell in of}  # some are in many
+            records: Records = {
+                (line.name, cell.graph): record
+                for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])
+            }  # fmt: skip
+            text = page(self.name, self.table, records, reasons, self.command)
+            notes = self.out / f"notes/{self.name}.md"
+            if notes.exists() and not self.settings:
+                text += f"\n\n{notes.read_text(encoding='utf-8').strip()}"
             write_text(self.out / f"{self.name}.md", text + "\n")
+            rows = [{"line": key[0], **record} for key, record in records.items()]
             write_json(self.out / f"{self.name}.json", {"settings": self.settings, "rows": rows})
             if (seeds := _seeds_in(self.out)).get(self.name) != self.seeds:
                 told = "".join(f"{table} {number}\n" for table, number in {**seeds, self.name: self.seeds}.items())
@@ -126,7 +140,3 @@ class _Shown:
             texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
             write_text(self.out / "results.md", "\n".join(["# Results\n", *texts]))
         return text
-
-    def _command(self) -> str:
-        asked = "".join(f" --set {setting}" for setting in self.settings)
-        return f"gscl-scale reproduce {self.name} --seeds {self.seeds}{asked}"

@@ -21,7 +21,7 @@ from gscl_scale.checked import of_kind
 from gscl_scale.config import Config
 from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.config.reading import apply_setting, read_yaml
-from gscl_scale.errors import ConfigError, FolderError
+from gscl_scale.errors import FolderError
 from gscl_scale.evaluate.kept import Finite, flaw_of_metrics
 from gscl_scale.files import fingerprint_of, read_json, write_json
 from gscl_scale.machine import processor_name, usable_cores
@@ -101,9 +101,6 @@ def cells_of(
 
     Those whose graphs need not be at hand are good for their names alone.
     """
-    unknown = [graph for graph in graphs if graph not in table.graphs]
-    if unknown:
-        raise ConfigError(f"--only {unknown[0]}: this table has {', '.join(table.graphs)}")
     trained = table.measures != ("consistency",)
     cells = {}
     for line in table.lines:
@@ -173,8 +170,7 @@ def refuse_other_graph(cell: Cell, record: dict[str, Any], out: Path, known: dic
 def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
     """Run a cell, or go on with it, and keep its figures; the run itself goes."""
     folder = out / "runs" / cell.name
-    journal = folder.with_name(f"{cell.name}.attempts.json")
-    with _attempt(journal) as attempts:
+    with _attempt(_journal(folder)) as attempts:
         if cell.trained:
             figures = pipeline.run(cell.config, folder, console, pages=False)
         else:
@@ -194,9 +190,23 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
         "seconds": round(attempts["seconds"], 1),
     }
     write_json(out / "cells" / f"{cell.name}.json", record)
-    shutil.rmtree(folder)
-    journal.unlink()
+    discard(cell, out)
     return record
+
+
+def discard(cell: Cell, out: Path) -> None:
+    """Remove the run of a kept cell, at once by its name: a kill in between leaves nothing that looks like a run."""
+    folder = out / "runs" / cell.name
+    leaving = folder.with_name(f".{cell.name}.tmp")
+    shutil.rmtree(leaving, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        folder.replace(leaving)
+    shutil.rmtree(leaving, ignore_errors=True)
+    _journal(folder).unlink(missing_ok=True)
+
+
+def _journal(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.attempts.json")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What was measured beside what is published: rows for a table, Markdown, and a picture."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ _PARTS: dict[Measure, str] = {"accuracy": "test", "validation": "val"}  # of a s
 
 @dataclass(frozen=True)
 class Value:
-    """A figure of a line on a graph; `values` are several where it is a row of hops."""
+    """A figure of a line on a graph; `values` are several where it is a row of hops, NaN for an empty ring."""
 
     line: str
     graph: str
@@ -39,7 +40,7 @@ class Value:
     def told(self) -> str:
         """As it stands in a table: `84.46 ± 0.31 (published 84.5: -0.04)`."""
         digits = 2 if self.measure in _PARTS else 4 if len(self.values) == 1 else 3
-        text = ", ".join(f"{value:.{digits}f}" for value in self.values)
+        text = ", ".join("-" if math.isnan(value) else f"{value:.{digits}f}" for value in self.values)
         if self.deviation is not None:
             text += f" ± {self.deviation:.{digits}f}"
         if self.published is not None:
@@ -78,7 +79,7 @@ def _value(table: Table, line: Line, graph: str, measure: Measure, figures: dict
     value = figures.get(section, {}).get(name)
     if value is None:
         return None
-    several = tuple(value) if isinstance(value, list) else (value,)
+    several = tuple(math.nan if each is None else each for each in (value if isinstance(value, list) else [value]))
     deviation = figures[section].get(f"{name}_se") if measure != "similarity" else None
     return Value(line.name, graph, measure, several, deviation, None, published)
 
@@ -182,8 +183,9 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
     machines = sorted({record["machine"] for record in kept})
     if splits:
         out.append(
-            f"Seeds per cell: {', '.join(map(str, seeds))}; {' and '.join(splits)}. ± is the standard deviation over "
-            "seeds, splits and initialisations of the probe; of NMI and Sim@5 the standard error over seeds."
+            f"Seeds per cell: {', '.join(map(str, seeds))}; {' and '.join(splits)}. ± is the standard deviation of "
+            "one measurement, by the variance within seeds (splits, initialisations of the probe) and that of their "
+            "means; of NMI and Sim@5 the standard error over seeds."
         )
     probes = [record["figures"].get("probe", {}) for record in kept]
     if protocols := [probe["protocol"] for probe in probes if "protocol" in probe]:
@@ -233,6 +235,8 @@ def _along_lines(table: Table, measured: list[Value]) -> tuple[Panels, list[str]
 def _along_hops(table: Table, measured: list[Value]) -> tuple[Panels, list[str]]:
     panels: dict[str, dict[str, list[tuple[float, float] | None]]] = {}
     for value in measured:
-        panels.setdefault(value.graph, {})[value.line] = [(each, 0.0) for each in value.values]
+        panels.setdefault(value.graph, {})[value.line] = [
+            None if math.isnan(each) else (each, 0.0) for each in value.values
+        ]
     hops = [str(hop) for hop in range(1, 1 + max(len(value.values) for value in measured))]
     return panels, [*hops[:-1], "beyond"] if measured[0].measure == "similarity" else hops

@@ -1,8 +1,10 @@
 """Tables measured cell by cell on tiny graphs, and what is written of them."""
 
 import importlib
+import inspect
 import json
 import re
+import shlex
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +16,13 @@ import yaml
 from PIL import Image
 
 import gscl_scale.reproduce
-from gscl_scale import pipeline
+from gscl_scale import cli, pipeline
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError
 from gscl_scale.files import read_json, write_json
 from gscl_scale.reproduce import TABLES, Line, Table, cells, reproduce
 from gscl_scale.reproduce.cells import Cell, measure
-from gscl_scale.reproduce.page import Value, page, values_of
+from gscl_scale.reproduce.page import Value, draw, page, values_of
 from gscl_scale.runtime import Console
 from tests.graphs import random_edges
 
@@ -63,8 +65,8 @@ def places(tmp_path, monkeypatch):
     return tmp_path / "configs", tmp_path / "results"
 
 
-def run(places, only=(), settings=(), seeds=2, name="tiny"):
-    return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True))
+def run(places, only=(), settings=(), seeds=2, name="tiny", page_only=False):
+    return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True), page_only)
 
 
 def written(places):
@@ -121,11 +123,12 @@ def test_the_page_alone_is_written_from_what_is_kept(places):
 def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     monkeypatch.setenv("GSCL_DATA", str(tmp_path))  # cells are the same wherever graphs lie
     root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
     for kept in ("cells", "notes"):
         shutil.copytree(root / "docs/results" / kept, tmp_path / "results" / kept)
     tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
     for table in (line.split()[0] for line in tables.read_text().splitlines()):
-        reproduce(table, root / "configs/paper", tmp_path / "results", [], [], None, Console(quiet=True), True)
+        reproduce(table, gscl_scale.reproduce.CONFIGS, tmp_path / "results", [], [], None, Console(quiet=True), True)
     page = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (tmp_path / "results/results.md").read_text())
     assert page == (root / "docs/results.md").read_text()
     assert all((root / "docs" / picture).exists() for picture in re.findall(r"\]\((\S+\.png)\)", page))
@@ -174,7 +177,7 @@ def test_notes_stand_below_their_table_where_the_figures_are_those_that_they_are
     assert "What was tried: nothing." in (places[1] / "results.md").read_text()
     changed = run(places, only=["one"], settings=["train.epochs=3", "model.width=4"], seeds=1)
     assert "What was tried" not in changed
-    assert "`gscl-scale reproduce tiny --seeds 1 --set train.epochs=3 --set model.width=4`" in changed
+    assert " --set train.epochs=3 --set model.width=4`" in changed
 
 
 def test_a_table_goes_on_with_the_seeds_that_it_has(places):
@@ -182,7 +185,7 @@ def test_a_table_goes_on_with_the_seeds_that_it_has(places):
     before = written(places)
     assert run(places, only=["one"], seeds=None) == text
     assert written(places) == before
-    assert "`gscl-scale reproduce tiny --seeds 2`" in text
+    assert "`gscl-scale reproduce tiny --seeds 2 " in text
     assert (places[1] / "tables").read_text() == "tiny 2\n"
     (places[1] / "tables").write_text("main 5\ntiny 2\n")
     assert reproduce("tiny", *places, [], [], 1, Console(quiet=True), page_only=True) != text
@@ -363,6 +366,31 @@ def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monk
     assert not list((places[1] / "runs").glob("*.attempts.json"))
 
 
+def test_what_a_kill_has_left_of_a_kept_cell_goes_and_is_in_the_way_of_nothing(places):
+    text = run(places, only=["one"], seeds=1)
+    kept = sorted(path.stem for path in (places[1] / "cells").iterdir())
+    for name in kept:
+        (places[1] / f"runs/{name}/embeddings").mkdir(parents=True)
+        (places[1] / f"runs/{name}/embeddings/half").write_text("half")
+        (places[1] / f"runs/.{name}.tmp").mkdir()
+        (places[1] / f"runs/.{name}.tmp/run.json").write_text("half")
+        (places[1] / f"runs/{name}.attempts.json").write_text("half")
+    assert run(places, only=["one"], seeds=1) == text
+    assert {path.suffix for path in (places[1] / "runs").iterdir()} == {".lock"}
+    shutil.rmtree(places[1] / "cells")
+    run(places, only=["one"], seeds=1)
+    assert sorted(path.stem for path in (places[1] / "cells").iterdir()) == kept
+
+
+def test_a_page_ends_in_the_command_that_made_it(places):
+    run(places, only=["one"], seeds=1, settings=["evaluate.probe_weight_decay=[0.0, 0.1]"])
+    (command,) = re.findall(r"- By `gscl-scale (.*)`", (places[1] / "tiny.md").read_text())
+    verb, name, *words = shlex.split(command)
+    assert (verb, name) == ("reproduce", "tiny")
+    assert words == ["--seeds", "1", "--configs", str(places[0]), "--set", "evaluate.probe_weight_decay=[0.0, 0.1]"]
+    assert inspect.signature(cli.reproduce).parameters["configs"].default == gscl_scale.reproduce.CONFIGS
+
+
 def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, monkeypatch):
     monkeypatch.delenv("GSCL_DATA", raising=False)
     root = Path(__file__).parents[2]
@@ -385,8 +413,9 @@ def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, mon
     [({"only": ["three"]}, "--only three: this table has one, two"), ({"name": "maine"}, "expected one of main, ")],
 )
 def test_what_there_is_not_is_refused(places, arguments, words):
-    with pytest.raises(ConfigError, match=words):
-        run(places, **arguments)
+    for page_only in (False, True):
+        with pytest.raises(ConfigError, match=words):
+            run(places, **arguments, page_only=page_only)
 
 
 def record(val, test, nmi=0.4):
@@ -427,3 +456,19 @@ def test_what_a_cell_did_not_measure_has_no_figure():
 
 def test_a_row_of_hops_is_told_as_one():
     assert Value("line", "graph", "similarity", (0.5, 0.25)).told() == "0.500, 0.250"
+
+
+def test_an_empty_ring_is_a_dash_in_the_table_and_a_gap_in_the_picture(tmp_path, monkeypatch):
+    table = Table("Mean cosine", ("one",), (Line("GSCL"),), ("similarity",), shape="along hops")
+    found = record(0.5, 0.5)
+    records = {("GSCL", "one"): {**found, "figures": {**found["figures"], "rings": {"similarity": [0.5, None, 0.25]}}}}
+    assert "| GSCL | 0.500, -, 0.250 |" in page("similarity", table, records, {}, "made so")
+    drawn = []
+    module = importlib.import_module("gscl_scale.reproduce.page")
+    monkeypatch.setattr(module, "plot_panels", lambda *given: drawn.append(given[0]))
+    draw(table, records, tmp_path / "similarity.png")
+    assert drawn == [{"one": {"GSCL": [(0.5, 0.0), None, (0.25, 0.0)]}}]
+    monkeypatch.undo()
+    draw(table, records, tmp_path / "similarity.png")
+    with Image.open(tmp_path / "similarity.png") as picture:
+        assert picture.width > 300
