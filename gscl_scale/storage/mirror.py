@@ -5,8 +5,8 @@ file of the folder with key and checksum. So the newest index is always whole, h
 whenever one of them wakes up. What is uploaded is a file as it was at one moment, however others go on writing it, and
 manifests go before the files that they name.
 
-Of two processes that push to the same place the slower one finds its number taken, and ends. For other tools the store
-copies what people read to its plain name afterwards.
+Of two processes that push to the same place the slower one finds its number taken, or a later one there, and ends. For
+other tools the store copies what people read to its plain name afterwards.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import signal
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -155,6 +155,11 @@ def _name_of(number: int) -> str:
     return f"{_PUSHES}/{number:08d}.json"
 
 
+def _newest(names: Iterable[str]) -> int:
+    """The last push whose index is among these names; 0 where there is none."""
+    return max((_number_in(name) for name in names if name == _name_of(_number_in(name))), default=0)
+
+
 def _number_in(name: str) -> int:
     """The push that a file belongs to; 0 where it belongs to none."""
     digits = re.match(rf"{re.escape(_PUSHES)}/(\d{{8}})", name)
@@ -181,11 +186,13 @@ class Mirror:
         What others have pushed since is taken, and what was made here meanwhile goes.
         """
         for attempt in range(_AGAIN):
-            number = self._newest()
+            number = _newest(self._store.sizes(_PUSHES))
             try:
                 self._pull(number, wanted)
             except GsclError:
-                if attempt + 1 == _AGAIN or self._newest() == number:  # else others have pushed, and tidied up
+                if (
+                    attempt + 1 == _AGAIN or _newest(self._store.sizes(_PUSHES)) == number
+                ):  # else others have pushed, and tidied up
                     raise
             else:
                 return
@@ -218,9 +225,13 @@ class Mirror:
         content = json.dumps({"files": after}, indent=1).encode()
         if not self._store.create(_name_of(number), content):
             raise self.overtaken()
+        there = self._store.sizes(_PUSHES)
+        if _newest(there) > number:  # others were faster by so much that the index of this number was tidied up
+            self._store.remove(_name_of(number))
+            raise self.overtaken()
         self._note(number, hashlib.sha256(content).hexdigest())
         self._seen = {path: self._seen[path] for path in after}  # other keys are dropped now
-        self._tidy(number, before, after)
+        self._tidy(number, before, after, there)
 
     def _uploaded(self, path: str, before: dict[str, Any] | None, number: int) -> dict[str, Any]:
         """Upload a file as it is now, unless it is there; what the index says of it.
@@ -241,8 +252,11 @@ class Mirror:
             self._seen[path] = seen, entry
             return entry
 
-    def _tidy(self, number: int, before: Index, index: Index) -> None:
-        """Let the plain names be what they are for a reader of the store, and drop what no index needs any more."""
+    def _tidy(self, number: int, before: Index, index: Index, there: Iterable[str]) -> None:
+        """Let the plain names be what they are for a reader of the store, and drop what no index needs any more.
+
+        `there`: names of pushes, read when this one was the newest.
+        """
         for path, entry in index.items():
             if entry != before.get(path) and not _INNER & set(path.split("/")):
                 with contextlib.suppress(FileNotFoundError):  # another process has tidied up
@@ -250,7 +264,7 @@ class Mirror:
         for path in before.keys() - index.keys():
             self._store.remove(path)
         needed = {entry["key"] for entry in index.values()} | {_name_of(number)}
-        for name in self._store.sizes(_PUSHES):
+        for name in there:
             if name not in needed and _number_in(name) <= number:  # others may have begun the next one
                 self._store.remove(name)
 
@@ -264,10 +278,6 @@ class Mirror:
             f"{self._store.where}: another process works in this run folder and has pushed since; "
             "end one of them, and run again"
         )
-
-    def _newest(self) -> int:
-        names = self._store.sizes(_PUSHES)
-        return max((_number_in(name) for name in names if name == _name_of(_number_in(name))), default=0)
 
     def _known(self) -> tuple[int, str]:
         """The push that the folder here builds on: its number, and the checksum of its index."""

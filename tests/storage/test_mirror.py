@@ -120,6 +120,23 @@ def test_of_two_that_work_in_one_place_the_slower_ends(store, files, tmp_path):
     assert (tmp_path / "third/log.jsonl").read_text() == "by copy"
 
 
+def test_who_is_so_slow_that_his_number_is_free_again_ends_and_takes_nothing_away(store, files, tmp_path):
+    slow = tmp_path / "slow"
+    shutil.copytree(files, slow)
+    (slow / "log.jsonl").write_text("of another machine\n")
+    fast = Mirror(store, files)
+    fast.push()
+    (files / "log.jsonl").write_text("one\ntwo\n")
+    fast.push()  # the index of the first push is not needed any more
+    before = store.sizes()
+    for _ in range(2):
+        with pytest.raises(OvertakenError):
+            Mirror(store, slow).push()
+    assert before.items() <= store.sizes().items()
+    Mirror(store, tmp_path / "there").pull()
+    assert content(tmp_path / "there") == {name: it for name, it in content(files).items() if "scratch" not in name}
+
+
 def test_a_file_that_grows_while_it_is_pushed_is_whole_elsewhere(store, files, tmp_path, monkeypatch):
     def meanwhile(file, size):
         checksum = sha256_in(file, size)
