@@ -57,7 +57,8 @@ def publish(path: Path) -> Iterator[Path]:
             _flush(temporary)
             temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what could not be written cannot be removed: the first reason is told
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -85,12 +86,18 @@ def clear_away(folder: Path) -> None:
     Those of another process of this machine that runs stay, and so do young ones of other machines.
     """
     ending = re.compile(rf"\.{re.escape(socket.gethostname())}-(\d+)\.tmp$")
-    for path in folder.rglob(".*.tmp"):
+    for path in half_written(folder):
         with contextlib.suppress(OSError):  # it has been published, or its folder cannot be written, which others tell
             ours = ending.search(path.name)
             left = not _is_another(int(ours[1])) if ours else time.time() - path.stat().st_mtime > _SURELY_LEFT_S
-            if left and path.is_file():
+            if left:
                 path.unlink()
+
+
+def half_written(folder: Path) -> list[Path]:
+    """Files at any depth that were never published, as far as folders can be read and do not vanish meanwhile."""
+    found = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return [path for path in found if is_temporary(path)]
 
 
 def _is_another(process: int) -> bool:

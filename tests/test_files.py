@@ -1,16 +1,20 @@
 """Files that are whole or absent."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from gscl_scale import files
-from gscl_scale.errors import FolderError
+from gscl_scale.errors import FolderError, RunError
+from gscl_scale.files import publish
 
 
 def test_a_published_file_appears_whole(tmp_path):
@@ -32,6 +36,16 @@ def test_a_failure_while_publishing_leaves_the_old_file_and_nothing_else(tmp_pat
     with pytest.raises(RuntimeError, match="killed"):
         fail()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_reader_knows(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    told = r"/table\.json: Read-only file system; .* run the same command again"
+    with pytest.raises(RunError, match=told), publish(tmp_path / "table.json"):
+        refuse()
 
 
 def test_a_published_folder_takes_the_place_of_the_old_one(tmp_path):

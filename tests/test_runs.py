@@ -5,7 +5,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from gscl_scale import pipeline
 from gscl_scale.config import Config
 from gscl_scale.errors import FolderError, GsclError, LeaseError
-from gscl_scale.files import write_json
+from gscl_scale.files import clear_away, publish_folder, write_json
 from gscl_scale.runs import alone, open_run
 from gscl_scale.runtime import Console
 from tests.test_cli import cli
@@ -79,6 +81,23 @@ def test_what_a_killed_process_has_half_written_goes_and_what_a_running_one_writ
         process.wait()
         with alone(tmp_path / "run"):
             assert not list(path.parent.glob(".*.tmp"))
+
+
+def test_a_folder_that_vanishes_while_the_run_is_looked_through_is_in_nobodys_way(tmp_path):
+    open_run(Config(), tmp_path / "run")
+    over = threading.Event()
+
+    def come_and_go():
+        while not over.is_set():
+            with publish_folder(tmp_path / "run/embeddings/index") as temporary:
+                (temporary / "inner").mkdir()
+
+    with ThreadPoolExecutor(1) as beside:
+        coming = beside.submit(come_and_go)
+        for _ in range(1000):
+            clear_away(tmp_path / "run")
+        over.set()
+        coming.result()
 
 
 def test_what_another_machine_has_half_written_goes_when_it_is_old(tmp_path):

@@ -86,7 +86,7 @@ class BatchStream:
         epoch, within = divmod(step, self.steps_per_epoch)
         size = self._train.batch_size
         with self._making:
-            reader, draw = self._round(epoch % self._samples.num_rounds)
+            reader, draw = self._round(epoch)
             anchors = self._epoch(epoch)[within * size : (within + 1) * size]
             sample = reader.take(self._share.piece(piece, self.pieces).of(anchors))
             batch = collate(
@@ -114,9 +114,10 @@ class BatchStream:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _round(self, number: int) -> tuple[RoundReader, Draw | None]:
+    def _round(self, epoch: int) -> tuple[RoundReader, Draw | None]:
+        number = epoch % self._samples.num_rounds
         if self._reader is None or self._reader[0] != number:
-            reader = self._samples.round(number)
+            reader = self._samples.of_epoch(epoch)
             reader.check_nodes(self._num_nodes)
             draw = None
             if self._fields is not None and self._fields.samples:

@@ -25,10 +25,12 @@ def rings(
     config_file: ConfigFile = None,
     settings: Settings = None,
     hops: Annotated[
-        list[int] | None, typer.Option(help="Depths of our engines; repeat the option. Default: rings.hops.")
+        list[int] | None,
+        typer.Option(min=1, max=8, help="Depths of our engines; repeat the option. Default: rings.hops."),
     ] = None,
     peer_hops: Annotated[
-        list[int] | None, typer.Option(help="Depths of the other tools; repeat the option. Default: as --hops.")
+        list[int] | None,
+        typer.Option(min=1, max=8, help="Depths of the other tools; repeat the option. Default: as --hops."),
     ] = None,
     cores: Annotated[int, typer.Option(min=0, help="Cores to use; 0: all.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time of each measurement that is extrapolated.")] = 5.0,

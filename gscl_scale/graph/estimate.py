@@ -110,7 +110,11 @@ def _memory_cure(need: Need, config: GraphConfig, lacking: int) -> str:
 
 
 def _smaller(config: GraphConfig) -> str:
-    return ", or set a smaller graph.num_nodes" if config.source == "synthetic" else ""
+    return (
+        ", or set a smaller graph.num_nodes, graph.mean_degree or graph.num_features"
+        if config.source == "synthetic"
+        else ""
+    )
 
 
 def _what(size: Size) -> str:

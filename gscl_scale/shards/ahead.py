@@ -22,9 +22,10 @@ class _Stopped(Exception):
 
 
 class RoundsAhead:
-    """The rounds of a training, by number; asking for one says that those before it are not needed any more.
+    """The rounds of a training, by epoch; asking for one says that those before it are not needed any more.
 
-    The first round stays, for the evaluation. What is on disk is what the manifest names, at any moment.
+    The first round stays, for the evaluation. What the manifest names is on disk, at any moment; what else a training
+    that was killed has left there goes, unless it is needed next.
     """
 
     def __init__(
@@ -33,14 +34,16 @@ class RoundsAhead:
         folder: Path,
         config: RingsConfig,
         num_rounds: int,
+        epochs: int,
         start_runner: Callable[[], AbstractContextManager[Runner]],
         console: Console,
     ) -> None:
-        self.num_rounds = num_rounds
+        self.num_rounds, self._epochs = num_rounds, epochs
         self._graph_folder, self._folder = graph_folder.absolute(), folder.absolute()
         self._config, self._start_runner, self._console = config, start_runner, console
-        self._current = 0
+        self._epoch: int | None = None  # the one that the training is at
         self._there: set[int] = set()
+        self._left: set[int] = set()  # on disk, and in no manifest of ours yet
         self._error: BaseException | None = None
         self._stopped = False
         self._changed = threading.Condition()
@@ -58,10 +61,11 @@ class RoundsAhead:
             self._changed.notify_all()
         self._thread.join()
 
-    def round(self, number: int) -> RoundReader:
-        """A round, once it is made."""
+    def of_epoch(self, epoch: int) -> RoundReader:
+        """The round of an epoch, once it is made."""
+        number = epoch % self.num_rounds
         with self._changed:
-            self._current = number
+            self._epoch = epoch
             self._changed.notify_all()
             self._changed.wait_for(lambda: number in self._there or self._error is not None or self._stopped)
             if self._error is not None:
@@ -88,14 +92,16 @@ class RoundsAhead:
         rounds = Rounds(graph, self._graph_folder, self._folder, plan, journal, runner, self._console, None)
         rounds.begin()
         rounds.make_round(0, self._go_on)  # every manifest names it; what is whole is not made again
+        self._left = rounds.on_disk() - {0}
         while self._wait():
             self._drop_used(rounds)
             if (number := self._wanted()) is not None:
                 rounds.make_round(number, self._go_on)
                 self._console.event("precompute", "round", round=number)
                 self._publish(rounds, self._there | {0, number})
-        if self._current + 1 == self.num_rounds and self._wanted() is None:
+        if self._epoch is not None and self._epoch + 1 >= self._epochs and self._wanted() is None:
             journal.close()
+            rounds.clear_scratch()
 
     def _wait(self) -> bool:
         """Wait for something to do; False at the end."""
@@ -105,17 +111,24 @@ class RoundsAhead:
 
     def _wanted(self) -> int | None:
         """The next round to make."""
-        ahead = range(self._current, min(self._current + self._config.ahead + 1, self.num_rounds))
-        return next((number for number in ahead if number not in self._there), None)
+        return next((number for number in self._needed() if number not in self._there), None)
+
+    def _needed(self) -> list[int]:
+        """The rounds of this epoch and of the next ones, none before the training has asked for one."""
+        if self._epoch is None:
+            return []
+        epochs = range(self._epoch, max(self._epoch + 1, min(self._epoch + self._config.ahead + 1, self._epochs)))
+        return [epoch % self.num_rounds for epoch in epochs]
 
     def _used(self) -> set[int]:
-        return {number for number in self._there if 0 < number < self._current}
+        return (self._there | self._left) - {0, *self._needed()} if self._epoch is not None else set()
 
     def _drop_used(self, rounds: Rounds) -> None:
         if used := self._used():
-            self._publish(rounds, self._there - used)  # first: what the manifest names is there
+            self._publish(rounds, {0, *(self._there - used)})  # first: what the manifest names is there
             for number in used:
                 rounds.drop_round(number)
+            self._left -= used
 
     def _publish(self, rounds: Rounds, there: set[int]) -> None:
         with self._changed:

@@ -29,6 +29,12 @@ def round_folder(folder: Path, round_number: int) -> Path:
     return folder / f"round-{round_number:03d}"
 
 
+def rounds_in(folder: Path) -> set[int]:
+    """Numbers of the rounds that live in a folder, whole or not."""
+    names = (path.name.removeprefix("round-") for path in folder.glob("round-*"))
+    return {int(name) for name in names if name.isdecimal()}
+
+
 def part_path(folder: Path, round_number: int, part: int) -> Path:
     """Where a part lives."""
     return round_folder(folder, round_number) / f"part-{part:05d}.arrow"

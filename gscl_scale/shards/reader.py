@@ -57,6 +57,10 @@ class Samples:
             parts = list(pool.map(lambda part: self.part(number, part), range(self.num_parts)))
         return RoundReader(self.folder, parts, self.priorities(number) if shared else None, self.weights())
 
+    def of_epoch(self, epoch: int) -> "RoundReader":
+        """The round of an epoch: they are used in turn."""
+        return self.round(epoch % self.num_rounds)
+
     @property
     def num_parts(self) -> int:
         """Parts of each round."""
@@ -101,8 +105,8 @@ class SomeRounds(Protocol):
         """How many there are; later epochs use them in turn."""
         ...
 
-    def round(self, number: int) -> "RoundReader":
-        """One of them."""
+    def of_epoch(self, epoch: int) -> "RoundReader":
+        """That of an epoch, counted from 0."""
         ...
 
 

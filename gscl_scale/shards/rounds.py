@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import FolderError
-from gscl_scale.files import fingerprint_of, sha256_of, write_json
+from gscl_scale.files import fingerprint_of, half_written, sha256_of, write_json
 from gscl_scale.graph import Graph
 from gscl_scale.rings import draw_priorities, pagerank
 from gscl_scale.runtime import Console, Runner
@@ -18,6 +18,7 @@ from gscl_scale.shards.format import (
     map_priorities,
     priorities_path,
     round_folder,
+    rounds_in,
     weights_path,
     write_priorities,
     write_weights,
@@ -111,10 +112,12 @@ class Rounds:
         return rounds - done / self._plan.num_parts
 
     def finish(self, asked: int, rounds: int) -> None:
-        """Write the manifest, and clear away what only the work needed."""
+        """Write the manifest, and clear away what it does not name and what only the work needed."""
         self.write_manifest(asked, range(rounds))
+        for number in self.on_disk() - set(range(rounds)):
+            self.drop_round(number)
         self._journal.close()
-        shutil.rmtree(self._folder / "scratch", ignore_errors=True)
+        self.clear_scratch()
         self._clear_away()
         counted = [record for record in self._done.values() if record.short]  # made now
         lists = sum(record.rows for record in counted) * (self._config.hops + 1)
@@ -125,6 +128,14 @@ class Rounds:
             passes_computed=self._new_passes, passes_kept=self._kept_passes, **short,
         )  # fmt: skip
 
+    def on_disk(self) -> set[int]:
+        """Numbers of the rounds that are there, or half of them."""
+        return rounds_in(self._folder)
+
+    def clear_scratch(self) -> None:
+        """Clear away what only the work needed."""
+        shutil.rmtree(self._folder / "scratch", ignore_errors=True)
+
     def drop_round(self, number: int) -> None:
         """Remove a round that was used."""
         shutil.rmtree(round_folder(self._folder, number), ignore_errors=True)
@@ -133,8 +144,8 @@ class Rounds:
             self._done.pop((number, part), None)
 
     def _clear_away(self) -> None:
-        """Remove half-written files of processes that were killed."""
-        for path in self._folder.rglob(".*.tmp"):
+        """Remove half-written files of processes that were killed, those of tasks on other machines too."""
+        for path in half_written(self._folder):
             path.unlink(missing_ok=True)
 
     def _parts_done(self, number: int) -> list[bool]:

@@ -344,6 +344,15 @@ def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machin
     assert len(events(run, "step")) == STEPS
 
 
+def test_rounds_are_made_ahead_where_the_training_has_the_only_core(machines, prepared, undisturbed, tmp_path):
+    machines.resize(1)
+    run = copied(prepared, tmp_path)
+    shutil.rmtree(run.samples / "round-001")
+    config = on(machines, 1, worker_cpus=1)
+    train(config.model_copy(update={"rings": config.rings.model_copy(update={"ahead": 1})}), run)
+    assert_same_losses(run, undisturbed)
+
+
 def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):
     run = copied(prepared, tmp_path)
     with pytest.raises(ConfigError, match=r"runtime\.train_workers: 5 processes with 0\.5 cores each .* room for 4"):

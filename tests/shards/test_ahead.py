@@ -22,9 +22,11 @@ def graph_folder(tmp_path):
     return tmp_path / "graph"
 
 
-def ahead(graph_folder, samples, config=CONFIG, log=None):
+def ahead(graph_folder, samples, config=CONFIG, log=None, num_rounds=ROUNDS, epochs=ROUNDS):
     console = Console(log, quiet=True)
-    return RoundsAhead(graph_folder, samples, config, ROUNDS, lambda: start_runner(RunnerSettings(workers=2)), console)
+    return RoundsAhead(
+        graph_folder, samples, config, num_rounds, epochs, lambda: start_runner(RunnerSettings(workers=2)), console
+    )
 
 
 def on_disk(samples):
@@ -46,7 +48,7 @@ def test_rounds_made_while_they_are_used_are_those_made_before_and_few_wait_on_d
     with ahead(graph_folder, samples) as source:
         assert source.num_rounds == ROUNDS
         for number in range(ROUNDS):
-            reader, known = source.round(number), all_of_them.round(number)
+            reader, known = source.of_epoch(number), all_of_them.round(number)
             last = min(number + CONFIG.ahead, ROUNDS - 1)
             wait_until(lambda: on_disk(samples) == sorted({0, *range(number, last + 1)}))  # noqa: B023
             for mine, theirs in zip(reader.parts, known.parts, strict=True):
@@ -61,11 +63,45 @@ def test_a_training_that_goes_on_at_a_dropped_round_gets_it_again(graph_folder, 
     samples = tmp_path / "samples"
     make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
     with ahead(graph_folder, samples) as source:
-        first = source.round(3).parts[0].beyond.members.tolist()
-        source.round(6)
+        first = source.of_epoch(3).parts[0].beyond.members.tolist()
+        source.of_epoch(6)
         wait_until(lambda: 3 not in on_disk(samples))
     with ahead(graph_folder, samples) as source:
-        assert source.round(3).parts[0].beyond.members.tolist() == first
+        assert source.of_epoch(3).parts[0].beyond.members.tolist() == first
+
+
+def test_rounds_used_in_turn_are_dropped_too_and_none_is_made_for_epochs_that_there_are_not(graph_folder, tmp_path):
+    samples, log = tmp_path / "samples", tmp_path / "log.jsonl"
+    in_turn = CONFIG.model_copy(update={"rounds": 5, "ahead": 1})
+    make_samples(graph_folder, samples, in_turn, epochs=13)
+    (samples / "scratch/round-004").mkdir(parents=True)  # of a training that was killed
+    with ahead(graph_folder, samples, in_turn, log, num_rounds=5, epochs=13) as source:
+        for epoch in range(13):
+            source.of_epoch(epoch)
+            needed = {0, epoch % 5, min(epoch + 1, 12) % 5}
+            wait_until(lambda: set(on_disk(samples)) == needed)  # noqa: B023
+    assert on_disk(samples) == [0, 2]
+    assert not (samples / "scratch").exists()
+    assert not (samples / "progress.jsonl").exists()
+    made = [line["round"] for line in read_json_lines(log) if line.get("event") == "round"]
+    assert made == [0, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
+
+
+def test_what_a_killed_training_has_left_goes_unless_it_is_needed_next(graph_folder, tmp_path):
+    samples = tmp_path / "samples"
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    with ahead(graph_folder, samples) as source:
+        source.of_epoch(1)
+        wait_until(lambda: on_disk(samples) == [0, 1, 2, 3])
+    kept = (samples / "round-003").stat().st_ino
+    (samples / "round-007").mkdir()
+    (samples / "round-007/part-00000.arrow").write_bytes(b"half")
+    with ahead(graph_folder, samples) as source:
+        source.of_epoch(3)
+        wait_until(lambda: on_disk(samples) == [0, 3, 4, 5])
+        assert (samples / "round-003").stat().st_ino == kept
+    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+    assert on_disk(samples) == [0]
 
 
 def test_a_first_round_that_is_damaged_is_made_again_wherever_the_training_goes_on(graph_folder, tmp_path):
@@ -74,7 +110,7 @@ def test_a_first_round_that_is_damaged_is_made_again_wherever_the_training_goes_
     first = (samples / "round-000/part-00001.arrow").read_bytes()
     (samples / "round-000/part-00001.arrow").write_bytes(first[:-1] + b"x")
     with ahead(graph_folder, samples) as source:
-        source.round(5)
+        source.of_epoch(5)
     assert (samples / "round-000/part-00001.arrow").read_bytes() == first
 
 
@@ -85,7 +121,7 @@ def test_without_rounds_ahead_those_that_were_dropped_are_missing(graph_folder, 
     assert is_complete(samples, graph, CONFIG, ROUNDS)
     assert not is_complete(samples, graph, before, ROUNDS)
     with ahead(graph_folder, samples) as source:
-        source.round(ROUNDS - 1)
+        source.of_epoch(ROUNDS - 1)
     assert not (samples / "progress.jsonl").exists()
     assert not is_complete(samples, graph, before, ROUNDS)
     make_samples(graph_folder, samples, before, epochs=ROUNDS)
@@ -102,16 +138,16 @@ def test_an_error_of_the_producer_is_raised_where_the_round_is_asked_for(graph_f
 
     monkeypatch.setattr(rounds, "run_part", fails)
     with ahead(graph_folder, samples) as source:
-        source.round(0)
+        source.of_epoch(0)
         with pytest.raises(TaskError, match="no more of this"):
-            source.round(1)
+            source.of_epoch(1)
 
 
 def test_leaving_stops_the_producer_at_once_and_what_is_finished_is_kept(graph_folder, tmp_path):
     samples, log = tmp_path / "samples", tmp_path / "log.jsonl"
     make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
     with ahead(graph_folder, samples, log=log) as source:
-        source.round(0)
+        source.of_epoch(0)
     assert len(read_json_lines(log)) <= 4
     Samples.open(samples).round(0)
 
@@ -136,7 +172,7 @@ def test_who_waits_for_a_round_when_the_training_ends_is_told(graph_folder, tmp_
     monkeypatch.setattr(rounds.Rounds, "make_round", slow)
     with ThreadPoolExecutor(1) as pool:
         with ahead(graph_folder, samples) as source:
-            waiting = pool.submit(source.round, 1)
+            waiting = pool.submit(source.of_epoch, 1)
             threading.Timer(0.5, released.set).start()
         with pytest.raises(StoppedError, match="the training has ended"):
             waiting.result(timeout=20)
