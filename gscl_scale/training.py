@@ -22,7 +22,7 @@ from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, 
 from gscl_scale.model import Inputs, MappedFeatures, Model, build_model, chosen_device, prepare_inputs
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runs import OF_SPLITS, Run
-from gscl_scale.runtime import Console, Meter, Runner, RunnerSettings, start_runner, train_together
+from gscl_scale.runtime import Console, Meter, Runner, start_runner, train_together
 from gscl_scale.train import (
     Checkpoints,
     Stream,
@@ -205,12 +205,10 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[shards.SomeRound
             "set rings.ahead to 0"
         )
     asked = shards.rounds_asked(config.rings, config.train.epochs)
-    quiet, settings = Console(run.log, quiet=True), config.runtime.for_tasks()
-    if settings.engine == "ray":  # by the cores of this process: whether the cluster has others left, nobody knows
-        settings = RunnerSettings(workers=max(1, int(config.runtime.worker_cpus)))
+    quiet = Console(run.log, quiet=True)
 
     def runner() -> contextlib.AbstractContextManager[Runner]:
-        return start_runner(settings)
+        return start_runner(config.runtime.for_tasks(), config.runtime.worker_cpus)
 
     epochs = config.train.epochs
     with shards.RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:

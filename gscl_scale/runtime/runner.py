@@ -34,8 +34,10 @@ class Runner(Protocol):
 
 
 @contextlib.contextmanager
-def start_runner(settings: RunnerSettings) -> Iterator[Runner]:
+def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Runner]:
     """The runner of the settings, stopped at the end; Ray is imported only where it is asked for.
+
+    `own_cpus`: cores of a Ray cluster that this process has for itself; they do the tasks where it has no others.
 
     >>> with start_runner(RunnerSettings(workers=2)) as runner:
     ...     sorted(runner.run(abs, [-1, 2, -3]))
@@ -44,7 +46,7 @@ def start_runner(settings: RunnerSettings) -> Iterator[Runner]:
     if settings.engine == "ray":
         from gscl_scale.runtime.cluster import start_cluster_runner
 
-        with start_cluster_runner(settings) as cluster:
+        with start_cluster_runner(settings, own_cpus) as cluster:
             yield cluster
         return
     with LocalRunner(num_workers(settings.workers)) as runner:

@@ -29,6 +29,7 @@ from gscl_scale.runs import Run, open_run
 from gscl_scale.runtime import Console, RunnerSettings, TrainingSettings, start_runner
 from tests.graphs import make_graph, random_edges
 from tests.ray.clusters import ROOT, wait_until
+from tests.ray.toys import Toy, tell
 from tests.ray.trainings import order, process, traced_process
 
 pytestmark = [
@@ -351,6 +352,21 @@ def test_rounds_are_made_ahead_where_the_training_has_the_only_core(machines, pr
     config = on(machines, 1, worker_cpus=1)
     train(config.model_copy(update={"rings": config.rings.model_copy(update={"ahead": 1})}), run)
     assert_same_losses(run, undisturbed)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_tasks_are_done_where_there_is_room_beside_the_process_that_waits_for_them(machines, size):
+    def work():
+        with start_runner(settings, 1.0) as runner:
+            ips = {told.ip for told in runner.run(tell, [Toy(number) for number in range(3)])}
+            return ips - {ray.util.get_node_ip_address()}, runner.workers
+
+    machines.resize(size)
+    settings = RunnerSettings(engine="ray", address=machines.address)
+    with start_runner(settings):
+        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == size)
+        elsewhere, workers = ray.get(ray.remote(num_cpus=1)(work).remote(), timeout=100)
+    assert (len(elsewhere), workers) == (size - 1, 1)
 
 
 def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):

@@ -38,7 +38,7 @@ def tell(toy: Toy) -> Told:
     time.sleep(toy.seconds)
     ip = ray.util.get_node_ip_address()
     modules = frozenset({"torch", "gscl_scale", "ray"} & set(sys.modules))
-    return Told(toy.number, ip, began, time.time(), os.environ["NUMBA_NUM_THREADS"], modules)
+    return Told(toy.number, ip, began, time.time(), os.environ.get("NUMBA_NUM_THREADS", ""), modules)
 
 
 def leave_trace(toy: Toy) -> int:

@@ -1,7 +1,7 @@
 """The machines of a cluster, and how many tasks they have room for."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -30,14 +30,20 @@ class Machine:
         """From an entry of `ray.nodes()`."""
         return cls(node["NodeID"], node["NodeManagerAddress"], _GROUP in node.get("Labels", {}), node["Resources"])
 
+    def without(self, cpus: float) -> "Machine":
+        """The same with so many cores less."""
+        return replace(self, resources={**self.resources, "CPU": max(0.0, self.resources.get("CPU", 0.0) - cpus)})
+
     def room(self, need: Mapping[str, float]) -> int:
         """Tasks that it can run at once."""
         return min(int(self.resources.get(name, 0.0) / amount + 1e-6) for name, amount in need.items())
 
 
-def alive_machines() -> list[Machine]:
-    """The machines that there are now."""
-    return [Machine.of(node) for node in ray.nodes() if node["Alive"]]
+def alive_machines(own_cpus: float = 0.0) -> list[Machine]:
+    """The machines that there are now; this one without the cores that this process has for itself."""
+    here = ray.get_runtime_context().get_node_id() if own_cpus else ""
+    machines = [Machine.of(node) for node in ray.nodes() if node["Alive"]]
+    return [machine.without(own_cpus) if machine.id == here else machine for machine in machines]
 
 
 def room(need: Mapping[str, float], machines: Iterable[Machine]) -> int:
@@ -51,9 +57,14 @@ def need_of(settings: RunnerSettings) -> dict[str, float]:
     return {"CPU": settings.task_cpus, **memory, **settings.task_resources}
 
 
+def is_possible(need: Mapping[str, float], machines: Sequence[Machine]) -> bool:
+    """Whether a task fits on a machine, or others may be added."""
+    return bool(room(need, machines)) or any(machine.managed for machine in machines)
+
+
 def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine]) -> None:
-    """A task that fits on no machine would wait for ever, unless others may be added."""
-    if room(need, machines) or any(machine.managed for machine in machines):
+    """A task that fits on no machine would wait for ever."""
+    if is_possible(need, machines):
         return
     for name, amount in need.items():
         largest = max((machine.resources.get(name, 0.0) for machine in machines), default=0.0)

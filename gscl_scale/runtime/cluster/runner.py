@@ -13,8 +13,17 @@ from ray.exceptions import RayError
 from gscl_scale.errors import TaskError
 from gscl_scale.runtime.cluster.attempts import Attempt, next_attempt
 from gscl_scale.runtime.cluster.joining import joined
-from gscl_scale.runtime.cluster.machines import THREADS, alive_machines, need_of, refuse_impossible, room, told
+from gscl_scale.runtime.cluster.machines import (
+    THREADS,
+    alive_machines,
+    is_possible,
+    need_of,
+    refuse_impossible,
+    room,
+    told,
+)
 from gscl_scale.runtime.cluster.sharing import check_shared
+from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.settings import RunnerSettings
 
 Task = TypeVar("Task")
@@ -27,19 +36,25 @@ _ONE_THREAD = dict.fromkeys(THREADS, "1")
 
 
 @contextlib.contextmanager
-def start_cluster_runner(settings: RunnerSettings) -> Iterator["ClusterRunner"]:
-    """The runner of a cluster: the one that is named or found, else one that lives as long as the runner."""
-    with joined(settings.address):
-        yield ClusterRunner(settings)
+def start_cluster_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator["ClusterRunner | LocalRunner"]:
+    """The runner of a cluster: the one that is named or found, else one that lives as long as the runner.
+
+    Where there is no room beside the cores that this process has for itself, these do the tasks.
+    """
+    with joined(settings.address), contextlib.ExitStack() as local:
+        if own_cpus and not is_possible(need_of(settings), alive_machines(own_cpus)):
+            yield local.enter_context(LocalRunner(max(1, int(own_cpus))))
+        else:
+            yield ClusterRunner(settings, own_cpus)
 
 
 class ClusterRunner:
     """Runs tasks on the cluster that this process has joined; machines may come and go."""
 
-    def __init__(self, settings: RunnerSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: RunnerSettings, own_cpus: float = 0.0) -> None:
+        self._settings, self._own_cpus = settings, own_cpus
         self._need = need_of(settings)
-        self._machines = alive_machines()
+        self._machines = alive_machines(own_cpus)
         self._looked = self._had_room = time.monotonic()
         self._folders: list[Path] = []
         refuse_impossible(self._need, self._machines)
@@ -110,7 +125,7 @@ class ClusterRunner:
         if now - self._looked < _LOOK_S:
             return
         known = {machine.id for machine in self._machines}
-        self._machines, self._looked = alive_machines(), now
+        self._machines, self._looked = alive_machines(self._own_cpus), now
         for folder in self._folders:
             self._check(folder, known)
         if room(self._need, self._machines):
