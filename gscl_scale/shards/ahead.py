@@ -11,6 +11,7 @@ from gscl_scale.config import RingsConfig
 from gscl_scale.errors import StoppedError
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console, Runner
+from gscl_scale.shards.format import rounds_in
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import make_plan
 from gscl_scale.shards.reader import RoundReader, Samples
@@ -92,7 +93,7 @@ class RoundsAhead:
         rounds = Rounds(graph, self._graph_folder, self._folder, plan, journal, runner, self._console, None)
         rounds.begin()
         rounds.make_round(0, self._go_on)  # every manifest names it; what is whole is not made again
-        self._left = rounds.on_disk() - {0}
+        self._left = rounds_in(self._folder) - {0}
         while self._wait():
             self._drop_used(rounds)
             if (number := self._wanted()) is not None:

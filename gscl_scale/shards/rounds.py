@@ -114,7 +114,7 @@ class Rounds:
     def finish(self, asked: int, rounds: int) -> None:
         """Write the manifest, and clear away what it does not name and what only the work needed."""
         self.write_manifest(asked, range(rounds))
-        for number in self.on_disk() - set(range(rounds)):
+        for number in rounds_in(self._folder) - set(range(rounds)):
             self.drop_round(number)
         self._journal.close()
         self.clear_scratch()
@@ -127,10 +127,6 @@ class Rounds:
             bytes=sum(record.bytes for record in self._done.values()), computed=len(self._done) - self._kept,
             passes_computed=self._new_passes, passes_kept=self._kept_passes, **short,
         )  # fmt: skip
-
-    def on_disk(self) -> set[int]:
-        """Numbers of the rounds that are there, or half of them."""
-        return rounds_in(self._folder)
 
     def clear_scratch(self) -> None:
         """Clear away what only the work needed."""

@@ -190,9 +190,8 @@ class Mirror:
             try:
                 self._pull(number, wanted)
             except GsclError:
-                if (
-                    attempt + 1 == _AGAIN or _newest(self._store.sizes(_PUSHES)) == number
-                ):  # else others have pushed, and tidied up
+                last = attempt + 1 == _AGAIN
+                if last or _newest(self._store.sizes(_PUSHES)) == number:  # else others have pushed, and tidied up
                     raise
             else:
                 return
