@@ -357,16 +357,18 @@ def test_rounds_are_made_ahead_where_the_training_has_the_only_core(machines, pr
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_tasks_are_done_where_there_is_room_beside_the_process_that_waits_for_them(machines, size):
-    def work():
-        with start_runner(settings, 1.0) as runner:
-            ips = {told.ip for told in runner.run(tell, [Toy(number) for number in range(3)])}
-            return ips - {ray.util.get_node_ip_address()}, runner.workers
+    class Process:  # an actor, as those of a training: a task that waits for others gives its core away meanwhile
+        def work(self):
+            with start_runner(settings, 1.0) as runner:
+                ips = {told.ip for told in runner.run(tell, [Toy(number) for number in range(3)])}
+                return ips - {ray.util.get_node_ip_address()}, runner.workers
 
     machines.resize(size)
     settings = RunnerSettings(engine="ray", address=machines.address)
     with start_runner(settings):
         wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == size)
-        elsewhere, workers = ray.get(ray.remote(num_cpus=1)(work).remote(), timeout=100)
+        process = ray.remote(num_cpus=1)(Process).remote()
+        elsewhere, workers = ray.get(process.work.remote(), timeout=100)
     assert (len(elsewhere), workers) == (size - 1, 1)
 
 
