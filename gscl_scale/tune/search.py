@@ -18,6 +18,7 @@ from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, GsclError, StoppedError, TaskError
 from gscl_scale.files import scratch_folder
 from gscl_scale.runtime import Console, asked_to_stop
+from gscl_scale.runtime.cluster.beside import Beside
 from gscl_scale.runtime.cluster.joining import brief, environment, joined
 from gscl_scale.runtime.cluster.machines import Machine, alive_machines, room, told
 from gscl_scale.runtime.cluster.sharing import check_shared
@@ -60,8 +61,8 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         with console.progress("tune", search.trials, "trials", known) as advance, _quiet_ray():
             done = threading.Event()
             recorder = Recorder(search.config, search.space, book, console, advance, done)
-            fit = _Fit(_told(search, book, missing, scratch, recorder, Stop(done)))
-            fit.accompany(lambda: asked.is_set() or time.monotonic() > until, done)
+            fit = Beside(_told(search, book, missing, scratch, recorder, Stop(done)))
+            _accompany(fit, lambda: asked.is_set() or time.monotonic() > until, done)
     if asked.is_set():
         raise StoppedError(
             "the search was asked to stop; finished trials are kept, the same command goes on from there"
@@ -70,41 +71,26 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         console.say(f"tune: {search.minutes} minutes are over; the same command goes on from here")
 
 
-class _Fit(threading.Thread):
-    """Ray Tune beside the main thread, where it would take SIGINT."""
+def _accompany(fit: Beside, over: Callable[[], bool], done: threading.Event) -> None:
+    """Run Ray Tune until it ends or is over; `done` is set from when nothing more is to be noted.
 
-    def __init__(self, fit: Callable[[], Any]) -> None:
-        super().__init__(name="fit", daemon=True)
-        self._fit = fit
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        """Until all trials have ended."""
-        try:
-            self._fit()
-        except BaseException as error:  # noqa: BLE001  (it is told by the main thread)
-            self._error = error
-
-    def accompany(self, over: Callable[[], bool], done: threading.Event) -> None:
-        """Run it until it ends or is over; `done` is set from when nothing more is to be noted.
-
-        However long Ray Tune takes to end its trials: to leave the cluster under it would crash the process.
-        """
-        self.start()
-        try:
-            while self.is_alive() and not over():
-                self.join(_LOOK_S)
-        finally:
-            done.set()
-        self.join()
-        if self._error is None or over():
-            return
-        if isinstance(self._error, RayError):
-            raise TaskError(
-                f"the Ray cluster was lost during the search ({brief(self._error)}); finished trials are kept: see "
-                "with ray status whether it is well, and run again"
-            )
-        raise self._error
+    However long it takes to end its trials, and after an interrupt: to leave the cluster under it would be a crash.
+    """
+    fit.start()
+    try:
+        while not fit.is_over and not over():
+            fit.wait(_LOOK_S)
+    finally:
+        done.set()
+        fit.wait()
+    if fit.error is None or over():
+        return
+    if isinstance(fit.error, RayError):
+        raise TaskError(
+            f"the Ray cluster was lost during the search ({brief(fit.error)}); finished trials are kept: see "
+            "with ray status whether it is well, and run again"
+        )
+    raise fit.error
 
 
 def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: Recorder, stop: Stop) -> Callable[[], Any]:

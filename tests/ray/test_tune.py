@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -141,18 +142,27 @@ def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp
 
 
 @pytest.mark.slow
-def test_a_search_that_is_asked_to_stop_leaves_what_runs_for_another_time(two, tmp_path):
+@pytest.mark.parametrize(
+    ("told", "raised", "words"),
+    [
+        (signal.SIGTERM, StoppedError, r"finished trials are kept, the same command goes on from there"),
+        (signal.SIGINT, KeyboardInterrupt, r"^$"),
+    ],
+)
+def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_path, capfd, told, raised, words):
     run = tmp_path / "run"
 
     def ask():
         wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), told)
 
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask)
-        with pytest.raises(StoppedError, match=r"finished trials are kept, the same command goes on from there"):
+        with pytest.raises(raised, match=words):
             tune.tune(on(two, epochs=100000), space_file(tmp_path), run, 2, None, Console(quiet=True))
         asked.result()
+    assert not [thread for thread in threading.enumerate() if thread.name == "fit"]
+    assert capfd.readouterr() == ("", "")
     left = records(run)
     assert {record["ended"] for record in left.values()} == {""}
     assert [name for name in left if checkpointed(run, name)]

@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import ConfigError, StoppedError, TaskError
 from gscl_scale.files import scratch_folder
+from gscl_scale.runtime.cluster.beside import Beside
 from gscl_scale.runtime.cluster.board import Board, Notes, work
 from gscl_scale.runtime.cluster.joining import brief, environment, joined
 from gscl_scale.runtime.cluster.machines import THREADS, Machine, alive_machines, room, told
@@ -124,7 +125,7 @@ class _Attempt:
         self._stop, self._watch, self._check = stop, watch, check
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._board = ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
-        self._trainer = TorchTrainer(
+        trainer = TorchTrainer(
             functools.partial(body, self._board),
             torch_config=_Processes(
                 backend="cpu:gloo,cuda:nccl" if settings.gpus else "gloo", timeout_s=_whole(settings)
@@ -132,34 +133,27 @@ class _Attempt:
             scaling_config=_scaling(settings, size),
             run_config=_run_config(settings, scratch),
         )
-        self._error: BaseException | None = None
+        self._fit = Beside(trainer.fit)
         self._asked: Break | None = None
 
     def run(self, console: Console) -> Break | None:
         """Why it has ended; None when the training is done."""
-        thread = threading.Thread(target=self._fit, name="fit", daemon=True)  # in the main thread, Ray takes SIGINT
         with environment(_environment(self._settings, self._size)):
-            thread.start()
+            self._fit.start()
             try:
-                self._accompany(thread)
+                self._accompany()
             finally:
-                if thread.is_alive():
+                if not self._fit.is_over:
                     self._board.stop.remote()
         self._watch()
         return self._ended(console)
 
-    def _fit(self) -> None:
-        try:
-            self._trainer.fit()
-        except BaseException as error:  # noqa: BLE001  (it is told by the main thread)
-            self._error = error
-
-    def _accompany(self, thread: threading.Thread) -> None:
+    def _accompany(self) -> None:
         """Watch until the attempt ends; ask the processes to stop where there is a reason."""
         asked_at: float | None = None
         late_at, begun = time.monotonic() + _start_s(self._settings, self._size) + _JOIN_S + self._settings.timeout_s, 0
-        while thread.is_alive():
-            thread.join(_LOOK_S)
+        while not self._fit.is_over:
+            self._fit.wait(_LOOK_S)
             self._watch()
             if begun < self._size:
                 begun = len(self._notes().machines)
@@ -212,7 +206,7 @@ class _Attempt:
         return notes
 
     def _ended(self, console: Console) -> Break | None:
-        if self._error is None:
+        if self._fit.error is None:
             return None
         notes = self._notes()
         own = [trouble.error for trouble in notes.troubles if trouble.error is not None]
@@ -221,11 +215,11 @@ class _Attempt:
         if own:
             self._check_late()  # what it lacks may be the reason
             raise own[0]
-        if not isinstance(self._error, (TrainingFailedError, RayError)):
-            raise self._error
-        if isinstance(self._error, ControllerError):
-            return Break(_not_started(self._error.controller_failure, self._size, self._settings), "not started")
-        reason = _reason(self._error, notes, self._settings)
+        if not isinstance(self._fit.error, (TrainingFailedError, RayError)):
+            raise self._fit.error
+        if isinstance(self._fit.error, ControllerError):
+            return Break(_not_started(self._fit.error.controller_failure, self._size, self._settings), "not started")
+        reason = _reason(self._fit.error, notes, self._settings)
         traces = [trouble.trace for trouble in notes.troubles if not trouble.peer]
         console.event("train", "broken_off", reason=reason, traces=traces)
         return Break(reason, "failed")
