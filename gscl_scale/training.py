@@ -220,29 +220,27 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     free = {"objective", "repeats", *TrainConfig.NO_EFFECT}
     young = {  # younger than some runs, which had these
         "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
-        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0, "bias": True,
+        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0, "bias": True, "hop_zero": 0.0,
     }  # fmt: skip
     sections = {
         "model": config.model.model_dump(mode="json", exclude=set(ModelConfig.NO_EFFECT)),
         "train": config.train.model_dump(mode="json", exclude=free),
     }
+    if config.train.reads_samples:
+        sections["loss"] = config.loss.model_dump(mode="json")
     shared = {
         name: {key: value for key, value in section.items() if key not in young or value != young[key]}
         for name, section in sections.items()
     }
-    own = _samples_and_loss(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
+    own = _samples(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
     start = {"start": sha256_of(run.start)} if run.start.exists() else {}
     return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own, **start}))
 
 
-def _samples_and_loss(config: Config, run: Run) -> dict[str, Any]:
+def _samples(config: Config, run: Run) -> dict[str, Any]:
     samples = shards.Samples.open(run.samples)
     asked = shards.rounds_asked(config.rings, config.train.epochs)
-    return {
-        "samples": samples.identity(),
-        "rounds": asked if config.rings.ahead else samples.num_rounds,
-        "loss": config.loss.model_dump(mode="json"),
-    }
+    return {"samples": samples.identity(), "rounds": asked if config.rings.ahead else samples.num_rounds}
 
 
 def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:

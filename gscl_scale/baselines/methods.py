@@ -45,7 +45,7 @@ class Method:
 
 METHODS = {
     **{name: Method.of(name, objective) for name, objective in OBJECTIVES.items()},
-    "first-hop": Method("first-hop positives", {"rings": {"hops": 1}, "loss": {"positives": "out"}}),
+    "first-hop": Method("first-hop positives", {"rings": {"hops": 1}, "loss": {"positives": "out", "hop_zero": 0.0}}),
     "gscl-pairwise": Method("GSCL pairwise", {"loss": {"ranking": "pairwise"}}),
     "gscl-listwise": Method("GSCL listwise", {"loss": {"ranking": "listwise"}}),
 }

@@ -154,6 +154,12 @@ class ModelConfig(Section):
             raise ValueError("gat weighs its messages for itself and drops none; set message_dropout to 0")
         return self
 
+    @property
+    def varies(self) -> bool:
+        """Whether a node is encoded otherwise in each step of training."""
+        shares = (self.feature_dropout, self.hidden_dropout * (self.layers > 1), self.message_dropout)
+        return any(shares) or self.activation == "rrelu"
+
     def messages(self) -> tuple[str, str, bool]:
         """What decides which messages the layers read: encoder, normalisation, loops."""
         return self.encoder, self.normalisation, self.self_loops
@@ -175,6 +181,9 @@ class LossConfig(Section):
     gate: float = Field(1.0, gt=0, le=1, description="A ratio above it pulls no more; 1 means no gate.")
     weighing: Literal["raw", "size"] = Field(
         "raw", description="raw: sums over the sample; size: scaled up to the whole ring."
+    )
+    hop_zero: float = Field(
+        0.0, ge=0, description="Weight of hop 0: each anchor, seen with other values dropped, above all rings; 0: none."
     )
 
 

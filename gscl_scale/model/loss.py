@@ -69,12 +69,15 @@ def ring_loss(
     log_weight: Sequence[Tensor] | None,
     config: LossConfig,
     num_anchors: int | None = None,
+    own_A: Tensor | None = None,
 ) -> RingLoss:
     """The loss from similarities [A, M] of anchors and the members of each level, nearest first, beyond last.
 
     `present` [A, M] marks the entries that are members; `log_weight` [A] per level scales the level's sum up to the
     whole ring. A ring without members, or with nobody farther to compare with, contributes nothing. Where these anchors
     are a share of a batch, `num_anchors` is its size: the losses of all shares add up to that of the batch.
+    `own_A` is the similarity of anchors with themselves in another view: hop 0, ranked above all rings with the weight
+    `config.hop_zero`. It is part of the loss, and of no level.
     """
     hops = len(similarity) - 1
     assert hops >= 1, "expected at least one ring and what is beyond"
@@ -85,6 +88,13 @@ def ring_loss(
         temperature = config.temperature + level * config.temperature_step
         if level == 0 or config.temperature_step > 0:
             first, sums_AQ = level, _log_sums(similarity, present, log_weight, level, temperature)
+        if level == 0 and own_A is not None:
+            itself_A1, alone_A1 = own_A[:, None] / temperature, torch.ones_like(exists_AQ[:, :1])
+            zero = _terms(torch.cat([itself_A1, sums_AQ], 1), torch.cat([alone_A1, exists_AQ], 1), config.ranking)
+            value_A, over_ATM = _gated_sum(zero, config.gate)
+            anchor_terms.append(-config.hop_zero * value_A)
+            stopped.append(over_ATM.sum())
+            counts.append(zero.present_ATM.sum())
         terms = _terms(sums_AQ[:, level - first :], exists_AQ[:, level:], config.ranking)
         if config.positives == "out":
             own_sum_A = sums_AQ[:, level - first]

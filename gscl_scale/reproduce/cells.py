@@ -87,6 +87,8 @@ class Cell:
             values["train"].pop("held_out")  # younger than some cells
         if values["model"]["bias"]:
             values["model"].pop("bias")
+        if not values["loss"]["hop_zero"]:
+            values["loss"].pop("hop_zero")
         if self.config.train.objective != "supervised":
             values["baseline"]["dropout"] = None  # was a setting of it, with a classifier that is gone
         if "path" in values["graph"]:

@@ -108,7 +108,18 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
     theta[-1] = torch.cat([theta[-1], anchor_AD @ critic_UD[on_device(batch.candidates)].T], dim=1)
     present[-1] = torch.cat([present[-1], on_device(batch.decided)], dim=1)
     weights = None if batch.log_weight is None else on_device(batch.log_weight).unbind(dim=1)
-    return ring_loss(theta, present, weights, config.loss, batch.whole_size)
+    own_A = None
+    if config.loss.hop_zero:
+        own_A = (anchor_AD * _other_view(model, inputs, on_device(batch.anchors), config, key)).sum(dim=1)
+    return ring_loss(theta, present, weights, config.loss, batch.whole_size, own_A)
+
+
+def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, key: int) -> Tensor:
+    """The anchors [A, D] once more, with others of their features, messages and hidden values dropped."""
+    rows = anchors if inputs.rows is None else inputs.rows[anchors]
+    device = anchors.device.type
+    with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
+        return model.project(model.encode(replace(inputs, rows=rows), seeding.integer("hop zero", key)))
 
 
 def batch_inputs(whole: Inputs, batch: Batch) -> Inputs:

@@ -5,8 +5,8 @@ from math import exp, log
 import numpy as np
 
 
-def ring_loss(similarity, present, log_weight, config):
-    """(loss, per_level, gated) by the formulas as they are printed, in plain Python floats."""
+def ring_loss(similarity, present, log_weight, config, own=None):
+    """(loss, per_level, gated) by the formulas as they are printed, in plain Python floats; `own` is hop 0."""
     hops, num_anchors = len(similarity) - 1, len(similarity[0])
     total, stopped, counted = 0.0, 0, 0
     level_terms = [[] for _ in range(hops)]
@@ -15,6 +15,15 @@ def ring_loss(similarity, present, log_weight, config):
             [float(t) for t, p in zip(s[a], m[a], strict=True) if p] for s, m in zip(similarity, present, strict=True)
         ]
         weights = [1.0] * (hops + 1) if log_weight is None else [exp(float(w[a])) for w in log_weight]
+        if own is not None:
+            itself = exp(float(own[a]) / config.temperature)
+            z = [w * sum(exp(t / config.temperature) for t in ring) for w, ring in zip(weights, rings, strict=True)]
+            sums = [total_of for total_of, ring in zip(z, rings, strict=True) if ring]
+            denominators = [itself + sum(sums)] if config.ranking == "listwise" else [itself + one for one in sums]
+            ratios = [itself / d for d in denominators] if sums else []
+            total -= config.hop_zero * sum(log(min(ratio, config.gate)) for ratio in ratios) / hops
+            stopped += sum(ratio > config.gate for ratio in ratios)
+            counted += len(ratios)
         for j in range(hops):
             tau = config.temperature + j * config.temperature_step
             z = [w * sum(exp(t / tau) for t in ring) for w, ring in zip(weights, rings, strict=True)]

@@ -32,9 +32,9 @@ def settings(ranking="listwise", positives="in", gate=1.0, step=0.0, temperature
     return LossConfig(ranking=ranking, positives=positives, gate=gate, temperature=temperature, temperature_step=step)
 
 
-def assert_equals_oracle(theta, present, weight, config, tolerance=1e-10):
-    result = ring_loss(theta, present, weight, config)
-    loss, per_level, gated = oracles.ring_loss(theta, present, weight, config)
+def assert_equals_oracle(theta, present, weight, config, tolerance=1e-10, own=None):
+    result = ring_loss(theta, present, weight, config, own_A=own)
+    loss, per_level, gated = oracles.ring_loss(theta, present, weight, config, own)
     assert result.loss.item() == pytest.approx(loss, rel=tolerance, abs=tolerance)
     assert result.per_level.tolist() == pytest.approx(per_level, rel=tolerance, abs=tolerance)
     assert float(result.gated) == pytest.approx(gated)
@@ -46,6 +46,29 @@ def assert_equals_oracle(theta, present, weight, config, tolerance=1e-10):
 def test_every_variant_equals_the_sums_written_out(hops, ranking, positives, gate):
     for step, weighted, seed in itertools.product(STEPS, (False, True), range(3)):
         assert_equals_oracle(*case(hops, seed, weighted=weighted), settings(ranking, positives, gate, step))
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize(("ranking", "positives"), VARIANTS)
+@pytest.mark.parametrize("gate", [1.0, 0.3])
+def test_hop_zero_is_one_more_ring_before_the_first(hops, ranking, positives, gate):
+    for step, weighted, seed in itertools.product(STEPS, (False, True), range(3)):
+        theta, present, weight = case(hops, seed, weighted=weighted)
+        config = settings(ranking, positives, gate, step).model_copy(update={"hop_zero": 1.7})
+        own = 2 * torch.rand(7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) - 1
+        assert_equals_oracle(theta, present, weight, config, own=own)
+
+
+def test_hop_zero_pulls_an_anchor_to_itself_and_away_from_all_rings():
+    config = settings().model_copy(update={"hop_zero": 1.0})
+    theta, present, _ = case(2, anchors=5, empty=0)
+    own = torch.zeros(5, dtype=torch.float64, requires_grad=True)
+    theta = [tensor.requires_grad_() for tensor in theta]
+    with_it, without = ring_loss(theta, present, None, config, own_A=own), ring_loss(theta, present, None, config)
+    (with_it.loss - without.loss).backward()
+    assert (own.grad < 0).all()
+    assert all((t.grad[p] > 0).all() for t, p in zip(theta, present, strict=True))
+    assert with_it.per_level.tolist() == without.per_level.tolist()
 
 
 def test_a_loss_computed_by_hand_comes_out():

@@ -13,9 +13,10 @@ import torch
 from gscl_scale.batches import BatchStream, FieldMaker, Share
 from gscl_scale.config import Config
 from gscl_scale.graph import Graph, Messages
-from gscl_scale.model import MappedFeatures, build_model, prepare_inputs
+from gscl_scale.model import MappedFeatures, build_model, prepare_inputs, ring_loss
 from gscl_scale.shards import Samples
 from gscl_scale.train import batch_inputs, batch_loss, join_world, training_step
+from gscl_scale.train import step as step_module
 from tests.graphs import make_graph, make_samples, random_edges
 
 NODES = 122  # three batches of 40 anchors and one of 2
@@ -28,8 +29,12 @@ LOSSES = {
     "pairwise": {"ranking": "pairwise"},
     "out": {"positives": "out"},
     "gate": {"gate": 0.5},
-    "all": {"weighing": "size", "ranking": "pairwise", "positives": "out", "gate": 0.3, "temperature_step": 0.1},
-}
+    "hop zero": {"hop_zero": 0.7},
+    "all": {
+        "weighing": "size", "ranking": "pairwise", "positives": "out", "gate": 0.3, "temperature_step": 0.1,
+        "hop_zero": 0.7,
+    },
+}  # fmt: skip
 MODELS = {
     "gcn": {},
     "gcn known": {"feature_dropout": 0.0},
@@ -96,6 +101,19 @@ def assert_shares_add_up(folder, config, size, steps):
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_losses_figures_and_gradients_of_the_shares_add_up_to_those_of_the_batch(folder, size, loss):
     assert_shares_add_up(folder, configured(loss=LOSSES[loss]), size, [0, 3, 4])
+
+
+def test_hop_zero_compares_each_anchor_with_itself_seen_otherwise(folder, monkeypatch):
+    given = []
+    monkeypatch.setattr(step_module, "ring_loss", lambda *told: given.append(told) or ring_loss(*told))
+    for loss in ({"hop_zero": 0.7}, {}):
+        worker = Worker(folder, configured(MODELS["gcn"], loss))
+        worker.part(0)
+    own, anchors = given[0][-1], worker.stream.batch(0).anchors.size
+    assert own.shape == (anchors,)
+    assert ((own < 0.9999) & (own > -1)).all()
+    assert own.mean() > 0.5  # of other nodes it is near 0
+    assert given[1][-1] is None
 
 
 @pytest.mark.parametrize("model", list(MODELS))
