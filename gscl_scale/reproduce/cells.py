@@ -74,7 +74,7 @@ class Cell:
     def name(self) -> str:
         """Names the graph and, by a fingerprint, all that changes a figure."""
         values = self.settings()
-        if self.config.rings.hops == 1:
+        if self.config.train.reads_samples and self.config.rings.hops == 1:
             values["loss"].pop("ranking")  # one ring and what is beyond: both rankings are the same loss
         return f"{self.graph}-{fingerprint_of([values, self.trained])[:12]}"
 
@@ -83,12 +83,14 @@ class Cell:
         values = self.config.dump()
         for section in ("runtime", "compare", "retrain", "gate"):
             values.pop(section)
+        if not self.config.train.reads_samples:
+            del values["rings"], values["loss"]
+        elif not values["loss"]["hop_zero"]:
+            values["loss"].pop("hop_zero")  # younger than some cells
         if not values["train"]["held_out"]:
-            values["train"].pop("held_out")  # younger than some cells
+            values["train"].pop("held_out")
         if values["model"]["bias"]:
             values["model"].pop("bias")
-        if not values["loss"]["hop_zero"]:
-            values["loss"].pop("hop_zero")
         if self.config.train.objective != "supervised":
             values["baseline"]["dropout"] = None  # was a setting of it, with a classifier that is gone
         if "path" in values["graph"]:

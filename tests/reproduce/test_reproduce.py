@@ -17,6 +17,7 @@ from PIL import Image
 
 import gscl_scale.reproduce
 from gscl_scale import cli, pipeline
+from gscl_scale.baselines.methods import OBJECTIVES
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError
 from gscl_scale.files import read_json, write_json
@@ -109,6 +110,18 @@ def test_what_compare_would_do_changes_no_cell(places):
     (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
     run(places, only=["one"])
     assert written(places) == before
+
+
+def test_a_cell_of_a_method_that_reads_no_samples_depends_on_nothing_of_them(places):
+    plain, ranked = (
+        {
+            line.name: one.name
+            for line, (one,) in cells.cells_of(TABLES["methods"], places[0], ["one"], settings, 1).items()
+        }
+        for settings in ([], ["loss.temperature=0.3", "rings.width=8"])
+    )
+    same = {name for name in plain if plain[name] == ranked[name]}
+    assert same == {objective.title for objective in OBJECTIVES.values()}
 
 
 def test_the_page_alone_is_written_from_what_is_kept(places):
