@@ -248,6 +248,7 @@ TABLES: dict[str, Table] = {
             Line("a projection of 512", ("model.projection=512",)),
             Line("no bias", ("model.bias=false",)),
             Line("a bias", ("model.bias=true",)),
+            Line("hop 0 ranked too", ("loss.hop_zero=1",)),
         ),
         against=_AS_CONFIGURED.name,
     ),
