@@ -83,32 +83,27 @@ def ring_loss(
     assert hops >= 1, "expected at least one ring and what is beyond"
     assert len(present) == hops + 1
     exists_AQ = torch.stack([mask.any(dim=1) for mask in present], dim=1)
-    anchor_terms, counts, stopped, sums, having = [], [], [], [], []
+    ranked = []  # terms and their weight, those of hop 0 first
     for level in range(hops):
         temperature = config.temperature + level * config.temperature_step
         if level == 0 or config.temperature_step > 0:
             first, sums_AQ = level, _log_sums(similarity, present, log_weight, level, temperature)
         if level == 0 and own_A is not None:
-            itself_A1, alone_A1 = own_A[:, None] / temperature, torch.ones_like(exists_AQ[:, :1])
-            zero = _terms(torch.cat([itself_A1, sums_AQ], 1), torch.cat([alone_A1, exists_AQ], 1), config.ranking)
-            value_A, over_ATM = _gated_sum(zero, config.gate)
-            anchor_terms.append(-config.hop_zero * value_A)
-            stopped.append(over_ATM.sum())
-            counts.append(zero.present_ATM.sum())
+            ranked.append((_hop_zero(own_A / temperature, sums_AQ, exists_AQ, config.ranking), config.hop_zero))
         terms = _terms(sums_AQ[:, level - first :], exists_AQ[:, level:], config.ranking)
         if config.positives == "out":
             own_sum_A = sums_AQ[:, level - first]
             weight_A = None if log_weight is None else log_weight[level]
             terms = _per_member(terms, similarity[level] / temperature, present[level], own_sum_A, weight_A)
-        value_A, over_ATM = _gated_sum(terms, config.gate)
-        anchor_terms.append(-value_A)
-        stopped.append(over_ATM.sum())
-        counts.append(terms.present_ATM.sum())
-        having.append(terms.present_ATM.flatten(1).any(dim=1).sum())
-        sums.append(-value_A.detach().sum())
-    total = torch.stack(anchor_terms).sum() / (hops * max(1, num_anchors or exists_AQ.shape[0]))
+        ranked.append((terms, 1.0))
+    summed = [_gated_sum(terms, config.gate) for terms, _ in ranked]
+    costs = [-weight * value_A for (_, weight), (value_A, _) in zip(ranked, summed, strict=True)]
     return RingLoss(
-        total, torch.stack(sums), torch.stack(having), torch.stack(stopped).sum(), torch.stack(counts).sum()
+        loss=torch.stack(costs).sum() / (hops * max(1, num_anchors or exists_AQ.shape[0])),
+        level_sum=torch.stack([cost_A.detach().sum() for cost_A in costs[-hops:]]),
+        level_anchors=torch.stack([terms.present_ATM.flatten(1).any(dim=1).sum() for terms, _ in ranked[-hops:]]),
+        stopped=torch.stack([over_ATM.sum() for _, over_ATM in summed]).sum(),
+        terms=torch.stack([terms.present_ATM.sum() for terms, _ in ranked]).sum(),
     )
 
 
@@ -141,6 +136,12 @@ def _terms(sums_AQ: Tensor, exists_AQ: Tensor, ranking: str) -> _Terms:
     comparable_AT = exists_AQ[:, :1] & has_farther_AT
     margin_AT = torch.where(comparable_AT, sums_AQ[:, :1] - farther_AT, 0.0)
     return _Terms(logsigmoid(margin_AT)[:, :, None], comparable_AT[:, :, None], None)
+
+
+def _hop_zero(itself_A: Tensor, sums_AQ: Tensor, exists_AQ: Tensor, ranking: str) -> _Terms:
+    """The anchor itself, as if it were the only member of a ring before the first."""
+    there_A1 = torch.ones_like(exists_AQ[:, :1])
+    return _terms(torch.cat([itself_A[:, None], sums_AQ], dim=1), torch.cat([there_A1, exists_AQ], dim=1), ranking)
 
 
 def _per_member(
