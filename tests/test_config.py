@@ -44,16 +44,6 @@ def test_settings_of_two_sections_that_do_not_go_together_are_refused_by_name():
     assert "rings.sharing to shared" in told
 
 
-def test_hop_zero_is_refused_where_an_anchor_looks_the_same_twice():
-    with pytest.raises(ConfigError, match=r"loss\.hop_zero: without dropout .*; set model\.feature_dropout"):
-        Config.load(None, ["loss.hop_zero=1"])
-    with pytest.raises(ConfigError, match=r"loss\.hop_zero"):
-        Config.load(None, ["loss.hop_zero=1", "model.hidden_dropout=0.5"])  # nothing lies between the layers of one
-    for share in ("model.feature_dropout=0.1", "model.message_dropout=0.1", "model.activation=rrelu"):
-        Config.load(None, ["loss.hop_zero=1", share])
-    Config.load(None, ["loss.hop_zero=1", "train.objective=dgi"])  # reads no such loss
-
-
 @pytest.mark.parametrize(
     ("settings", "cure"),
     [

@@ -154,12 +154,6 @@ class ModelConfig(Section):
             raise ValueError("gat weighs its messages for itself and drops none; set message_dropout to 0")
         return self
 
-    @property
-    def varies(self) -> bool:
-        """Whether a node is encoded otherwise in each step of training."""
-        shares = (self.feature_dropout, self.hidden_dropout * (self.layers > 1), self.message_dropout)
-        return any(shares) or self.activation == "rrelu"
-
     def messages(self) -> tuple[str, str, bool]:
         """What decides which messages the layers read: encoder, normalisation, loops."""
         return self.encoder, self.normalisation, self.self_loops
@@ -183,7 +177,7 @@ class LossConfig(Section):
         "raw", description="raw: sums over the sample; size: scaled up to the whole ring."
     )
     hop_zero: float = Field(
-        0.0, ge=0, description="Weight of hop 0: each anchor, seen with other values dropped, above all rings; 0: none."
+        0.0, ge=0, description="Weight of hop 0: each anchor under other dropout above all rings; 0: as in the paper."
     )
 
 

@@ -64,15 +64,6 @@ class Config(Section):
             )
         return self
 
-    @model_validator(mode="after")
-    def _hop_zero_needs_two_views(self) -> "Config":
-        if self.loss.hop_zero and self.train.reads_samples and not self.model.varies:
-            raise ValueError(
-                "loss.hop_zero: without dropout every anchor looks the same twice; "
-                "set model.feature_dropout or model.message_dropout, or loss.hop_zero to 0"
-            )
-        return self
-
     @classmethod
     def load(
         cls, path: Path | None, settings: list[str] | None = None, start: dict[str, Any] | None = None
