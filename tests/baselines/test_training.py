@@ -152,6 +152,12 @@ def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other(
     assert list(METHODS)[:5] == list(OBJECTIVES)
 
 
+def test_hop_zero_is_of_gscl_and_not_of_what_it_is_compared_with():
+    user = Config.parse({"loss": {"hop_zero": 2}})
+    ranked = [configured(user, name).loss.hop_zero for name in ("first-hop", "gscl-pairwise", "gscl-listwise")]
+    assert ranked == [0, 2, 2]
+
+
 def test_a_run_of_an_earlier_version_without_a_key_goes_on(tmp_path):
     config, run, console = prepared(tmp_path / "run", "dgi")
     training.train(config, run, console)
