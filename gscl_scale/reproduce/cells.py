@@ -86,7 +86,7 @@ class Cell:
         if not self.config.train.reads_samples:
             del values["rings"], values["loss"]
         elif not values["loss"]["hop_zero"]:
-            values["loss"].pop("hop_zero")  # younger than some cells
+            values["loss"].pop("hop_zero")  # this and the next two are younger than some cells
         if not values["train"]["held_out"]:
             values["train"].pop("held_out")
         if values["model"]["bias"]:
