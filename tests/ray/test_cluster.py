@@ -23,7 +23,11 @@ pytestmark = pytest.mark.ray
 
 
 def on(cluster, **settings):
-    return start_runner(RunnerSettings(engine="ray", address=cluster.address, **settings))
+    return on_address(cluster.address, **settings)
+
+
+def on_address(address, **settings):
+    return start_runner(RunnerSettings(engine="ray", address=address, **settings))
 
 
 @contextlib.contextmanager
@@ -139,6 +143,32 @@ def test_the_error_of_a_task_arrives_as_itself_and_the_task_is_not_repeated(two,
     assert type(raised.value) is FolderError
     assert str(raised.value) == "task 3: this folder was made from another graph"
     assert len(toys.traces(tmp_path, 3)) == 1
+
+
+ERRORS = """
+import sys
+from pathlib import Path
+from gscl_scale.errors import FolderError
+from tests.ray import toys
+from tests.ray.test_cluster import on_address
+
+with on_address(sys.argv[1]) as runner:
+    for number in range(80):
+        folder = Path(sys.argv[2]) / str(number)
+        folder.mkdir()
+        try:
+            list(runner.run(toys.refuse_three, toys.toys(20, folder=folder)))
+        except FolderError:
+            print("refused")
+"""
+
+
+def test_the_process_outlives_tasks_that_reply_while_they_are_stopped(two, tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-c", ERRORS, two.address, tmp_path], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr[-2000:]  # Ray ended it with 1 after some ten of the errors
+    assert told.stdout.count("refused") == 80
 
 
 def test_an_unexpected_error_brings_the_traceback_of_the_other_machine(two, tmp_path):

@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 
 _LOOK_S = 2.0  # between two looks at the machines
 _NO_ROOM_S = 600.0  # an autoscaler starts a machine within minutes
+_MOMENT_S = 0.5
 _CANCEL_S = 10.0
 _ONE_THREAD = dict.fromkeys(THREADS, "1")
 
@@ -152,9 +153,15 @@ def _wait(running: dict[Any, Attempt]) -> list[Any]:
 
 
 def _stop(running: dict[Any, Attempt]) -> None:
-    """Stop what runs, at once: every task publishes whole files or none."""
+    """Stop what does not end by itself in a moment: every task publishes whole files or none.
+
+    Ray ends our whole process where a task's reply meets its cancellation (Ray's pull request 54798 mends a part of
+    it), and short tasks are likely to reply just then.
+    """
     if not running or not ray.is_initialized():
         return
-    for reference in running:
+    _, left = ray.wait(list(running), num_returns=len(running), timeout=_MOMENT_S, fetch_local=False)
+    for reference in left:
         ray.cancel(reference, force=True)
-    ray.wait(list(running), num_returns=len(running), timeout=_CANCEL_S, fetch_local=False)
+    if left:
+        ray.wait(left, num_returns=len(left), timeout=_CANCEL_S, fetch_local=False)
