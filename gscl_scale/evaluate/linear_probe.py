@@ -213,12 +213,15 @@ def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decay: float
 
 
 def _initial(task: _Task) -> tuple[torch.Tensor, torch.Tensor]:
-    """Uniform weights of Glorot and Bengio, drawn on the processor so that every device starts alike."""
+    """Uniform weights of Glorot and Bengio, drawn on the processor so that every device starts alike.
+
+    They lie in memory as [I * C, d]: with few columns in a product, that is several times quicker than [d, I * C].
+    """
     num_columns, count = width(task.vectors), task.config.initialisations
     limit = math.sqrt(6 / (num_columns + task.num_classes))
     drawn = torch.rand(count, num_columns, task.num_classes, generator=task.generator()) * (2 * limit) - limit
-    weight = drawn.permute(1, 0, 2).reshape(num_columns, -1)
-    return weight.contiguous().to(task.device), torch.zeros(count * task.num_classes, device=task.device)
+    stored = drawn.permute(0, 2, 1).reshape(-1, num_columns)
+    return stored.to(task.device).T, torch.zeros(count * task.num_classes, device=task.device)
 
 
 def _gradient(

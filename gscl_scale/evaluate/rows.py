@@ -51,8 +51,9 @@ class Rows:
         return product if self.shift is None else product - self.shift @ other
 
     def transposed_times(self, other: torch.Tensor) -> torch.Tensor:
-        """Rows.T @ other: [d, n] x [n, m] -> [d, m]."""
-        product = self.transposed @ other
+        """Rows.T @ other: [d, n] x [n, m] -> [d, m], dense ones by their transposed, which is quick for a small m."""
+        dense = self.matrix.layout is torch.strided
+        product = (other.T @ self.matrix).T if dense else self.transposed @ other
         return product if self.shift is None else product - torch.outer(self.shift, other.sum(0))
 
 
