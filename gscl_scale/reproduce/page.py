@@ -14,6 +14,7 @@ from gscl_scale.reproduce.tables import Line, Measure, Table
 Records = Mapping[tuple[str, str], dict[str, Any]]  # by (line, graph)
 
 _BETTER = "GSCL, better on validation"
+_NAMED = 3  # most commits that a page names
 _WORDS: dict[Measure, str] = {
     "accuracy": "test accuracy, %",
     "validation": "validation accuracy, %",
@@ -178,7 +179,6 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
     splits = [words[kind] for kind in sorted({record["split"] for record in kept if record["split"]})]
     hours = sum(record["seconds"] for record in {id(record): record for record in kept}.values()) / 3600
     dates = sorted(record["finished"][:10] for record in kept)
-    versions = sorted({f"{record['version']} ({record['commit'] or 'no checkout'})" for record in kept})
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     machines = sorted({record["machine"] for record in kept})
     if splits:
@@ -190,8 +190,21 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
     probes = [record["figures"].get("probe", {}) for record in kept]
     if protocols := [probe["protocol"] for probe in probes if "protocol" in probe]:
         out.append(_probe_of(protocols))
-    out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {', '.join(versions)}.")
+    out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {_versions(kept)}.")
     return out
+
+
+def _versions(kept: list[dict[str, Any]]) -> str:
+    """The code that measured, each commit once; of many commits how many there are."""
+    commits: dict[str, set[str]] = {}
+    for record in kept:
+        some = record["commit"].split(" and ") if record["commit"] else ["no checkout"]
+        commits.setdefault(record["version"], set()).update(some)
+    told = {
+        version: ", ".join(sorted(some)) if len(some) <= _NAMED else f"{len(some)} commits, which the cells name"
+        for version, some in sorted(commits.items())
+    }
+    return "; ".join(f"{version} ({some})" for version, some in told.items())
 
 
 def _probe_of(protocols: list[dict[str, Any]]) -> str:

@@ -458,6 +458,16 @@ def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
     assert "2026-01-02, 2 cores of X, 1.0 hours, version 1 (abc)." in text
 
 
+def test_the_commits_that_measured_are_told_once_each_and_counted_where_they_are_many():
+    def text(*commits):
+        records = {("slow", str(number)): {**record(0.5, 0.5), "commit": each} for number, each in enumerate(commits)}
+        return page("tiny", TINY, records, {}, "made so")
+
+    assert "version 1 (abc, def)." in text("abc", "abc and def")
+    assert "version 1 (abc, no checkout)." in text("abc", None)
+    assert "version 1 (4 commits, which the cells name)." in text("a and b", "b and c", "d")
+
+
 def test_what_a_cell_did_not_measure_has_no_figure():
     trained_only = {"probe": {"trained": record(0.5, 0.5)["figures"]["probe"]["trained"]}, "clusters": {}}
     records = {
