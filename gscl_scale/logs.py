@@ -32,6 +32,7 @@ class _Step(TypedDict):
     step: Count
     epoch: NotRequired[Count]
     loss: NotRequired[Number | None]
+    hop_zero: NotRequired[Number | None]
     per_level: NotRequired[list[Number | None] | None]
     gated: NotRequired[Number | None]
     anchors: NotRequired[Count | None]

@@ -21,7 +21,8 @@ class RingLoss:
     """The loss and what it is made of.
 
     loss                                mean over anchors, to descend
-    level_sum [k], level_anchors [k]    sum of the terms of each level, and how many anchors have one
+    level_sum [L], level_anchors [L]    sum of the terms of each level, and how many anchors have one: of the k rings,
+                                        and before them of hop 0 where it is ranked, without its weight
     stopped, terms                      terms that the gate stops, of how many
     """
 
@@ -49,8 +50,8 @@ class RingLoss:
     @classmethod
     def of_flat(cls, row: Tensor) -> "RingLoss":
         """What a row of `flat` stands for."""
-        hops = (row.shape[0] - 3) // 2
-        loss, level_sum, level_anchors, rest = torch.split(row, [1, hops, hops, 2])
+        levels = (row.shape[0] - 3) // 2
+        loss, level_sum, level_anchors, rest = torch.split(row, [1, levels, levels, 2])
         return cls(loss, level_sum, level_anchors, rest[0], rest[1])
 
 
@@ -77,7 +78,7 @@ def ring_loss(
     whole ring. A ring without members, or with nobody farther to compare with, contributes nothing. Where these anchors
     are a share of a batch, `num_anchors` is its size: the losses of all shares add up to that of the batch.
     `own_A` is the similarity of anchors with themselves in another view: hop 0, ranked above all rings with the weight
-    `config.hop_zero`. It is part of the loss, and of no level.
+    `config.hop_zero`.
     """
     hops = len(similarity) - 1
     assert hops >= 1, "expected at least one ring and what is beyond"
@@ -100,8 +101,8 @@ def ring_loss(
     costs = [-weight * value_A for (_, weight), (value_A, _) in zip(ranked, summed, strict=True)]
     return RingLoss(
         loss=torch.stack(costs).sum() / (hops * max(1, num_anchors or exists_AQ.shape[0])),
-        level_sum=torch.stack([cost_A.detach().sum() for cost_A in costs[-hops:]]),
-        level_anchors=torch.stack([terms.present_ATM.flatten(1).any(dim=1).sum() for terms, _ in ranked[-hops:]]),
+        level_sum=-torch.stack([value_A.detach().sum() for value_A, _ in summed]),
+        level_anchors=torch.stack([terms.present_ATM.flatten(1).any(dim=1).sum() for terms, _ in ranked]),
         stopped=torch.stack([over_ATM.sum() for _, over_ATM in summed]).sum(),
         terms=torch.stack([terms.present_ATM.sum() for terms, _ in ranked]).sum(),
     )

@@ -18,7 +18,7 @@ def course(found: Findings) -> str:
     validated = [(one["epoch"], one["accuracy"]) for one in found.events if one["event"] == "validation"]
     drawn = figures(
         (loss, "Loss", "per training step."),
-        (lines_svg(_rings(steps), "rings", "step", "loss of a ring"), "Loss of each ring", "against all farther ones."),
+        (lines_svg(_rings(steps), "rings", "step", "loss of a ring"), "Loss of each ring", "against what is farther."),
         (_gate(steps), "Gate", "share of the terms that are ranked well enough, and so no longer pull."),
         (lines_svg({"anchors": _rates(steps)}, "rate", "step", "anchors per second", True), "Speed", "of each step."),
         (lines_svg({"accuracy": validated}, "validation", "epoch", "accuracy"), "Validation", "of a quick probe."),
@@ -35,9 +35,11 @@ def along(steps: Steps, key: str) -> list[tuple[float, float | None]]:
 def _rings(steps: Steps) -> dict[str, list[tuple[float, float | None]]]:
     levels = [(one["step"], one.get("per_level") or []) for one in steps]
     hops = max((len(losses) for _, losses in levels), default=0)
-    return {
+    rings = {
         f"ring {hop + 1}": [(step, losses[hop]) for step, losses in levels if len(losses) > hop] for hop in range(hops)
     }
+    own = along(steps, "hop_zero")
+    return {"hop 0": own, **rings} if own else rings
 
 
 def _gate(steps: Steps) -> str:

@@ -25,12 +25,17 @@ from gscl_scale.train.world import ALONE, World
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step tells; `anchors` are those of the whole batch, `nodes` those that this process encoded."""
+    """What a step tells; `anchors` are those of the whole batch, `nodes` those that this process encoded.
+
+    per_level   the mean term of each ring
+    hop_zero    the mean term of hop 0 without its weight; None where it is not ranked
+    """
 
     loss: float
     per_level: list[float]
     gated: float
     gradient_norm: float
+    hop_zero: float | None = None
     anchors: int = 0
     nodes: int = 0
     stop: bool = False
@@ -60,7 +65,8 @@ def training_step(
         result.loss.backward()  # type: ignore[no-untyped-call]
         results.append(result.flat())
         anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
-    total = replace(_joined(model, results, world, stop), anchors=anchors, nodes=nodes)
+    total = _joined(model, results, config.rings.hops, world, stop)
+    total = replace(total, anchors=anchors, nodes=nodes)
     return descend(optimizer, model.parameters(), total, config.train, step)
 
 
@@ -158,7 +164,7 @@ def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
     return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(whole.device)
 
 
-def _joined(model: Model, results: list[Tensor], world: World, stop: bool) -> StepResult:
+def _joined(model: Model, results: list[Tensor], hops: int, world: World, stop: bool) -> StepResult:
     """Add up gradients and figures of all processes; every process then has those of the whole batch."""
     figures = torch.stack(results).sum(dim=0)
     figures = torch.cat([figures, figures.new_tensor([float(stop)])])
@@ -170,6 +176,12 @@ def _joined(model: Model, results: list[Tensor], world: World, stop: bool) -> St
             gradient.copy_(part.view_as(gradient))
     figures = figures.cpu()
     joined = RingLoss.of_flat(figures[:-1])
+    levels = joined.per_level.tolist()
     return StepResult(
-        float(joined.loss), joined.per_level.tolist(), float(joined.gated), 0.0, stop=bool(figures[-1] > 0)
+        loss=float(joined.loss),
+        per_level=levels[-hops:],
+        gated=float(joined.gated),
+        gradient_norm=0.0,
+        hop_zero=levels[0] if len(levels) > hops else None,
+        stop=bool(figures[-1] > 0),
     )

@@ -32,8 +32,9 @@ class Told:
     def as_event(self, position: Position) -> dict[str, Any]:
         """A line of the log."""
         result = self.result
+        own = {} if result.hop_zero is None else {"hop_zero": result.hop_zero}
         return {
-            "step": position.step, "epoch": position.epoch, "loss": result.loss, "per_level": result.per_level,
+            "step": position.step, "epoch": position.epoch, "loss": result.loss, **own, "per_level": result.per_level,
             "gated": result.gated, "gradient_norm": result.gradient_norm, "anchors": result.anchors,
             "nodes": result.nodes, "data_wait_s": round(self.waited, 6), "step_s": round(self.took, 6),
             "peak_bytes": peak_memory(), **({"gpu_peak_bytes": self._on_gpu()} if self.device.type == "cuda" else {}),
@@ -44,6 +45,7 @@ class Told:
         result = self.result
         return {
             "loss": result.loss,
+            **({} if result.hop_zero is None else {"loss of hop 0": result.hop_zero}),
             **{f"loss of ring {level}": loss for level, loss in enumerate(result.per_level, start=1)},
             "gated": result.gated,
             "gradient norm": result.gradient_norm,

@@ -6,10 +6,10 @@ import numpy as np
 
 
 def ring_loss(similarity, present, log_weight, config, own=None):
-    """(loss, per_level, gated) by the formulas as they are printed, in plain Python floats; `own` is hop 0."""
+    """(loss, per_level, gated) by the formulas as they are printed, in plain Python floats; `own` is hop 0, the first."""
     hops, num_anchors = len(similarity) - 1, len(similarity[0])
     total, stopped, counted = 0.0, 0, 0
-    level_terms = [[] for _ in range(hops)]
+    level_terms, own_terms = [[] for _ in range(hops)], []
     for a in range(num_anchors):
         rings = [
             [float(t) for t, p in zip(s[a], m[a], strict=True) if p] for s, m in zip(similarity, present, strict=True)
@@ -21,7 +21,9 @@ def ring_loss(similarity, present, log_weight, config, own=None):
             sums = [total_of for total_of, ring in zip(z, rings, strict=True) if ring]
             denominators = [itself + sum(sums)] if config.ranking == "listwise" else [itself + one for one in sums]
             ratios = [itself / d for d in denominators] if sums else []
-            total -= config.hop_zero * sum(log(min(ratio, config.gate)) for ratio in ratios) / hops
+            if ratios:
+                own_terms.append(-sum(log(min(ratio, config.gate)) for ratio in ratios))
+                total += config.hop_zero * own_terms[-1] / hops
             stopped += sum(ratio > config.gate for ratio in ratios)
             counted += len(ratios)
         for j in range(hops):
@@ -40,7 +42,8 @@ def ring_loss(similarity, present, log_weight, config, own=None):
             counted += len(ratios)
             level_terms[j].append(term)
             total += term / hops
-    per_level = [sum(terms) / max(1, len(terms)) for terms in level_terms]
+    levels = level_terms if own is None else [own_terms, *level_terms]
+    per_level = [sum(terms) / max(1, len(terms)) for terms in levels]
     return total / num_anchors, per_level, stopped / max(1, counted)
 
 

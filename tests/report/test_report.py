@@ -255,6 +255,14 @@ def test_steps_without_losses_per_ring_are_drawn_without_them(tmp_path: Path) ->
     _, page = render(tmp_path / "report.html", curve=[{"step": n, "loss": 1.0, **each} for n, each in enumerate(lists)])
     names = [str(attributes["aria-label"]) for attributes in page.all("svg")]
     assert any("ring 1 from 2 to 1; ring 2 from 3 to 3" in name for name in names)
+    assert not any("hop 0" in name for name in names)
+
+
+def test_hop_zero_is_drawn_beside_the_rings(tmp_path: Path) -> None:
+    curve = [{"step": n, "loss": 1.0, "hop_zero": 5.0 - n, "per_level": [2.0]} for n in range(4)]
+    _, page = render(tmp_path / "report.html", curve=curve)
+    names = [str(attributes["aria-label"]) for attributes in page.all("svg")]
+    assert any("hop 0 from 5 to 2; ring 1 from 2 to 2" in name for name in names)
 
 
 def test_settings_that_differ_from_the_defaults_come_first(tmp_path: Path) -> None:

@@ -173,7 +173,13 @@ def test_a_batch_in_pieces_gives_the_gradients_and_figures_of_the_whole(folder, 
             assert sum(batch.anchors.size for batch in of_step) == of_step[0].whole_size == (2 if step == 3 else 40)
             result = training_step(worker.model, optimizer, worker.inputs, of_step, config, step)
         gradients = torch.cat([parameter.grad.flatten() for parameter in worker.model.parameters()])
-        told.append((gradients, [result.loss, *result.per_level, result.gated, result.gradient_norm], result.anchors))
+        told.append(
+            (
+                gradients,
+                [result.loss, result.hop_zero, *result.per_level, result.gated, result.gradient_norm],
+                result.anchors,
+            )
+        )
     torch.testing.assert_close(told[1][0], told[0][0], rtol=2e-4, atol=2e-6)
     assert told[1][1] == pytest.approx(told[0][1], rel=1e-5)
     assert told[1][2] == told[0][2] == 40
@@ -195,7 +201,9 @@ def five_steps(folder, out):
             stop = step == 3 and world.rank == world.size - 1
             pieces = itertools.islice(batches, worker.stream.pieces)
             result = training_step(worker.model, optimizer, worker.inputs, pieces, config, step, world, stop)
-            told.append([result.loss, result.gradient_norm, result.gated, *result.per_level, result.stop])
+            told.append(
+                [result.loss, result.gradient_norm, result.gated, result.hop_zero, *result.per_level, result.stop]
+            )
         weights = torch.cat([parameter.detach().flatten() for parameter in worker.model.parameters()]).tolist()
         Path(out).write_text(json.dumps({"size": world.size, "told": told, "weights": weights}))
 
