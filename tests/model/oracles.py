@@ -6,7 +6,7 @@ import numpy as np
 
 
 def ring_loss(similarity, present, log_weight, config, own=None):
-    """(loss, per_level, gated) by the formulas as they are printed, in plain Python floats; `own` is hop 0, the first."""
+    """(loss, per_level, gated) by the formulas as printed, in plain floats; `own` is hop 0, told first."""
     hops, num_anchors = len(similarity) - 1, len(similarity[0])
     total, stopped, counted = 0.0, 0, 0
     level_terms, own_terms = [[] for _ in range(hops)], []
