@@ -9,6 +9,15 @@ import pytest
 from gscl_scale.runtime.cluster.beside import Beside
 
 
+@pytest.fixture
+def interruptible():
+    """A shell starts what it puts in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_its_end_is_waited_for_also_after_an_interrupt():
     go_on, ended = threading.Event(), []
     beside = Beside(lambda: go_on.wait(60) and ended.append(True))
