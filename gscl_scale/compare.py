@@ -10,14 +10,14 @@ from gscl_scale import machine, pipeline, shards
 from gscl_scale.baselines import METHODS, configured, settings_of
 from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
-from gscl_scale.errors import ConfigError, FolderError, StoppedError
+from gscl_scale.errors import ConfigError, StoppedError, UserError
 from gscl_scale.evaluate import combine_repeats, why_no_splits
 from gscl_scale.files import write_json, write_text
 from gscl_scale.logs import read_curve, read_events
 from gscl_scale.report import comparison_page, plot_comparison
 from gscl_scale.runs import Run, claim, open_run, refuse_other_work, with_seed
 from gscl_scale.runtime import Console
-from gscl_scale.training import train
+from gscl_scale.training import refuse_untrainable, train
 
 FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured beside every trained method
 
@@ -28,14 +28,18 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     A method whose run fails has its reason in place of figures; what is finished is not done again, and has its row.
     """
     asked = _asked_for(config, names)
-    for name in METHODS:
+    begun = [name for name in METHODS if name in asked or (folder / "compare" / name).exists()]
+    for name in begun:
         for one, run in _runs(config, name, Run.at(folder)):
             refuse_other_work(one, run)
-    methods = [name for name in METHODS if name in asked or _is_finished(config, name, folder)]
+    methods = [name for name in begun if name in asked or _is_finished(config, name, folder)]
     whole = open_run(config, folder)
     graph = pipeline.ingest(config, whole, console)
     if reason := why_no_splits(graph, config.evaluate):
         raise ConfigError(f"compare: methods are compared by accuracy, and {reason}; bring labels with the graph")
+    for name in asked:
+        for one, _ in _runs(config, name, whole):
+            refuse_untrainable(one, whole)
     metrics: dict[str, dict[str, Any]] = {}
     rows = [_method(config, name, whole, metrics, console) for name in methods]
     beside = metrics[_reference(config, metrics)] if metrics else None
@@ -103,7 +107,7 @@ def _method(
             found.append(_figures(seeded, run, console.with_log(run.log)))
         except StoppedError:
             raise
-        except (FolderError, RuntimeError, MemoryError) as error:  # torch tells with the first one that memory is short
+        except (UserError, RuntimeError, MemoryError) as error:  # torch tells with the first one that memory is short
             reason = shortened(error) or "there is not enough memory"
             console.say(f"{METHODS[name].title} failed: {reason}")
             return {**row, "error": f"seed {seeded.train.seed}: {reason}"}

@@ -266,7 +266,9 @@ def _refuse_shared_work(config: Config, world: World) -> None:
 def _validated_on(config: Config, graph: Graph) -> list[Split]:
     splits = validation_splits(graph, config.evaluate, most=1, learnt=config.train.learnt)
     if not splits:
-        reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
+        learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
+        whose = "no split has" if config.train.learnt is None else learns
+        reason = why_no_splits(graph, config.evaluate) or f"{whose} labelled validation nodes"
         raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
     return splits
 

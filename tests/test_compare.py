@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from gscl_scale.baselines import METHODS
 from gscl_scale.compare import _cost, _reference, compare
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, FolderError, RunError
+from gscl_scale.evaluate import make_splits
 from gscl_scale.files import read_json
 from gscl_scale.report import comparison_page
 from gscl_scale.runs import Run
@@ -197,6 +199,17 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
             )
             for key in ("graph.undirected", "evaluate.split", "train.objective", "train.repeats", "train.seed")
         ),
+        ({"compare": {"settings": {"dgi": ["train.epochs=abc"]}}}, [], r"^compare\.settings: dgi: train\.epochs: "),
+        (
+            {"compare": {"settings": {"dgi": ["train.epochs"]}}},
+            [],
+            r"^compare\.settings: dgi: 'train\.epochs': expected",
+        ),
+        (
+            {"model": {"propagation": "sampled"}},
+            ["dgi"],
+            r"^compare\.settings: dgi: train\.objective: dgi takes a step",
+        ),
         ({"baseline": {"momentum": 0.9}}, [], r"put what one of them is to have into compare\.settings"),
     ],
 )
@@ -204,3 +217,35 @@ def test_a_wrong_request_is_refused_before_anything_is_made(tmp_path, changes, m
     with pytest.raises(ConfigError, match=says):
         compare(asked(**changes), tmp_path / "run", methods, QUIET)
     assert not (tmp_path / "run").exists()
+
+
+def test_methods_that_are_not_asked_for_need_not_be_possible(tmp_path):
+    sampled = {**VALUES["model"], "propagation": "sampled", "fanout": [5]}
+    result = compare(asked(model=sampled), tmp_path / "run", ["gscl-listwise"], QUIET)
+    assert rows_of(result)["gscl-listwise"]["test_mean"] > 0
+    settings = {**VALUES["compare"]["settings"], "dgi": ["train.epochs=2", "model.propagation=full"]}
+    beside = compare(asked(model=sampled, compare={"settings": settings}), tmp_path / "two", ["dgi"], QUIET)
+    assert rows_of(beside)["dgi"]["test_mean"] > 0
+
+
+def test_settings_that_fail_at_work_leave_the_other_methods(tmp_path):
+    settings = {"gscl-listwise": ["train.held_out=0.9999"], "gscl-pairwise": ["loss.gate=0.5"]}
+    config = asked(compare={"settings": settings})
+    rows = rows_of(compare(config, tmp_path / "run", ["gscl-pairwise", "gscl-listwise"], QUIET))
+    assert "leaves no node to train on; lower it" in rows["gscl-listwise"]["error"]
+    assert rows["gscl-pairwise"]["test_mean"] > 0
+
+
+def test_a_split_to_learn_from_without_validation_nodes_is_refused_before_the_first_training(tmp_path, monkeypatch):
+    without = make_splits
+
+    def second_has_none(graph, config, learnt=None):
+        splits = without(graph, config, learnt)
+        return [replace(one, codes=np.where(one.codes == 2, 0, one.codes)) if learnt == 1 else one for one in splits]
+
+    monkeypatch.setattr("gscl_scale.evaluate.validation.make_splits", second_has_none)
+    config = asked(train={**VALUES["train"], "repeats": 2})
+    says = "train.validate_every: seed 1: the split that supervised learns from has no labelled validation nodes"
+    with pytest.raises(ConfigError, match=says):
+        compare(config, tmp_path / "run", ["supervised", "dgi"], QUIET)
+    assert not (tmp_path / "run/compare").exists()

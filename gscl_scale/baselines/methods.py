@@ -1,6 +1,8 @@
 """The methods in the order of tables, each as settings over a user's configuration."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +70,25 @@ def configured(config: Config, name: str) -> Config:
                 f"compare.settings: {name}: {key} is not for single methods; set it for all, or choose a key of "
                 f"{', '.join(_OWN)}"
             )
-        apply_setting(chosen, setting)
+        with _told_as_of(name):
+            apply_setting(chosen, setting)
     values = {**config.dump(), "compare": {}}
     epochs = chosen.get("train", {}).get("epochs")
     if isinstance(epochs, int):
         chosen["train"] = {**_in_proportion(config.train, epochs), **chosen["train"]}
-    return Config.parse({**values, **{section: {**values.get(section, {}), **chosen[section]} for section in chosen}})
+    with _told_as_of(name):
+        return Config.parse(
+            {**values, **{section: {**values.get(section, {}), **chosen[section]} for section in chosen}}
+        )
+
+
+@contextmanager
+def _told_as_of(name: str) -> Iterator[None]:
+    """What is wrong in the settings of one method alone says so."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"compare.settings: {name}: {error}") from None
 
 
 def _in_proportion(train: TrainConfig, epochs: int) -> dict[str, int]:

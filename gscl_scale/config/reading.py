@@ -44,7 +44,7 @@ def apply_setting(values: dict[str, Any], setting: str) -> None:
     dotted, equals, text = setting.partition("=")
     section, dot, name = dotted.strip().partition(".")
     if not (equals and dot and name):
-        raise ConfigError(f"--set {quoted(setting)}: expected section.key=value, such as --set train.epochs=50")
+        raise ConfigError(f"{quoted(setting)}: expected section.key=value, such as train.epochs=50")
     try:
         value = _plain_values(text[: _MOST_BYTES + 1])
     except _DAMAGE:
