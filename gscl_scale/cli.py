@@ -46,6 +46,8 @@ def main() -> None:
         _fail(str(error), 4)
     except GsclError as error:
         _fail(str(error), 1)
+    except NotADirectoryError as error:
+        _fail(f"{error.filename}: a part of this path is a file, expected a folder; choose another --run or --out", 2)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; finished work is kept, run again to go on", 1)
     except (MemoryError, RuntimeError) as error:

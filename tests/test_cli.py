@@ -213,6 +213,14 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
             "graph: source_column and target_column are both 'source'; name the columns of both ends",
         ),
         (["run", "--config", "quick.yaml", "--run", "edges.csv"], "edges.csv is a file; give --run a folder"),
+        (
+            ["run", "--config", "quick.yaml", "--run", "edges.csv/mine"],
+            "a part of this path is a file, expected a folder; choose another --run or --out",
+        ),
+        (
+            ["reproduce", "main", "--only", "cora", "--configs", "nowhere"],
+            "configs file nowhere/cora.yaml does not exist; check --configs",
+        ),
         (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
         (["stats", "--config", "quick.yaml", "--plot", "lc.txt"], "expected a file that ends in .svg or .png or .pdf"),
         (

@@ -54,6 +54,7 @@ METHODS = {
 
 
 _OWN = ("rings", "model", "loss", "train", "baseline")  # sections that a method may have its own settings in
+_OF_SAMPLES = ("rings", "loss")
 _SHARED = ("train.objective", "train.repeats", "train.seed", "rings.seed")
 
 
@@ -69,6 +70,10 @@ def configured(config: Config, name: str) -> Config:
             raise ConfigError(
                 f"compare.settings: {name}: {key} is not for single methods; set it for all, or choose a key of "
                 f"{', '.join(_OWN)}"
+            )
+        if name in OBJECTIVES and key.partition(".")[0] in _OF_SAMPLES:
+            raise ConfigError(
+                f"compare.settings: {name}: {key} is not read, for {name} has no ring samples; leave it out"
             )
         with _told_as_of(name):
             apply_setting(chosen, setting)

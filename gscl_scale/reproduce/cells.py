@@ -118,7 +118,7 @@ def cells_of(
 
 def _config_of(path: Path, settings: list[str], at_hand: bool) -> Config:
     """The configuration of a graph; without a folder of data sets, torch-geometric brings those that it knows."""
-    values = read_yaml(path)
+    values = read_yaml(path, "configs")
     for setting in settings:
         apply_setting(values, setting)
     graph = values.get("graph") or {}
