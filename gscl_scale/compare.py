@@ -1,5 +1,6 @@
 """`gscl-scale compare`: all methods on a user's graph, under one protocol, with one encoder and the same seeds."""
 
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -25,23 +26,25 @@ FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured bes
 def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> dict[str, Any]:
     """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
 
-    A method whose run fails has its reason in place of figures; what is finished is not done again, and has its row.
+    A method whose run fails has its reason in place of figures; what is finished is not done again, and has its row, of
+    fewer seeds where it was asked for with fewer.
     """
     asked = _asked_for(config, names)
     begun = [name for name in METHODS if name in asked or (folder / "compare" / name).exists()]
-    for name in begun:
-        for one, run in _runs(config, name, Run.at(folder)):
-            refuse_other_work(one, run)
-    methods = [name for name in begun if name in asked or _is_finished(config, name, folder)]
+    runs = {name: _runs(config, name, Run.at(folder)) for name in begun}
+    for one, run in itertools.chain(*runs.values()):
+        refuse_other_work(one, run)
+    for name in set(begun).difference(asked):
+        runs[name] = [(one, run) for one, run in runs[name] if run.metrics.exists()]
     whole = open_run(config, folder)
     graph = pipeline.ingest(config, whole, console)
     if reason := why_no_splits(graph, config.evaluate):
         raise ConfigError(f"compare: methods are compared by accuracy, and {reason}; bring labels with the graph")
     for name in asked:
-        for one, _ in _runs(config, name, whole):
+        for one, _ in runs[name]:
             refuse_untrainable(one, whole)
     metrics: dict[str, dict[str, Any]] = {}
-    rows = [_method(config, name, whole, metrics, console) for name in methods]
+    rows = [_method(config, name, runs[name], whole, metrics, console) for name in begun if runs[name]]
     beside = metrics[_reference(config, metrics)] if metrics else None
     result = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
@@ -93,13 +96,18 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
 
 
 def _method(
-    config: Config, name: str, whole: Run, metrics: dict[str, dict[str, Any]], console: Console
+    config: Config,
+    name: str,
+    runs: list[tuple[Config, Run]],
+    whole: Run,
+    metrics: dict[str, dict[str, Any]],
+    console: Console,
 ) -> dict[str, Any]:
-    """The row of a method: its figures over all seeds, or why there are none."""
-    one = configured(config, name)
-    row = {"method": name, "title": METHODS[name].title, "settings": _settings(config, one)}
+    """The row of a method: its figures over the seeds of these runs, or why there are none."""
+    missing = config.train.repeats - len(runs)
+    title = f"{METHODS[name].title} ({len(runs)} of {config.train.repeats} seeds)" if missing else METHODS[name].title
+    row = {"method": name, "title": title, "settings": _settings(config, configured(config, name))}
     found, sampling = [], []
-    runs = _runs(config, name, whole)
     for seeded, run in runs:
         console.say(f"{METHODS[name].title}, seed {seeded.train.seed}")
         try:
@@ -125,10 +133,6 @@ def _runs(config: Config, name: str, whole: Run) -> list[tuple[Config, Run]]:
     one, method = configured(config, name), Run(whole.folder / "compare" / name, whole.graph)
     seeds = [with_seed(one, number) for number in range(config.train.repeats)]
     return [(seeded, method.repeat(seeded.train.seed)) for seeded in seeds]
-
-
-def _is_finished(config: Config, name: str, folder: Path) -> bool:
-    return all(run.metrics.exists() for _, run in _runs(config, name, Run.at(folder)))
 
 
 def _figures(config: Config, run: Run, console: Console) -> dict[str, Any]:

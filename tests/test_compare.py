@@ -249,3 +249,13 @@ def test_a_split_to_learn_from_without_validation_nodes_is_refused_before_the_fi
     with pytest.raises(ConfigError, match=says):
         compare(config, tmp_path / "run", ["supervised", "dgi"], QUIET)
     assert not (tmp_path / "run/compare").exists()
+
+
+def test_methods_measured_with_fewer_seeds_keep_their_rows_and_say_so(tmp_path):
+    compare(asked(), tmp_path / "run", ["dgi"], QUIET)
+    config = asked(train={**VALUES["train"], "repeats": 2})
+    result = compare(config, tmp_path / "run", ["gscl-pairwise"], QUIET)
+    titles = {row["method"]: row["title"] for row in result["methods"]}
+    assert (titles["dgi"], titles["gscl-pairwise"]) == ("DGI (1 of 2 seeds)", "GSCL pairwise")
+    assert "DGI (1 of 2 seeds)" in (tmp_path / "run/compare.md").read_text()
+    assert rows_of(compare(config, tmp_path / "run", ["dgi"], QUIET))["dgi"]["title"] == "DGI"
