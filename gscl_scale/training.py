@@ -267,8 +267,8 @@ def _validated_on(config: Config, graph: Graph) -> list[Split]:
     splits = validation_splits(graph, config.evaluate, most=1, learnt=config.train.learnt)
     if not splits:
         learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
-        whose = "no split has" if config.train.learnt is None else learns
-        reason = why_no_splits(graph, config.evaluate) or f"{whose} labelled validation nodes"
+        lacks = "no split has" if config.train.learnt is None else learns
+        reason = why_no_splits(graph, config.evaluate) or f"{lacks} labelled validation nodes"
         raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
     return splits
 

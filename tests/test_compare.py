@@ -199,6 +199,16 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
             )
             for key in ("graph.undirected", "evaluate.split", "train.objective", "train.repeats", "train.seed")
         ),
+        (
+            {"compare": {"settings": {"dgi": ["rings.hops=4"]}}},
+            [],
+            r"dgi: rings\.hops is not read, for dgi has no ring",
+        ),
+        (
+            {"compare": {"settings": {"dgi": ["loss.gate=0.1"]}}},
+            [],
+            r"dgi: loss\.gate is not read, for dgi has no ring",
+        ),
         ({"compare": {"settings": {"dgi": ["train.epochs=abc"]}}}, [], r"^compare\.settings: dgi: train\.epochs: "),
         (
             {"compare": {"settings": {"dgi": ["train.epochs"]}}},

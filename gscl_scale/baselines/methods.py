@@ -1,8 +1,6 @@
 """The methods in the order of tables, each as settings over a user's configuration."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,37 +61,27 @@ def configured(config: Config, name: str) -> Config:
 
     Whatever its number of epochs, it is validated and saved as often as the user's configuration asks for.
     """
+    try:
+        return _configured(config, name)
+    except ConfigError as error:
+        raise ConfigError(f"compare.settings: {name}: {error}") from None
+
+
+def _configured(config: Config, name: str) -> Config:
     chosen = copy.deepcopy(METHODS[name].settings)
     for setting in config.compare.settings.get(name, []):
         key = setting.partition("=")[0].strip()
-        if key.partition(".")[0] not in _OWN or key in _SHARED:
-            raise ConfigError(
-                f"compare.settings: {name}: {key} is not for single methods; set it for all, or choose a key of "
-                f"{', '.join(_OWN)}"
-            )
-        if name in OBJECTIVES and key.partition(".")[0] in _OF_SAMPLES:
-            raise ConfigError(
-                f"compare.settings: {name}: {key} is not read, for {name} has no ring samples; leave it out"
-            )
-        with _told_as_of(name):
-            apply_setting(chosen, setting)
+        section = key.partition(".")[0]
+        if section not in _OWN or key in _SHARED:
+            raise ConfigError(f"{key} is not for single methods; set it for all, or choose a key of {', '.join(_OWN)}")
+        if name in OBJECTIVES and section in _OF_SAMPLES:
+            raise ConfigError(f"{key} is not read, for {name} has no ring samples; leave it out")
+        apply_setting(chosen, setting, option="")
     values = {**config.dump(), "compare": {}}
     epochs = chosen.get("train", {}).get("epochs")
     if isinstance(epochs, int):
         chosen["train"] = {**_in_proportion(config.train, epochs), **chosen["train"]}
-    with _told_as_of(name):
-        return Config.parse(
-            {**values, **{section: {**values.get(section, {}), **chosen[section]} for section in chosen}}
-        )
-
-
-@contextmanager
-def _told_as_of(name: str) -> Iterator[None]:
-    """What is wrong in the settings of one method alone says so."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"compare.settings: {name}: {error}") from None
+    return Config.parse({**values, **{section: {**values.get(section, {}), **chosen[section]} for section in chosen}})
 
 
 def _in_proportion(train: TrainConfig, epochs: int) -> dict[str, int]:

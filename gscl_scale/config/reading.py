@@ -39,12 +39,12 @@ def read_yaml(path: Path, kind: str = "config") -> dict[str, Any]:
     return values
 
 
-def apply_setting(values: dict[str, Any], setting: str) -> None:
-    """Put a `section.key=value` among the values."""
+def apply_setting(values: dict[str, Any], setting: str, option: str = "--set ") -> None:
+    """Put a `section.key=value`, which an option has brought, among the values."""
     dotted, equals, text = setting.partition("=")
     section, dot, name = dotted.strip().partition(".")
     if not (equals and dot and name):
-        raise ConfigError(f"{quoted(setting)}: expected section.key=value, such as train.epochs=50")
+        raise ConfigError(f"{option}{quoted(setting)}: expected section.key=value, such as {option}train.epochs=50")
     try:
         value = _plain_values(text[: _MOST_BYTES + 1])
     except _DAMAGE:
