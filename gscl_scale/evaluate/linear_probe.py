@@ -1,11 +1,13 @@
-"""The linear probe: logistic regression with Adam, all random initialisations trained at once.
+"""The linear probe: logistic regression with Adam, all random initialisations and weight decays trained at once.
 
-Shapes: n rows, d columns, I initialisations, C classes, S splits; weights are [d, I * C], so a step is one product.
+Shapes: n rows, d columns, C classes, S splits, I initialisations; L lanes, each an initialisation under a decay.
+Weights are [d, C * L], so a step is one product, and sums over the classes run along lanes that lie side by side.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -168,43 +170,50 @@ def _probe_split(task: _Task) -> list[_Run]:
     equal = np.array_split(train_nodes, -(-train_nodes.size // size))  # a step on a few rows left over would be noise
     train = [task.load(nodes) for nodes in equal]
     val = [task.load(nodes) for nodes in blocks(task.nodes(VAL), size)]
-    fitted = [_fit(task, train, val, decay) for decay in task.config.probe_weight_decay]
-    correct = torch.zeros(len(fitted), task.config.initialisations, dtype=torch.int64, device=task.device)
+    decays, count = task.config.probe_weight_decay, task.config.initialisations
+    together = max(1, _LOGITS // (size * count * task.num_classes))
+    fitted = [_fit(task, train, val, decays[at : at + together]) for at in range(0, len(decays), together)]
     test_nodes = task.nodes(TEST)
+    right = [torch.zeros_like(one.val_correct) for one in fitted]
     for nodes in blocks(test_nodes, size):
         part = task.load(nodes)
-        correct += torch.stack([_correct([part], one.weight, one.bias, task.num_classes) for one in fitted])
+        for one, counted in zip(fitted, right, strict=True):
+            counted += _correct([part], one.weight, one.bias, task.num_classes)
     num_val = sum(part.target.numel() for part in val)
-    return [
-        _Run(_share(one.val_correct, num_val), _share(right, test_nodes.size), one.best_epoch.cpu().numpy())
-        for one, right in zip(fitted, correct, strict=True)
-    ]
+    val_correct, epochs = torch.cat([one.val_correct for one in fitted]), torch.cat([one.best_epoch for one in fitted])
+    lanes = (_share(val_correct, num_val), _share(torch.cat(right), test_nodes.size), epochs.cpu().numpy())
+    return list(starmap(_Run, zip(*(values.reshape(-1, count) for values in lanes), strict=True)))
 
 
 @dataclass(frozen=True)
 class _Fitted:
+    """weight [d, C * L], bias [C * L], val_correct and best_epoch [L]; the lanes of a decay lie side by side."""
+
     weight: torch.Tensor
     bias: torch.Tensor
     val_correct: torch.Tensor
     best_epoch: torch.Tensor
 
 
-def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decay: float) -> _Fitted:
-    """Train, and keep of each initialisation the weights of its first best validation epoch."""
+def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decays: list[float]) -> _Fitted:
+    """Train, and keep of each lane the weights of its first best validation epoch."""
     config, num_classes = task.config, task.num_classes
-    weight, bias = _initial(task)
-    adam = torch.optim.Adam([weight, bias], lr=config.probe_learning_rate, weight_decay=decay)
+    weight, bias = _initial(task, len(decays))
+    decay = torch.tensor(decays, device=task.device).repeat_interleave(config.initialisations).repeat(num_classes)
+    adam = torch.optim.Adam([weight, bias], lr=config.probe_learning_rate)
     best_weight, best_bias = weight.clone(), bias.clone()
-    best = torch.full((config.initialisations,), -1, dtype=torch.int64, device=task.device)
+    best = torch.full((len(decays) * config.initialisations,), -1, dtype=torch.int64, device=task.device)
     epoch = torch.zeros_like(best)
     for step in range(1, config.probe_epochs + 1):
         weight.grad, bias.grad = _gradient(train[(step - 1) % len(train)], weight, bias, num_classes)
+        weight.grad.addcmul_(weight, decay)
+        bias.grad.addcmul_(bias, decay)
         adam.step()
         if val:
             correct = _correct(val, weight, bias, num_classes)
             better = correct > best
             if better.any():
-                columns = better.repeat_interleave(num_classes)
+                columns = better.repeat(num_classes)
                 best_weight[:, columns], best_bias[columns] = weight[:, columns], bias[columns]
                 best, epoch = torch.maximum(best, correct), torch.where(better, step, epoch)
     if not val:
@@ -212,35 +221,35 @@ def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decay: float
     return _Fitted(best_weight, best_bias, best, epoch)
 
 
-def _initial(task: _Task) -> tuple[torch.Tensor, torch.Tensor]:
-    """Uniform weights of Glorot and Bengio, drawn on the processor so that every device starts alike.
+def _initial(task: _Task, decays: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Uniform weights of Glorot and Bengio, the same for each decay, drawn on the processor: every device starts alike.
 
-    They lie in memory as [I * C, d]: with few columns in a product, that is several times quicker than [d, I * C].
+    They lie in memory as [C * L, d]: with few columns in a product, that is several times quicker than [d, C * L].
     """
     num_columns, count = width(task.vectors), task.config.initialisations
     limit = math.sqrt(6 / (num_columns + task.num_classes))
     drawn = torch.rand(count, num_columns, task.num_classes, generator=task.generator()) * (2 * limit) - limit
-    stored = drawn.permute(0, 2, 1).reshape(-1, num_columns)
-    return stored.to(task.device).T, torch.zeros(count * task.num_classes, device=task.device)
+    stored = drawn.permute(2, 0, 1).repeat(1, decays, 1).reshape(-1, num_columns)
+    return stored.to(task.device).T, torch.zeros(stored.shape[0], device=task.device)
 
 
 def _gradient(
     part: _Labelled, weight: torch.Tensor, bias: torch.Tensor, num_classes: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradient of the mean cross entropy of each initialisation: rows.T @ (softmax - one hot) / n."""
-    logits = (part.rows.times(weight) + bias).view(part.target.numel(), -1, num_classes)
-    error = torch.softmax(logits, dim=2)
-    error -= torch.nn.functional.one_hot(part.target, num_classes)[:, None, :]
+    """Gradient of the mean cross entropy of each lane: rows.T @ (softmax - one hot) / n."""
+    logits = (part.rows.times(weight) + bias).view(part.target.numel(), num_classes, -1)
+    error = torch.softmax(logits, dim=1)
+    error -= torch.nn.functional.one_hot(part.target, num_classes)[:, :, None]
     error = error.view(part.target.numel(), -1) / part.target.numel()
     return part.rows.transposed_times(error), error.sum(0)
 
 
 def _correct(parts: list[_Labelled], weight: torch.Tensor, bias: torch.Tensor, num_classes: int) -> torch.Tensor:
-    """Right answers [I] of each initialisation."""
+    """Right answers [L] of each lane."""
     total = torch.zeros(weight.shape[1] // num_classes, dtype=torch.int64, device=weight.device)
     for part in parts:
-        logits = (part.rows.times(weight) + bias).view(part.target.numel(), -1, num_classes)
-        total += (logits.argmax(2) == part.target[:, None]).sum(0)
+        logits = (part.rows.times(weight) + bias).view(part.target.numel(), num_classes, -1)
+        total += (logits.argmax(1) == part.target[:, None]).sum(0)
     return total
 
 

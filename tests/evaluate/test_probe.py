@@ -67,13 +67,13 @@ def test_training_many_initialisations_at_once_gives_each_its_own_gradient() -> 
     part = _Labelled(rows, torch.from_numpy(labels[codes == 1]))
     weight = torch.randn(10, 4 * 3, generator=torch.Generator().manual_seed(1), requires_grad=True)
     bias = torch.zeros(12, requires_grad=True)
-    logits = (rows.matrix @ weight + bias).view(60, 4, 3)
-    loss = sum(torch.nn.functional.cross_entropy(logits[:, lane], part.target) for lane in range(4))
+    logits = (rows.matrix @ weight + bias).view(60, 3, 4)
+    loss = sum(torch.nn.functional.cross_entropy(logits[:, :, lane], part.target) for lane in range(4))
     expected = torch.autograd.grad(loss, [weight, bias])
     for got, wanted in zip(_gradient(part, weight.detach(), bias.detach(), 3), expected, strict=True):
         torch.testing.assert_close(got, wanted)
     assert _correct([part], weight.detach(), bias.detach(), 3).tolist() == [
-        int((logits[:, lane].argmax(1) == part.target).sum()) for lane in range(4)
+        int((logits[:, :, lane].argmax(1) == part.target).sum()) for lane in range(4)
     ]
 
 
@@ -113,6 +113,20 @@ def test_the_decay_with_the_best_mean_validation_is_kept_and_the_first_on_ties()
     tie = probe(separable, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [1e-4, 0.0]}))
     assert tie.weight_decay == 1e-4
     assert tie.best_epoch.max() < 60  # all later epochs are as good
+
+
+@pytest.mark.parametrize("logits", [1 << 26, 3 * 32768 * 4 * 3])  # all decays at once; three and one
+def test_decays_side_by_side_are_fitted_as_each_alone(monkeypatch: pytest.MonkeyPatch, logits: int) -> None:
+    vectors, labels, codes = blobs(1.0)
+    decays = [0.0, 1e-2, 0.1, 1.0]
+    alone = [probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [one]})) for one in decays]
+    monkeypatch.setattr(linear_probe, "_LOGITS", logits)
+    together = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": decays}))
+    assert list(together.val_by_decay.values()) == pytest.approx([one.val_mean for one in alone])
+    assert len(set(together.val_by_decay.values())) > 2
+    best = alone[decays.index(together.weight_decay)]
+    np.testing.assert_allclose(together.test, best.test)
+    np.testing.assert_array_equal(together.best_epoch, best.best_epoch)
 
 
 def test_the_scaling_with_the_best_validation_is_kept_if_asked_for() -> None:
@@ -160,9 +174,9 @@ def test_large_splits_are_worked_off_in_blocks(monkeypatch: pytest.MonkeyPatch) 
 def test_no_step_is_taken_on_a_few_rows_that_are_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
     steps, fit = [], linear_probe._fit
 
-    def watched(task: Any, train: Any, val: Any, decay: float) -> Any:
+    def watched(task: Any, train: Any, val: Any, decays: list[float]) -> Any:
         steps.append([part.target.numel() for part in train])
-        return fit(task, train, val, decay)
+        return fit(task, train, val, decays)
 
     monkeypatch.setattr(linear_probe, "_fit", watched)
     monkeypatch.setattr(linear_probe, "_BLOCK_ROWS", 59)
