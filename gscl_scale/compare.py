@@ -12,7 +12,7 @@ from gscl_scale.baselines import METHODS, configured, settings_of
 from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
 from gscl_scale.errors import ConfigError, StoppedError, UserError
-from gscl_scale.evaluate import combine_repeats, why_no_splits
+from gscl_scale.evaluate import best_step, combine_repeats, why_no_splits
 from gscl_scale.files import write_json, write_text
 from gscl_scale.logs import read_curve, read_events
 from gscl_scale.report import comparison_page, plot_comparison
@@ -191,6 +191,7 @@ def _figures_of(metrics: dict[str, Any], vectors: str) -> dict[str, Any]:
     suffix = "" if vectors == "trained" else f"_{vectors}"
     return {
         **{key: metrics["probe"][vectors][key] for key in ("val_mean", "val_std", "test_mean", "test_std")},
+        "best_step": best_step(metrics["probe"], vectors),
         "nmi": metrics["clusters"][f"nmi{suffix}"],
         "sim_at_5": metrics["search"][f"sim_at_5{suffix}"],
     }

@@ -156,10 +156,21 @@ def test_a_study_of_another_configuration_is_refused_and_left_as_it_is(whole):
 )
 def test_what_validation_nodes_have_chosen_is_told_where_there_are_some(whole, least, claimed, care):
     _, _, result = whole
-    page = comparison_page({**result, "protocol": {**result["protocol"], "least_val": least}})
+    rows = [{**row, "best_step": 1} for row in result["methods"]]
+    page = comparison_page({**result, "methods": rows, "protocol": {**result["protocol"], "least_val": least}})
     assert ("chosen on validation nodes" in page) == claimed
     assert ("Take care: " in page) == bool(care)
     assert care in page
+
+
+def test_methods_that_the_probe_had_not_done_with_are_named(whole):
+    _, _, result = whole
+    steps = result["protocol"]["epochs"]
+    assert all(0 < row["best_step"] <= steps for row in result["methods"])
+    rows = [{**row, "best_step": steps if row["method"] == "dgi" else 1} for row in result["methods"]]
+    early = [{**row, "best_step": 1} for row in rows]
+    assert f"on average: DGI {steps})" in comparison_page({**result, "methods": rows})
+    assert "still getting better" not in comparison_page({**result, "methods": early})
 
 
 def test_a_method_whose_log_is_gone_has_neither_time_nor_memory(whole, tmp_path):

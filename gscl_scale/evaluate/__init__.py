@@ -1,7 +1,7 @@
 """How good are the embeddings? Linear probe, clustering, search, ring similarity; statistics of a graph."""
 
 from gscl_scale.evaluate.consistency import statistics, statistics_table
-from gscl_scale.evaluate.figures import combine_repeats, figures_table
+from gscl_scale.evaluate.figures import best_step, combine_repeats, figures_table
 from gscl_scale.evaluate.kept import read_metrics, read_statistics
 from gscl_scale.evaluate.linear_probe import ProbeResult, probe, probe_splits
 from gscl_scale.evaluate.run import evaluate_run
@@ -13,6 +13,7 @@ __all__ = [
     "ProbeResult",
     "RingLists",
     "Split",
+    "best_step",
     "combine_repeats",
     "evaluate_run",
     "figures_table",

@@ -1,7 +1,7 @@
 """Figures for a reader: the table, the protocol in words, what to be wary of, and the mean over repeats."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ _ALIKE = 0.98
 _FLAT = 1.5
 _FEW_DIRECTIONS = 0.05
 _ALL_GATED = 0.95
+_LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure wherever it was tried
 
 Headers = list[str]
 Rows = list[tuple[str, ...]]
@@ -88,6 +89,7 @@ def warnings_of(metrics: dict[str, Any]) -> list[str]:
     return [
         *_gain_warnings(metrics),
         *validation_warnings(metrics.get("probe", {}).get("protocol")),
+        *_probe_warnings(metrics.get("probe", {})),
         *_collapse_warnings(metrics),
         *_ranking_warnings(metrics),
     ]
@@ -245,6 +247,37 @@ def validation_warnings(protocol: dict[str, Any] | None) -> list[str]:
     if least < FEW_VALIDATION_NODES:
         return [f"only {least} validation node{'s' * (least > 1)}: what was chosen on them is mostly chance"]
     return []
+
+
+def best_step(probe: dict[str, Any], name: str) -> float | None:
+    """The mean step at which vectors were best on validation nodes; None where nothing was validated."""
+    steps = [split[name].get("best_epoch_mean") for split in probe.get("splits", [])]
+    known = [step for step in steps if step is not None]
+    return float(np.mean(known)) if known and probe[name]["val_mean"] is not None else None
+
+
+def is_late(probe: dict[str, Any], name: str) -> bool:
+    """Whether the probe was still getting better when it ended."""
+    step = best_step(probe, name)
+    return step is not None and step > _LATE * probe["protocol"]["epochs"]
+
+
+def late_warnings(best: Mapping[str, float | None], steps: float) -> list[str]:
+    """Whose vectors the probe had not done with, by name and best step."""
+    late = [f"{name} {step:.0f}" for name, step in best.items() if step is not None and step > _LATE * steps]
+    if not late:
+        return []
+    return [
+        f"the probe was still getting better when its {steps:.0f} steps ended (best at step, on average: "
+        f"{', '.join(late)}); more evaluate.probe_epochs may raise these figures, and change the order"
+    ]
+
+
+def _probe_warnings(probe: dict[str, Any]) -> list[str]:
+    if not probe:
+        return []
+    best = {told: best_step(probe, name) for name, told in METHODS.items() if name in probe}
+    return late_warnings(best, probe["protocol"]["epochs"])
 
 
 def _collapse_warnings(metrics: dict[str, Any]) -> list[str]:

@@ -76,6 +76,7 @@ _HOPS = 100
 class _Mean(TypedDict):
     val_mean: Number
     test_mean: Number
+    best_epoch_mean: NotRequired[Number]
 
 
 class _Accuracy(_Mean):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gscl_scale.evaluate.figures import percent, validation_warnings
+from gscl_scale.evaluate.figures import late_warnings, percent, validation_warnings
 from gscl_scale.machine import in_words
 from gscl_scale.markdown import table
 
@@ -29,7 +29,7 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
             f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
             f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * several}"
             f"{chosen * (protocol['least_val'] > 0)}.",
-            *(f"Take care: {warning}." for warning in validation_warnings(protocol)),
+            *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
             "on a GPU the most that was allocated there.",
         ]
@@ -40,6 +40,11 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
     if any(row["method"] == "supervised" for row in result["methods"]):
         remarks.append("The supervised encoder learns and is measured on one split per seed.")
     return [*remarks, *(f"{row['title']} failed: {row['error']}" for row in result["methods"] if "error" in row)]
+
+
+def _late(result: dict[str, Any], protocol: dict[str, Any]) -> list[str]:
+    best = {row["title"]: row["best_step"] for row in result["methods"] if "best_step" in row}
+    return late_warnings(best, protocol["epochs"])
 
 
 def comparison_page(result: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gscl_scale.evaluate.figures import SCALINGS
+from gscl_scale.evaluate.figures import SCALINGS, is_late
 from gscl_scale.markdown import table as markdown
 from gscl_scale.report.plots import Panels, plot_panels
 from gscl_scale.reproduce.tables import Line, Measure, Table
@@ -126,7 +126,8 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
             parts.append(_agreement(table, [value for value in values if value.measure == measure], records))
     if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
-    parts.append("\n".join(f"- {sentence}" for sentence in [*_remarks(records, reasons), f"By `{command}`."]))
+    remarks = [*_remarks(records, reasons), *_late(table, records), f"By `{command}`."]
+    parts.append("\n".join(f"- {sentence}" for sentence in remarks))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -192,6 +193,22 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
         out.append(_probe_of(protocols))
     out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {_versions(kept)}.")
     return out
+
+
+def _late(table: Table, records: Records) -> list[str]:
+    """Whose vectors the probe had not done with, graph by graph."""
+    if not set(table.measures) & set(_PARTS):
+        return []
+    late: dict[str, list[str]] = {}
+    for line in table.lines:
+        for graph in table.graphs:
+            probe = records.get((line.name, graph), {"figures": {}})["figures"].get("probe", {})
+            if line.of in probe and is_late(probe, line.of):
+                late.setdefault(graph, []).append(line.name)
+    if not late:
+        return []
+    told = "; ".join(f"{graph} ({', '.join(names)})" for graph, names in late.items())
+    return [f"The probe was still getting better at its last epochs, so that more may raise the figure: {told}."]
 
 
 def _versions(kept: list[dict[str, Any]]) -> str:

@@ -117,6 +117,20 @@ def test_warnings_name_no_gain_few_validation_nodes_and_collapse(metrics: dict[s
     assert "collapsed" in " ".join(warnings_of(metrics))
 
 
+def test_a_probe_that_ends_too_early_is_told(metrics: dict[str, Any]) -> None:
+    for split, step in zip(metrics["probe"]["splits"], (40, 46), strict=True):
+        for name, best in (("trained", 42), ("untrained", step), ("raw", 50)):  # of 50 steps
+            split[name]["best_epoch_mean"] = best
+    (found,) = [words for words in warnings_of(metrics) if "still getting better" in words]
+    assert "its 50 steps ended (best at step, on average: raw features 50, untrained encoder 43)" in found
+    metrics["probe"]["raw"]["val_mean"] = None  # the last step counts where nothing is validated
+    (found,) = [words for words in warnings_of(metrics) if "still getting better" in words]
+    assert "raw" not in found
+    for split in metrics["probe"]["splits"]:
+        split["untrained"]["best_epoch_mean"] = 42
+    assert "still getting better" not in " ".join(warnings_of(metrics))
+
+
 def test_repeats_are_combined_to_means_with_errors(metrics: dict[str, Any], random_graph: Graph) -> None:
     other = evaluate_run(
         random_graph,

@@ -431,6 +431,11 @@ def test_what_there_is_not_is_refused(places, arguments, words):
             run(places, **arguments, page_only=page_only)
 
 
+PROTOCOL = {
+    "scaling": "l2", "epochs": 300, "learning_rate": 0.01, "weight_decays": [0.0], "initialisations": 2,
+}  # fmt: skip
+
+
 def record(val, test, nmi=0.4):
     probe = {"val_mean": val, "test_mean": test, "test_std": 0.01}
     figures = {
@@ -456,6 +461,16 @@ def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
     assert "standard deviation (" not in page("tiny", TINY, shared, {}, "made so")
     assert "Seeds per cell: 2; random splits." in text
     assert "2026-01-02, 2 cores of X, 1.0 hours, version 1 (abc)." in text
+
+
+@pytest.mark.parametrize(("step", "told"), [(299, True), (150, False)])
+def test_lines_that_the_probe_had_not_done_with_are_told(step, told):
+    records = {("slow", "one"): record(0.60, 0.50), ("fast", "one"): record(0.55, 0.58)}
+    probe = records["fast", "one"]["figures"]["probe"]
+    probe |= {"splits": [{"trained": {"best_epoch_mean": step}, "untrained": {}}], "protocol": PROTOCOL}
+    text = page("tiny", TINY, records, {}, "made so")
+    assert ("The probe was still getting better at its last epochs" in text) == told
+    assert ("so that more may raise the figure: one (fast)." in text) == told
 
 
 def test_the_commits_that_measured_are_told_once_each_and_counted_where_they_are_many():
