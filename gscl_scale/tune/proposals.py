@@ -5,27 +5,46 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 from gscl_scale import seeding
 from gscl_scale.config import Config
 from gscl_scale.tune.records import Book, Trial
-from gscl_scale.tune.space import Choice, Range, Space, nearest
+from gscl_scale.tune.space import Choice, Range, Space, Value, nearest, points_of
 
 _GRACE, _CUT = 12, 3  # per cent of the epochs: after 12 and 36 the best third goes on
 
 
 class Proposer(OptunaSearch):  # type: ignore[misc]
-    """Optuna's proposals with the numbers of the trials."""
+    """Optuna's proposals with the numbers of the trials: those that go on, then new ones.
 
-    def __init__(self, numbers: list[int], **options: Any) -> None:
+    `untried` are settings that no trial has had, where they can be counted: a new trial has one of these.
+    """
+
+    def __init__(self, going_on: list[int], first: int, untried: list[dict[str, Value]], **options: Any) -> None:
         super().__init__(**options)
-        self._numbers = numbers
+        self._going_on, self._next, self._untried = going_on, first, untried
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """Settings to try; those of unfinished trials come first."""
-        return {"number": self._numbers.pop(0), "settings": super().suggest(trial_id)}
+        settings = super().suggest(trial_id)
+        if self._going_on:
+            return {"number": self._going_on.pop(0), "settings": settings}
+        if self._untried:
+            if settings not in self._untried:
+                settings = self._another(trial_id)
+            self._untried.remove(settings)
+        self._next += 1
+        return {"number": self._next - 1, "settings": settings}
+
+    def _another(self, trial_id: str) -> dict[str, Any]:
+        """The first of the untried settings in place of what was proposed again, of which Optuna learns nothing."""
+        self._ot_study.tell(self._ot_trials.pop(trial_id), state=TrialState.FAIL)
+        self._ot_study.enqueue_trial(self._untried[0])
+        settings: dict[str, Any] = super().suggest(trial_id)
+        return settings
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """A trial that was stopped is worse than finished ones, whatever its figure was."""
@@ -33,15 +52,20 @@ class Proposer(OptunaSearch):  # type: ignore[misc]
         super().on_trial_complete(trial_id, result if ended == "finished" else None, error or ended == "failed")
 
 
-def propose(space: Space, config: Config, book: Book, trials: int) -> Proposer:
-    """Up to so many trials: unfinished ones before all others; the very first is as the configuration."""
+def propose(space: Space, config: Config, book: Book) -> Proposer:
+    """Trials to make: unfinished ones before all others; the very first is as the configuration."""
     known, unfinished = book.ended(), book.unfinished()
     points = [trial.settings for trial in unfinished] or ([] if known else [nearest(space, config)])
     first = max((trial.number for trial in book.all()), default=0) + 1
     seed = seeding.integer("tune", config.train.seed, first) % 2**32  # not what was drawn before
+    had = [trial.settings for trial in book.all()]
+    left = [point for point in points_of(space) if point not in had]
+    order = seeding.generator("tune untried", config.train.seed, first).permutation(len(left))
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     proposer = Proposer(
-        numbers=[*(trial.number for trial in unfinished), *range(first, first + trials)],
+        going_on=[trial.number for trial in unfinished],
+        first=first,
+        untried=[left[place] for place in order],
         space={key: _distribution(domain) for key, domain in space.items()},
         metric="accuracy",
         mode="max",

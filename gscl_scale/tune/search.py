@@ -102,7 +102,7 @@ def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: Rec
         name="search",
         resources_per_trial=_need(search.config),
         num_samples=missing,
-        search_alg=propose(search.space, search.config, book, missing),
+        search_alg=propose(search.space, search.config, book),
         scheduler=EarlyStopping(book.ended(), book.unfinished()),
         stop=stop,
         callbacks=[recorder],

@@ -1,6 +1,8 @@
 """The space of a search: keys of the configuration, and which values each may take."""
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ PAPER: dict[str, Any] = {  # the ranges of the paper, and one of ours: its encod
     "train.weight_decay": {"low": 1e-8, "high": 1e-2, "log": True},
 }
 _SECTIONS = ("rings", "model", "loss", "train")
+_FEW = 10_000  # settings, among which no two trials should be alike
 _OF_SAMPLES = ("rings", "loss")  # what other objectives than gscl do not read
 _FIXED = (
     "rings.ahead",
@@ -51,6 +54,10 @@ class Choice:
             return value if value in self.values else self.values[0]
         return min(self.values, key=lambda each: abs(float(each) - float(value)))
 
+    def all(self) -> Sequence[Value]:
+        """Its values."""
+        return self.values
+
     def plain(self) -> list[Value]:
         """As it is written in YAML."""
         return list(self.values)
@@ -67,6 +74,11 @@ class Range:
     def nearest(self, value: Value) -> Value:
         """The value itself, or the end of the range that is closest to it."""
         return min(max(value, self.low), self.high) if isinstance(value, (int, float)) else self.low
+
+    def all(self) -> Sequence[Value] | None:
+        """Its values, None where they are without number."""
+        low, high = self.low, self.high
+        return range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else None
 
     def plain(self) -> dict[str, Value]:
         """As it is written in YAML."""
@@ -105,6 +117,15 @@ def with_settings(config: Config, settings: Settings) -> Config:
 def nearest(space: Space, config: Config) -> dict[str, Value]:
     """The settings of the space that are closest to the configuration."""
     return {key: domain.nearest(_value(config, key)) for key, domain in space.items()}
+
+
+def points_of(space: Space) -> list[dict[str, Value]]:
+    """All settings of a space that has few enough to be told apart by a search; else none."""
+    values = [domain.all() for domain in space.values()]
+    some = [each for each in values if each is not None]
+    if len(some) < len(values) or math.prod(map(len, some)) > _FEW:
+        return []
+    return [dict(zip(space, point, strict=True)) for point in itertools.product(*some)]
 
 
 def _domain(key: str, given: Any, config: Config) -> Choice | Range:

@@ -8,7 +8,7 @@ from gscl_scale.runtime import Console
 from gscl_scale.tune.proposals import EarlyStopping, propose
 from gscl_scale.tune.recorder import Recorder
 from gscl_scale.tune.records import Book, Trial
-from gscl_scale.tune.space import Choice, Range
+from gscl_scale.tune.space import Choice, Range, points_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
 
@@ -16,7 +16,7 @@ SPACE = {"model.width": Choice((8, 16, 256)), "train.learning_rate": Range(1e-4,
 
 
 def proposed(folder):
-    return propose(SPACE, Config(), Book(folder), 6)
+    return propose(SPACE, Config(), Book(folder))
 
 
 def settings(width, rate=1e-3):
@@ -58,6 +58,23 @@ def test_what_was_drawn_before_a_stop_is_not_drawn_again(tmp_path):
     suggested = [again.suggest(str(number))["settings"] for number in range(4)]
     rates = [each["train.learning_rate"] for each in suggested]
     assert len(set(rates)) == 4
+
+
+def test_settings_that_can_be_counted_are_tried_once_each(tmp_path):
+    space = {"model.width": Choice((8, 16, 256)), "train.epochs": Range(2, 5), "model.bias": Choice((True, False))}
+    book = Book(tmp_path)
+    book.end(Trial(1, {"model.width": 8, "train.epochs": 2, "model.bias": True}, "finished", 0.9))
+    book.note(Trial(2, {"model.width": 8, "train.epochs": 3, "model.bias": True}))
+    suggested = []
+    proposer = propose(space, Config(), book)
+    for number in range(2, 25):
+        suggested.append(proposer.suggest(str(number)))
+        proposer.on_trial_complete(str(number), {"accuracy": 0.5, "ended": "finished"})
+    assert [each["number"] for each in suggested] == list(range(2, 25))
+    had = {tuple(each["settings"].values()) for each in suggested} | {(8, 2, True)}
+    assert len(had) == len(points_of(space)) == 24
+    completed = [trial for trial in proposer._ot_study.trials if trial.state.name == "COMPLETE"]
+    assert len(completed) == 24  # those that were proposed again are of no account
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import yaml
 
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError
-from gscl_scale.tune.space import PAPER, Choice, Range, nearest, read_space, with_settings
+from gscl_scale.tune.space import PAPER, Choice, Range, nearest, points_of, read_space, with_settings
 
 CONFIG = Config()
 
@@ -49,6 +49,19 @@ def test_an_objective_that_reads_no_samples_is_searched_without_rings_and_loss(t
     assert {key.partition(".")[0] for key in read_space(None, config)} == {"model", "train"}
     with pytest.raises(ConfigError, match=r"loss\.gate: has no effect with train\.objective: dgi; leave it out"):
         read_space(written(tmp_path, "loss.gate: [0.5, 1]"), config)
+
+
+@pytest.mark.parametrize(
+    ("domains", "points"),
+    [
+        ([Choice((1, 2)), Range(1, 3)], [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]),
+        ([Choice((1, 2)), Range(1.0, 3.0)], []),
+        ([Range(1, 100), Range(1, 101)], []),
+    ],
+)
+def test_the_settings_of_a_space_are_told_where_they_are_few(domains, points):
+    space = dict(zip(("model.layers", "train.epochs"), domains, strict=False))
+    assert [tuple(point.values()) for point in points_of(space)] == points
 
 
 def test_a_space_written_down_is_read_as_it_was(tmp_path):
