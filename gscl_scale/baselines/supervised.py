@@ -22,7 +22,7 @@ class Supervised(Objective):
     length is how sure the model is, so the probe takes them as they are: rows of length one cost two points on Photo.
     """
 
-    title = "GCN, supervised"
+    title = "supervised encoder"
     paper: ClassVar = {
         "train": {"epochs": 200, "learning_rate": 1e-2, "weight_decay": 5e-4},
         "model": {"feature_dropout": 0.5, "hidden_dropout": 0.5, "last_activation": False, "bias": False},

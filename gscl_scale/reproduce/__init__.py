@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gscl_scale.checked import lines_of, quoted, shortened
-from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError
+from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError, UserError
 from gscl_scale.files import locked, write_json, write_text
 from gscl_scale.reproduce.cells import Cell, cells_of, discard, kept, measure, refuse_other_graph
 from gscl_scale.reproduce.page import Records, draw, page
@@ -28,13 +28,16 @@ def reproduce(
     console: Console,
     page_only: bool = False,
 ) -> str:
-    """Measure what is not kept of a table, write it into `out`, and return the Markdown; RunError if a cell failed.
+    """Measure what is not kept of a table, write it into `out`, and return the Markdown.
 
+    RunError if a cell failed, UserError if no more than input is wrong; what could be measured is written all the same.
     With `page_only` nothing is measured: the table is written from what is kept. Where no number of seeds is asked
     for, it is that of the table that is there.
     """
     if name not in TABLES:
         raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
+    if any(setting.partition("=")[0].strip() == "train.repeats" for setting in settings):
+        raise ConfigError("--set train.repeats: the cells of a table have the seeds that --seeds gives them; use that")
     table = TABLES[name]
     if unknown := [graph for graph in only if graph not in table.graphs]:
         raise ConfigError(f"--only {unknown[0]}: this table has {', '.join(table.graphs)}")
@@ -44,6 +47,7 @@ def reproduce(
     cells = cells_of(table, configs, there, settings, repeats, at_hand=False)
     reasons: dict[str, str] = {}  # of a graph that cannot be read, or of one line on it
     failed: set[str] = set()
+    raised: type[GsclError] = UserError
     shown = _Shown(name, table, cells, out, repeats, _command(name, configs, settings, repeats), settings)
     graphs: dict[str, str] = {}  # fingerprints
     for wait in (False, True):  # first what nobody else is at
@@ -67,14 +71,15 @@ def reproduce(
                     what = f"{line.name}, {cell.graph}" if read else cell.graph
                     reasons[what] = shortened(error) or "there is not enough memory"
                     failed.add(cell.name)
+                    raised = raised if isinstance(error, UserError) else RunError
                     console.say(f"{what} is passed over: {reasons[what]}")
             shown.write(reasons)
     text = shown.write(reasons)
     if reasons:
         (what, reason), *more = reasons.items()
-        raise RunError(
+        raise raised(
             f"reproduce {name}: {what} could not be measured, because {reason}"
-            f"{f', and {len(more)} more' * bool(more)}; what could is in {out / f'{name}.md'}"
+            f"{f', and {len(more)} more' * bool(more)}{f'; what could is in {shown.path}' * bool(text)}"
         )
     return text
 
@@ -112,11 +117,16 @@ class _Shown:
     command: str
     settings: list[str]
 
+    @property
+    def path(self) -> Path:
+        """The page."""
+        return self.out / f"{self.name}.md"
+
     def write(self, reasons: dict[str, str]) -> str:
         """The page, its figures and its picture; and results.md, the pages of all tables.
 
-        What was found of the figures and written into `notes` of the results stands below the table; with settings
-        of the user the figures are others.
+        Nothing where there is nothing to show but reasons. What was found of the figures and written into `notes` of
+        the results stands below the table; with settings of the user the figures are others.
         """
         with locked(self.out / "runs" / "page.lock"):
             found = {cell.name: kept(cell, self.out) for of in self.cells.values() for cell in of}  # some are in many
@@ -124,11 +134,13 @@ class _Shown:
                 (line.name, cell.graph): record
                 for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])
             }  # fmt: skip
+            if reasons and not records:
+                return ""
             text = page(self.name, self.table, records, reasons, self.command)
             notes = self.out / f"notes/{self.name}.md"
             if notes.exists() and not self.settings:
                 text += f"\n\n{notes.read_text(encoding='utf-8').strip()}"
-            write_text(self.out / f"{self.name}.md", text + "\n")
+            write_text(self.path, text + "\n")
             rows = [{"line": key[0], **record} for key, record in records.items()]
             write_json(self.out / f"{self.name}.json", {"settings": self.settings, "rows": rows})
             if (seeds := _seeds_in(self.out)).get(self.name) != self.seeds:

@@ -208,7 +208,7 @@ def _late(table: Table, records: Records) -> list[str]:
     if not late:
         return []
     told = "; ".join(f"{graph} ({', '.join(names)})" for graph, names in late.items())
-    return [f"The probe was still getting better at its last epochs, so that more may raise the figure: {told}."]
+    return [f"The probe was still getting better at its last steps, so that more may raise the figure: {told}."]
 
 
 def _versions(kept: list[dict[str, Any]]) -> str:
@@ -231,9 +231,9 @@ def _probe_of(protocols: list[dict[str, Any]]) -> str:
         return " or ".join(dict.fromkeys(_written(protocol[key]) for protocol in protocols))
 
     return (
-        f"Probe: logistic regression on frozen vectors ({told('scaling')}), {told('epochs')} epochs of Adam at "
+        f"Probe: logistic regression on frozen vectors ({told('scaling')}), {told('epochs')} steps of Adam at "
         f"{told('learning_rate')}, weight decay among {told('weight_decays')}, {told('initialisations')} "
-        "initialisations on a split; epoch and weight decay are chosen on validation nodes."
+        "initialisations on a split; step and weight decay are chosen on validation nodes."
     )
 
 

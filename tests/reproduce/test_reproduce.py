@@ -19,7 +19,7 @@ import gscl_scale.reproduce
 from gscl_scale import cli, pipeline
 from gscl_scale.baselines.methods import OBJECTIVES
 from gscl_scale.config import Config
-from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError
+from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError, UserError
 from gscl_scale.files import read_json, write_json
 from gscl_scale.reproduce import TABLES, Line, Table, cells, reproduce
 from gscl_scale.reproduce.cells import Cell, measure
@@ -318,12 +318,25 @@ def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places
     (places[0] / "one.yaml").write_text(
         CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
     )
-    with pytest.raises(RunError, match=r"one could not be measured, because none\.npz does not exist"):
+    with pytest.raises(
+        UserError, match=r"one could not be measured, because none\.npz does not exist.*; what could is"
+    ):
         run(places, seeds=1)
     text = (places[1] / "tiny.md").read_text()
     assert "- one: not measured, " in text
     assert "| fast |" in text
     assert len(written(places)) == 2
+
+
+def test_where_no_graph_is_at_hand_nothing_is_written(places):
+    (places[0] / "one.yaml").write_text(
+        CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
+    )
+    with pytest.raises(
+        UserError, match=r"one could not be measured, because none\.npz does not exist[^;]*(; \w[^;]*)?$"
+    ):
+        run(places, only=["one"], seeds=1)
+    assert not [path for path in places[1].iterdir() if path.is_file()]
 
 
 @pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
@@ -423,7 +436,11 @@ def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, mon
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [({"only": ["three"]}, "--only three: this table has one, two"), ({"name": "maine"}, "expected one of main, ")],
+    [
+        ({"only": ["three"]}, "--only three: this table has one, two"),
+        ({"name": "maine"}, "expected one of main, "),
+        ({"settings": ["train.repeats=3"]}, "--set train.repeats: .* have the seeds that --seeds gives them"),
+    ],
 )
 def test_what_there_is_not_is_refused(places, arguments, words):
     for page_only in (False, True):
@@ -469,7 +486,7 @@ def test_lines_that_the_probe_had_not_done_with_are_told(step, told):
     probe = records["fast", "one"]["figures"]["probe"]
     probe |= {"splits": [{"trained": {"best_epoch_mean": step}, "untrained": {}}], "protocol": PROTOCOL}
     text = page("tiny", TINY, records, {}, "made so")
-    assert ("The probe was still getting better at its last epochs" in text) == told
+    assert ("The probe was still getting better at its last steps" in text) == told
     assert ("so that more may raise the figure: one (fast)." in text) == told
 
 
