@@ -81,14 +81,13 @@ def descend(
     if not math.isfinite(result.loss):
         raise DivergedError(
             f"step {step}: the loss is {result.loss}; lower train.learning_rate, "
-            "raise the temperature, or set train.clip to 1; the last checkpoint is kept"
+            "raise the temperature, or set train.clip to 1"
         )
     limit = config.clip if config.clip > 0 else float("inf")
     norm = torch.nn.utils.clip_grad_norm_(parameters, limit)
     if not torch.isfinite(norm):
         raise DivergedError(
-            f"step {step}: the gradient is not finite; lower train.learning_rate or set train.clip to 1; "
-            "the last checkpoint is kept"
+            f"step {step}: the gradient is not finite; lower train.learning_rate or set train.clip to 1"
         )
     optimizer.step()
     return replace(result, gradient_norm=float(norm))
