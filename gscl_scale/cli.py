@@ -1,5 +1,6 @@
 """The command line: parses, calls the pipeline, and turns errors into one sentence and an exit code."""
 
+import errno
 import sys
 import time
 from datetime import datetime
@@ -34,6 +35,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 
 def main() -> None:
     """Entry point: exit code 0 done, 1 the work failed, 2 bad input, 4 another process works there; 3 of retrain."""
@@ -49,7 +52,10 @@ def main() -> None:
     except NotADirectoryError as error:
         _fail(f"{error.filename}: a part of this path is a file, expected a folder; choose another --run or --out", 2)
     except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; finished work is kept, run again to go on", 1)
+        told = f"{error.filename or 'a file'}: {error.strerror or error}"
+        if error.errno in _NOT_ALLOWED:
+            _fail(f"{told}; finished work is kept: choose another --run or --out, or get the right to use this one", 2)
+        _fail(f"{told}; finished work is kept, run again to go on", 1)
     except (MemoryError, RuntimeError) as error:
         if not is_lack_of_memory(error):
             raise
@@ -338,6 +344,7 @@ def compare(
     Raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
     gscl-listwise. Finished ones are skipped."""
     from gscl_scale import training
+    from gscl_scale.baselines import METHODS
     from gscl_scale.compare import compare
     from gscl_scale.report import COMPARISON, comparison_remarks, comparison_rows
 
@@ -345,14 +352,15 @@ def compare(
     with training.leading(config) as leads:
         if not leads:
             return
-        result = compare(config, folder, [name.strip() for name in methods.split(",") if name.strip()], console)
+        names = [name.strip() for name in methods.split(",") if name.strip()]
+        result = compare(config, folder, names, console)
     if as_json:
         print_json(result)
     else:
         print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {shown(folder / 'compare')}.json, .md and .png")
-    if failed := [row["method"] for row in result["methods"] if "error" in row]:
+    if failed := [row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or METHODS)]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 
 

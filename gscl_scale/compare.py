@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from gscl_scale import machine, pipeline, shards
 from gscl_scale.baselines import METHODS, configured, settings_of
 from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
 from gscl_scale.errors import ConfigError, StoppedError, UserError
 from gscl_scale.evaluate import best_step, combine_repeats, why_no_splits
-from gscl_scale.files import write_json, write_text
+from gscl_scale.files import read_json, write_json, write_text
 from gscl_scale.logs import read_curve, read_events
 from gscl_scale.report import comparison_page, plot_comparison
 from gscl_scale.runs import Run, claim, open_run, refuse_other_work, with_seed
@@ -23,17 +25,26 @@ from gscl_scale.training import refuse_untrainable, train
 FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured beside every trained method
 
 
+class _Told(TypedDict):
+    """An earlier comparison, as far as it is read."""
+
+    methods: list[dict[str, Any]]
+
+
 def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> dict[str, Any]:
     """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
 
-    A method whose run fails has its reason in place of figures; what is finished is not done again, and has its row, of
-    fewer seeds where it was asked for with fewer.
+    A method whose run fails has its reason in place of figures. What was asked for earlier keeps its row, and what is
+    finished is not done again; the row is of fewer seeds where it was asked for with fewer.
     """
     asked = _asked_for(config, names)
     begun = [name for name in METHODS if name in asked or (folder / "compare" / name).exists()]
     runs = {name: _runs(config, name, Run.at(folder)) for name in begun}
     for one, run in itertools.chain(*runs.values()):
         refuse_other_work(one, run)
+    failed = _failed(folder / "compare.json")
+    for name in asked:
+        failed.pop(name, None)
     for name in set(begun).difference(asked):
         runs[name] = [(one, run) for one, run in runs[name] if run.metrics.exists()]
     whole = open_run(config, folder)
@@ -44,7 +55,11 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         for one, _ in runs[name]:
             refuse_untrainable(one, whole)
     metrics: dict[str, dict[str, Any]] = {}
-    rows = [_method(config, name, runs[name], whole, metrics, console) for name in begun if runs[name]]
+    rows = [
+        failed.get(name) or _method(config, name, runs[name], whole, metrics, console)
+        for name in begun
+        if name in failed or runs[name]
+    ]
     beside = metrics[_reference(config, metrics)] if metrics else None
     result = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
@@ -57,6 +72,12 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     write_text(folder / "compare.md", comparison_page(result))
     plot_comparison(result, folder / "compare.png")
     return result
+
+
+def _failed(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of an earlier comparison that have a reason in place of figures, by method."""
+    rows = read_json(path, _Told, "delete it, and compare again")["methods"] if path.exists() else []
+    return {row["method"]: row for row in rows if "error" in row and row.get("method") in METHODS}
 
 
 def _reference(config: Config, metrics: dict[str, dict[str, Any]]) -> str:

@@ -290,6 +290,15 @@ def test_an_input_that_changed_since_is_refused(tmp_path):
     assert "edges.csv has changed since" in result.stderr
 
 
+def test_a_place_where_nothing_may_be_written_is_bad_input(tmp_path):
+    write_tables(tmp_path)
+    place = "/sys/gscl-scale"  # where the superuser may not either
+    result = cli("ingest", "--config", "quick.yaml", "--run", place, cwd=tmp_path)
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith(f"gscl-scale: {place}")
+    assert result.stderr.endswith("choose another --run or --out, or get the right to use this one\n")
+
+
 def test_other_evaluation_settings_only_measure_again(finished):
     folder, _, _ = finished
     checkpoints = {p: p.stat().st_mtime_ns for p in (folder / "runs/quick/checkpoints").iterdir()}

@@ -192,6 +192,9 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
     rows = rows_of(json.loads((tmp_path / "run/compare.json").read_text()))
     assert "lower train.learning_rate" in rows["cca-ssg"]["error"]
     assert rows["dgi"]["test_mean"] > 0
+    cli.compare(tmp_path / "mine.yaml", None, str(tmp_path / "run"), "dgi")
+    assert "CCA-SSG failed: seed 0: step" in capsys.readouterr().out
+    assert rows_of(json.loads((tmp_path / "run/compare.json").read_text()))["cca-ssg"] == rows["cca-ssg"]
 
 
 @pytest.mark.parametrize(
