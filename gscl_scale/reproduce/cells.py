@@ -108,7 +108,7 @@ def cells_of(
     trained = table.measures != ("consistency",)
     cells = {}
     for line in table.lines:
-        wanted = [f"train.repeats={repeats if trained else 1}", *settings, *line.settings]
+        wanted = [f"train.repeats={repeats if trained else 1}", *line.defaults, *settings, *line.settings]
         of = {graph: _config_of(configs / f"{graph}.yaml", wanted, at_hand) for graph in graphs}
         if line.method:
             of = {graph: configured(config, line.method) for graph, config in of.items()}

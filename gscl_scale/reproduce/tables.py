@@ -29,14 +29,17 @@ _VARIANTS = ("cora", "citeseer", "wikics", "photo")
 class Line:
     """A line of a table: settings over the config of each graph, and whose figures they are.
 
-    of       trained, or what every run measures beside it: the untrained encoder and the raw features
-    method   one of those of `compare`, with its own settings and those that the config has for it
+    settings   what makes the line; over what the user sets
+    of         trained, or what every run measures beside it: the untrained encoder and the raw features
+    method     one of those of `compare`, with its own settings and those that the config has for it
+    defaults   what the user may set otherwise
     """
 
     name: str
     settings: tuple[str, ...] = ()
     of: Literal["trained", "untrained", "raw"] = "trained"
     method: str | None = None
+    defaults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,9 +205,9 @@ TABLES: dict[str, Table] = {
         "Rings whole, and a fifth of each drawn alike or by PageRank",
         ("wikics", "computers"),
         (
-            Line("whole rings", ("rings.per_ring=all",)),
-            Line("uniform, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=uniform")),
-            Line("PageRank, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=pagerank")),
+            Line("whole rings", ("rings.per_ring=all",), defaults=_SHORT),
+            Line("uniform, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=uniform"), defaults=_SHORT),
+            Line("PageRank, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=pagerank"), defaults=_SHORT),
         ),
         shape="along lines",
     ),
@@ -223,7 +226,10 @@ TABLES: dict[str, Table] = {
     "similarity": Table(
         "Mean cosine of an anchor and the members of its rings, then nodes beyond",
         ("wikics", "computers"),
-        (Line("untrained encoder", _FOUR_HOPS, "untrained"), Line("GSCL", _FOUR_HOPS)),
+        (
+            Line("untrained encoder", _FOUR_HOPS, "untrained", defaults=_SHORT),
+            Line("GSCL", _FOUR_HOPS, defaults=_SHORT),
+        ),
         ("similarity",),
         shape="along hops",
     ),
@@ -238,7 +244,7 @@ TABLES: dict[str, Table] = {
         "What each choice of the configs is worth",
         ("cora", "citeseer", "photo"),
         tuple(
-            replace(line, settings=(*line.settings, *_SHORT))
+            replace(line, defaults=_SHORT)
             for line in (
                 _AS_CONFIGURED,
                 Line("features whole", ("model.feature_dropout=0",)),

@@ -112,6 +112,14 @@ def test_what_compare_would_do_changes_no_cell(places):
     assert written(places) == before
 
 
+def test_settings_of_the_user_stand_between_the_defaults_of_a_line_and_what_makes_it(places):
+    line = Line("one", ("train.epochs=3",), defaults=("train.epochs=4", "model.width=4"))
+    table = Table("Widths", ("one",), (line,))
+    for settings, width in (([], 4), (["train.epochs=5"], 4), (["model.width=6"], 6)):
+        (cell,) = cells.cells_of(table, places[0], ["one"], settings, 1)[line]
+        assert (cell.config.train.epochs, cell.config.model.width) == (3, width)
+
+
 def test_a_cell_of_a_method_that_reads_no_samples_depends_on_nothing_of_them(places):
     plain, ranked = (
         {
