@@ -132,7 +132,7 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
 
 
 def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
-    """How far the better line is ahead of the best of all others, graph by graph."""
+    """How far the better line is ahead of the best of all others, graph by graph, on test and on validation nodes."""
     sentences = []
     for graph in table.graphs:
         rivals = [
@@ -141,14 +141,22 @@ def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
             if line.name not in table.better and (line.name, graph) in told
         ]
         if (_BETTER, graph) in told and rivals:
-            best = max(rivals, key=lambda value: value.values[0])
-            gap = told[_BETTER, graph].values[0] - best.values[0]
+            ours, best = told[_BETTER, graph], max(rivals, key=lambda value: value.values[0])
+            gap = ours.values[0] - best.values[0]
+            first = max(rivals, key=lambda value: value.validation or 0.0)
             absent = [line.name for line in table.lines if (line.name, graph) not in told]
             sentences.append(
                 f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others"
+                + _ahead_on_validation(ours, first)
                 + f"; not measured: {', '.join(absent)}" * bool(absent)
             )
     return "\n".join(sentences)
+
+
+def _ahead_on_validation(ours: Value, other: Value) -> str:
+    if ours.validation is None or other.validation is None:
+        return ""
+    return f"; on validation nodes {ours.validation - other.validation:+.2f} against {other.line}"
 
 
 def _agreement(table: Table, values: list[Value], records: Records) -> str:
