@@ -1,11 +1,12 @@
 """`gscl-scale compare`: all methods on a user's graph, under one protocol, with one encoder and the same seeds."""
 
 import itertools
+import json
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -25,10 +26,16 @@ from gscl_scale.training import refuse_untrainable, train
 FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured beside every trained method
 
 
-class _Told(TypedDict):
-    """An earlier comparison, as far as it is read."""
+class _Row(TypedDict):
+    """A method of an earlier comparison, as far as it is read."""
 
-    methods: list[dict[str, Any]]
+    method: str
+    settings: NotRequired[dict[str, Any]]
+    error: NotRequired[str]
+
+
+class _Told(TypedDict):
+    methods: list[_Row]
 
 
 def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> dict[str, Any]:
@@ -42,11 +49,11 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     runs = {name: _runs(config, name, Run.at(folder)) for name in begun}
     for one, run in itertools.chain(*runs.values()):
         refuse_other_work(one, run)
-    failed = _failed(folder / "compare.json")
-    for name in asked:
-        failed.pop(name, None)
-    for name in set(begun).difference(asked):
+    earlier = set(begun).difference(asked)
+    for name in earlier:
         runs[name] = [(one, run) for one, run in runs[name] if run.metrics.exists()]
+    missing = [name for name in earlier if len(runs[name]) < config.train.repeats]
+    failed = _earlier_failures(config, missing, folder / "compare.json")
     whole = open_run(config, folder)
     graph = pipeline.ingest(config, whole, console)
     if reason := why_no_splits(graph, config.evaluate):
@@ -74,10 +81,21 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     return result
 
 
-def _failed(path: Path) -> dict[str, dict[str, Any]]:
-    """The rows of an earlier comparison that have a reason in place of figures, by method."""
-    rows = read_json(path, _Told, "delete it, and compare again")["methods"] if path.exists() else []
-    return {row["method"]: row for row in rows if "error" in row and row.get("method") in METHODS}
+def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of those of these methods that failed in an earlier comparison, with the settings that they have now."""
+    told = read_json(path, _Told, "delete it, and compare again")["methods"] if path.exists() else []
+    failed = {row["method"]: row for row in told if "error" in row}
+    rows = {name: _head(config, name) for name in names if name in failed}
+    return {
+        name: {**row, "error": failed[name]["error"]}
+        for name, row in rows.items()
+        if failed[name].get("settings") == json.loads(json.dumps(row["settings"]))
+    }
+
+
+def _head(config: Config, name: str) -> dict[str, Any]:
+    """How the row of a method begins."""
+    return {"method": name, "title": METHODS[name].title, "settings": _settings(config, configured(config, name))}
 
 
 def _reference(config: Config, metrics: dict[str, dict[str, Any]]) -> str:
@@ -126,8 +144,9 @@ def _method(
 ) -> dict[str, Any]:
     """The row of a method: its figures over the seeds of these runs, or why there are none."""
     missing = config.train.repeats - len(runs)
-    title = f"{METHODS[name].title} ({len(runs)} of {config.train.repeats} seeds)" if missing else METHODS[name].title
-    row = {"method": name, "title": title, "settings": _settings(config, configured(config, name))}
+    row = _head(config, name)
+    if missing:
+        row["title"] += f" ({len(runs)} of {config.train.repeats} seeds)"
     found, sampling = [], []
     for seeded, run in runs:
         console.say(f"{METHODS[name].title}, seed {seeded.train.seed}")

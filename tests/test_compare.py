@@ -10,7 +10,7 @@ from gscl_scale.compare import _cost, _reference, compare
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, FolderError, RunError
 from gscl_scale.evaluate import make_splits
-from gscl_scale.files import read_json
+from gscl_scale.files import read_json, write_json
 from gscl_scale.report import comparison_page
 from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
@@ -195,6 +195,36 @@ def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp
     cli.compare(tmp_path / "mine.yaml", None, str(tmp_path / "run"), "dgi")
     assert "CCA-SSG failed: seed 0: step" in capsys.readouterr().out
     assert rows_of(json.loads((tmp_path / "run/compare.json").read_text()))["cca-ssg"] == rows["cca-ssg"]
+
+
+def failing(values, told):
+    """The configuration of a DGI that has failed with these settings, and the comparison that tells so."""
+    config = asked(train=values)
+    settings = {"settings": {**VALUES["compare"]["settings"], "dgi": ["train.learning_rate=1e30", "train.epochs=4"]}}
+    row = rows_of(compare(asked(train=values, compare=settings), told, ["dgi"], QUIET))["dgi"]
+    assert "lower train.learning_rate" in row["error"]
+    return config
+
+
+def test_a_failure_of_other_settings_is_not_told_of_these(tmp_path):
+    config = failing(VALUES["train"], tmp_path / "run")
+    assert "dgi" not in rows_of(compare(config, tmp_path / "run", ["gscl-listwise"], QUIET))
+
+
+def test_a_failure_is_not_told_of_a_method_that_was_measured_since(tmp_path):
+    folder = tmp_path / "run"
+    result = compare(asked(), folder, ["dgi"], QUIET)
+    row = rows_of(result)["dgi"]
+    stale = {key: row[key] for key in ("method", "title", "settings")} | {"error": "seed 0: there is not enough memory"}
+    write_json(folder / "compare.json", {**result, "methods": [stale]})  # as after a stop before the page was written
+    assert rows_of(compare(asked(), folder, ["gscl-listwise"], QUIET))["dgi"]["test_mean"] == row["test_mean"]
+
+
+def test_a_damaged_row_of_an_earlier_comparison_is_refused(tmp_path):
+    compare(asked(), tmp_path / "run", ["dgi"], QUIET)
+    write_json(tmp_path / "run/compare.json", {"methods": [{"method": ["dgi"], "error": "x"}]})
+    with pytest.raises(FolderError, match="delete it, and compare again"):
+        compare(asked(), tmp_path / "run", ["gscl-listwise"], QUIET)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gscl_scale.runs import open_run
 from gscl_scale.runtime import Console
 from gscl_scale.tune.leaderboard import HEADERS, best_of, counts, leaderboard_rows
 from gscl_scale.tune.records import Book, Trial, claim_search
-from gscl_scale.tune.space import points_of, read_space
+from gscl_scale.tune.space import points_of, read_space, untried
 from gscl_scale.tune.trial import common, splits_of
 
 __all__ = ["HEADERS", "Trial", "best_of", "counts", "leaderboard_rows", "tune"]
@@ -42,9 +42,12 @@ def tune(
         },
     )
     book = Book(run.folder)
-    if (points := len(points_of(space))) and points < trials:
-        console.say(f"tune: the space has {points} settings in all; each is tried once")
-        trials = points
+    if points_of(space):
+        begun = [trial.settings for trial in book.all()]
+        most = len(begun) + len(untried(space, begun))
+        if most < trials:
+            console.say(f"tune: the space has no more settings than for {most} trials in all")
+            trials = most
     search_on_ray(Search(base, space, trials, minutes), book, console)
     ended = book.ended()
     if ended:

@@ -12,7 +12,7 @@ from ray.tune.search.optuna import OptunaSearch
 from gscl_scale import seeding
 from gscl_scale.config import Config
 from gscl_scale.tune.records import Book, Trial
-from gscl_scale.tune.space import Choice, Range, Space, Value, nearest, points_of
+from gscl_scale.tune.space import Choice, Range, Space, Value, nearest, untried
 
 _GRACE, _CUT = 12, 3  # per cent of the epochs: after 12 and 36 the best third goes on
 
@@ -58,8 +58,7 @@ def propose(space: Space, config: Config, book: Book) -> Proposer:
     points = [trial.settings for trial in unfinished] or ([] if known else [nearest(space, config)])
     first = max((trial.number for trial in book.all()), default=0) + 1
     seed = seeding.integer("tune", config.train.seed, first) % 2**32  # not what was drawn before
-    had = [trial.settings for trial in book.all()]
-    left = [point for point in points_of(space) if point not in had]
+    left = untried(space, [trial.settings for trial in book.all()])
     order = seeding.generator("tune untried", config.train.seed, first).permutation(len(left))
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     proposer = Proposer(

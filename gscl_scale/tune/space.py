@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,10 @@ class Range:
         return min(max(value, self.low), self.high) if isinstance(value, (int, float)) else self.low
 
     def all(self) -> Sequence[Value] | None:
-        """Its values, None where they are without number."""
+        """Its values, None where they are too many to count."""
         low, high = self.low, self.high
-        return range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else None
+        whole = isinstance(low, int) and isinstance(high, int) and high - low < _FEW
+        return range(int(low), int(high) + 1) if whole else None
 
     def plain(self) -> dict[str, Value]:
         """As it is written in YAML."""
@@ -126,6 +127,11 @@ def points_of(space: Space) -> list[dict[str, Value]]:
     if len(some) < len(values) or math.prod(map(len, some)) > _FEW:
         return []
     return [dict(zip(space, point, strict=True)) for point in itertools.product(*some)]
+
+
+def untried(space: Space, had: Collection[Settings]) -> list[dict[str, Value]]:
+    """The settings that no trial has had yet, where they can be counted; else none."""
+    return [point for point in points_of(space) if point not in had]
 
 
 def _domain(key: str, given: Any, config: Config) -> Choice | Range:

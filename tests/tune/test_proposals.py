@@ -75,6 +75,7 @@ def test_settings_that_can_be_counted_are_tried_once_each(tmp_path):
     assert len(had) == len(points_of(space)) == 24
     completed = [trial for trial in proposer._ot_study.trials if trial.state.name == "COMPLETE"]
     assert len(completed) == 24  # those that were proposed again are of no account
+    assert not [trial for trial in proposer._ot_study.trials if trial.state.name == "RUNNING"]
 
 
 @pytest.mark.parametrize(

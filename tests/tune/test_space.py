@@ -57,6 +57,7 @@ def test_an_objective_that_reads_no_samples_is_searched_without_rings_and_loss(t
         ([Choice((1, 2)), Range(1, 3)], [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]),
         ([Choice((1, 2)), Range(1.0, 3.0)], []),
         ([Range(1, 100), Range(1, 101)], []),
+        ([Choice((1, 2)), Range(1, 10**20, log=True)], []),
     ],
 )
 def test_the_settings_of_a_space_are_told_where_they_are_few(domains, points):
