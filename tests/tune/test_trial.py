@@ -6,8 +6,9 @@ from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError, UserError
 from gscl_scale.evaluate import validation_accuracy, validation_splits
 from gscl_scale.files import read_json_lines
+from gscl_scale.runs import open_run
 from gscl_scale.runtime import Console
-from gscl_scale.tune.records import trial_run
+from gscl_scale.tune.records import Book, Trial, trial_run
 from gscl_scale.tune.space import with_settings
 from gscl_scale.tune.trial import alone, common, run_trial, splits_of
 from tests.graphs import make_graph, random_edges
@@ -131,3 +132,16 @@ def test_without_optuna_a_sentence_says_how_to_install_it(tmp_path, monkeypatch)
     with pytest.raises(UserError, match=r"pip install 'gscl-scale\[tune\]'"):
         package.tune(CONFIG, None, tmp_path / "run", 1, None, Console(quiet=True))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("asked_for", "trials"), [(3, 3), (10, 4)])
+def test_a_search_has_no_more_trials_than_there_are_settings_left(tmp_path, monkeypatch, asked_for, trials):
+    config = Config.parse({**CONFIG.dump(), "graph": {"source": "synthetic", "preset": "tiny"}})
+    (tmp_path / "space.yaml").write_text("model.width: [4, 8, 16]")
+    open_run(config, tmp_path / "run")
+    for number, width in enumerate((4, 4, 8), start=1):  # repeats, as searches had before settings were counted
+        Book(tmp_path / "run").end(Trial(number, {"model.width": width}, "finished", 0.5))
+    seen = []
+    monkeypatch.setattr("gscl_scale.tune.search.search_on_ray", lambda search, *_: seen.append(search.trials))
+    package.tune(config, tmp_path / "space.yaml", tmp_path / "run", asked_for, None, Console(quiet=True))
+    assert seen == [trials]
