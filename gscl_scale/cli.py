@@ -53,8 +53,8 @@ def main() -> None:
         _fail(f"{error.filename}: a part of this path is a file, expected a folder; choose another --run or --out", 2)
     except OSError as error:
         told = f"{error.filename or 'a file'}: {error.strerror or error}"
-        if error.errno in _NOT_ALLOWED:
-            _fail(f"{told}; finished work is kept: choose another --run or --out, or get the right to use this one", 2)
+        if error.filename and error.errno in _NOT_ALLOWED:
+            _fail(f"{told}; finished work is kept: get the right to use it, or name another place", 2)
         _fail(f"{told}; finished work is kept, run again to go on", 1)
     except (MemoryError, RuntimeError) as error:
         if not is_lack_of_memory(error):

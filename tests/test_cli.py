@@ -296,7 +296,7 @@ def test_a_place_where_nothing_may_be_written_is_bad_input(tmp_path):
     result = cli("ingest", "--config", "quick.yaml", "--run", place, cwd=tmp_path)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith(f"gscl-scale: {place}")
-    assert result.stderr.endswith("choose another --run or --out, or get the right to use this one\n")
+    assert result.stderr.endswith("get the right to use it, or name another place\n")
 
 
 def test_other_evaluation_settings_only_measure_again(finished):

@@ -145,6 +145,14 @@ def test_the_page_alone_is_written_from_what_is_kept(places):
     assert "| two" not in text
 
 
+def test_a_page_of_nothing_takes_the_place_of_no_other(places):
+    run(places, seeds=1)
+    before = {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()}
+    with pytest.raises(UserError, match="keeps no cell of this table with 3 seeds"):
+        run(places, seeds=3, page_only=True)
+    assert {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()} == before
+
+
 def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     monkeypatch.setenv("GSCL_DATA", str(tmp_path))  # cells are the same wherever graphs lie
     root = Path(__file__).parents[2]
@@ -213,7 +221,7 @@ def test_a_table_goes_on_with_the_seeds_that_it_has(places):
     assert "`gscl-scale reproduce tiny --seeds 2 " in text
     assert (places[1] / "tables").read_text() == "tiny 2\n"
     (places[1] / "tables").write_text("main 5\ntiny 2\n")
-    assert reproduce("tiny", *places, [], [], 1, Console(quiet=True), page_only=True) != text
+    assert run(places, only=["one"], seeds=1) != text
     assert (places[1] / "tables").read_text() == "main 5\ntiny 1\n"
     (places[1] / "tables").write_text("main five\n")
     with pytest.raises(
