@@ -48,12 +48,12 @@ def reproduce(
     reasons: dict[str, str] = {}  # of a graph that cannot be read, or of one line on it
     failed: set[str] = set()
     raised: type[GsclError] = UserError
-    if page_only and not any(kept(cell, out) for of in cells.values() for cell in of):
-        raise UserError(
-            f"reproduce {name}: {out} keeps no cell of this table with {repeats} seeds and these settings, so that "
-            "there is no page to write; measure it without --page, or use --seeds as it was measured"
-        )
     shown = _Shown(name, table, cells, out, repeats, _command(name, configs, settings, repeats), settings)
+    if page_only and shown.path.exists() and not any(kept(cell, out) for of in cells.values() for cell in of):
+        raise UserError(
+            f"reproduce {name}: {out} keeps no cell of this table with {repeats} seeds and these settings, and "
+            f"{shown.path} shows others; measure it without --page, or use --seeds as it was measured"
+        )
     graphs: dict[str, str] = {}  # fingerprints
     for wait in (False, True):  # first what nobody else is at
         for line, cell in ((line, cell) for line, of in asked.items() for cell in of):
