@@ -1,7 +1,6 @@
 """`gscl-scale compare`: all methods on a user's graph, under one protocol, with one encoder and the same seeds."""
 
 import itertools
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -35,6 +34,8 @@ class _Row(TypedDict):
 
 
 class _Told(TypedDict):
+    """The comparison, likewise."""
+
     methods: list[_Row]
 
 
@@ -89,7 +90,7 @@ def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[
     return {
         name: {**row, "error": failed[name]["error"]}
         for name, row in rows.items()
-        if failed[name].get("settings") == json.loads(json.dumps(row["settings"]))
+        if failed[name].get("settings") == row["settings"]
     }
 
 

@@ -29,10 +29,10 @@ _VARIANTS = ("cora", "citeseer", "wikics", "photo")
 class Line:
     """A line of a table: settings over the config of each graph, and whose figures they are.
 
-    settings   what makes the line; over what the user sets
+    settings   what makes the line, whatever the user sets
     of         trained, or what every run measures beside it: the untrained encoder and the raw features
     method     one of those of `compare`, with its own settings and those that the config has for it
-    defaults   what the user may set otherwise
+    defaults   what it has where the user sets nothing else
     """
 
     name: str

@@ -46,7 +46,7 @@ def tune(
         begun = [trial.settings for trial in book.all()]
         most = len(begun) + len(untried(space, begun))
         if most < trials:
-            console.say(f"tune: the space has no more settings than for {most} trials in all")
+            console.say(f"tune: the space has settings for {most} trials in all, not for {trials}")
             trials = most
     search_on_ray(Search(base, space, trials, minutes), book, console)
     ended = book.ended()
