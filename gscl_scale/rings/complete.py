@@ -3,16 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings import frontier
-from gscl_scale.rings.exact import exact_rings
 from gscl_scale.rings.marks import marks
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, replace_lists, replace_rows
+from gscl_scale.rings.sample import Lists, RingSample, replace_lists
 from gscl_scale.rings.shortcuts import shortcuts
 from gscl_scale.rings.twins import twins
 from gscl_scale.rings.words import BITS, finish_words
@@ -30,64 +27,81 @@ def complete(
 ) -> RingSample:
     """The sample with its short lists [A, k + 1] finished, and the ring sizes that came with them exact."""
     assert isinstance(config.per_ring, int)
-    rows = np.flatnonzero(short[:, :-1].any(axis=1))
-    if rows.size:
-        rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
-        sample = _finish_rings(
-            indptr, indices, sample, rows, short[rows, :-1], priorities, rank, config.per_ring, undirected
+    rows = np.flatnonzero(short.any(axis=1))
+    if not rows.size:
+        return sample
+    rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
+    short, hops = short[rows], config.hops
+    one_of_each, which = np.arange(rows.size), np.arange(rows.size)
+    if undirected:
+        alike = twins(indptr, indices, sample.anchors[rows], _alone(indptr, sample.anchors[rows], short))
+        one_of_each, which = np.unique(alike, return_inverse=True)
+    anchors = sample.anchors[rows[one_of_each]]
+    asked = np.zeros((anchors.size, hops + 1), np.bool_)
+    for level in range(hops + 1):
+        asked[which[short[:, level]], level] = True
+    sizes, lengths = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops + 1), np.int64)
+    members = np.empty((anchors.size, hops, config.per_ring), priorities.order.dtype)
+    far = np.empty((anchors.size, config.beyond if asked[:, -1].any() else 0), priorities.order.dtype)
+    with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
+        finish_words(
+            indptr, indices, known, mine.bits, anchors, asked, priorities.order, rank, config.per_ring, config.beyond,
+            undirected, sizes, lengths, members, far,
+        )  # fmt: skip
+    lists = [
+        _replaced(mine, rows, short[:, level], which, lengths[:, level], found)
+        for level, (mine, found) in enumerate(
+            zip((*sample.rings, sample.beyond), (*members.swapaxes(0, 1), far), strict=True)
         )
-    rows = np.flatnonzero(short[:, -1])
-    if rows.size and undirected:
-        found = _find_beyond(indptr, indices, sample.anchors[rows], config, priorities.order)
-        sample = replace(sample, beyond=replace_lists(sample.beyond, rows, found))
-    elif rows.size:
-        exact = exact_rings(indptr, indices, sample.anchors[rows], priorities, rank, config)
-        sample = replace_rows(sample, rows, exact)
-    return sample
+    ]
+    counted = _counted(short, undirected)
+    ring_size, exact = sample.ring_size.copy(), sample.ring_size_exact.copy()
+    ring_size[rows] = np.where(counted, sizes[which], ring_size[rows])
+    exact[rows[counted[:, -1]]] = True
+    return replace(sample, rings=lists[:-1], beyond=lists[-1], ring_size=ring_size, ring_size_exact=exact)
 
 
-def _find_beyond(
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[Any],
-    anchors: npt.NDArray[np.int64],
-    config: RingsConfig,
-    order: npt.NDArray[Any],
-) -> Lists:
-    """The lowest nodes farther than k hops: those that are not, and have no neighbour, within k - 1 hops.
+def _alone(
+    indptr: npt.NDArray[np.int64], anchors: npt.NDArray[np.int64], short: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Which anchors have a short list that differs from that of a node with the same neighbours.
 
-    So the last hop of the search, which is most of it where balls are large, is never made. Undirected graphs only.
+    Such nodes are two hops apart. So their first two rings differ by themselves; and what is beyond, where their balls
+    do not hold both: at one hop, or if they have no neighbours.
     """
-    offsets = np.zeros(anchors.size + 1, np.int64)
-    members = np.empty(anchors.size * config.beyond, order.dtype)
-    used = _search_beyond(indptr, indices, anchors, config.hops - 1, order, config.beyond, offsets, members)
-    return Lists(offsets, members[:used])
+    hops = short.shape[1] - 1
+    apart = (hops == 1) | (indptr[anchors + 1] == indptr[anchors])
+    alone: npt.NDArray[np.bool_] = short[:, : min(2, hops)].any(axis=1) | (short[:, -1] & apart)
+    return alone
 
 
-@numba.njit(cache=True, nogil=True)
-def _search_beyond(indptr, indices, anchors, hops, order, num_beyond, offsets, members):  # type: ignore[no-untyped-def]
-    seen = np.zeros(order.size, np.uint8)
-    queue = np.empty(order.size + 1, order.dtype)
-    used = 0
-    for a in range(anchors.size):
-        frontier.start(anchors[a], queue, seen)
-        head, tail = 0, 1
-        for hop in range(hops):
-            head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
-        for x in order:
-            if seen[x] == 0:
-                near = False
-                for e in range(indptr[x], indptr[x + 1]):
-                    if seen[indices[e]]:
-                        near = True
-                        break
-                if not near:
-                    members[used] = x
-                    used += 1
-                    if used == offsets[a] + num_beyond:
-                        break
-        offsets[a + 1] = used
-        frontier.clear(queue, tail, seen)
-    return used
+def _counted(short: npt.NDArray[np.bool_], undirected: bool) -> npt.NDArray[np.bool_]:
+    """Which rings [A, k] the search for the short lists has counted: those up to the last that is short.
+
+    For what is beyond, all where the graph is directed; else the last ring is not searched for its sake.
+    """
+    to_the_end = short[:, :-1].copy()
+    if not undirected:
+        to_the_end[:, -1] |= short[:, -1]
+    return np.logical_or.accumulate(to_the_end[:, ::-1], axis=1)[:, ::-1]
+
+
+def _replaced(
+    lists: Lists,
+    rows: npt.NDArray[np.int64],
+    short: npt.NDArray[np.bool_],
+    which: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    found: npt.NDArray[Any],
+) -> Lists:
+    """The lists with those at `rows` that are `short` as they were `found`: `lengths` of them for each of `which`."""
+    those = np.flatnonzero(short)
+    if not those.size:
+        return lists
+    length = lengths[which[those]]
+    offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+    members = found[which[those]][np.arange(found.shape[1]) < length[:, None]]
+    return replace_lists(lists, rows[those], Lists(offsets, members))
 
 
 def _lowest(ring: Lists, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -96,45 +110,3 @@ def _lowest(ring: Lists, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     some = ring.offsets[rows + 1] > ring.offsets[rows]
     lowest[some] = ring.members[ring.offsets[rows[some]]]
     return lowest
-
-
-def _finish_rings(
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[Any],
-    sample: RingSample,
-    rows: npt.NDArray[np.int64],
-    short: npt.NDArray[np.bool_],
-    priorities: Priorities,
-    rank: npt.NDArray[Any],
-    per_ring: int,
-    undirected: bool,
-) -> RingSample:
-    order, hops = priorities.order, short.shape[1]
-    one_of_each, which = np.arange(rows.size), np.arange(rows.size)
-    if undirected:
-        alike = twins(indptr, indices, sample.anchors[rows], np.logical_or.reduce(short[:, :2], axis=1))
-        one_of_each, which = np.unique(alike, return_inverse=True)
-    anchors = sample.anchors[rows[one_of_each]]
-    asked = np.zeros((anchors.size, hops), np.bool_)
-    for hop in range(hops):
-        asked[which[short[:, hop]], hop] = True
-    found, lengths = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops), np.int64)
-    members = np.empty((anchors.size, hops, per_ring), order.dtype)
-    with marks(order.size) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
-        finish_words(indptr, indices, known, mine.bits, anchors, asked, order, rank, per_ring, found, lengths, members)
-
-    sizes, exact = sample.ring_size.copy(), sample.ring_size_exact.copy()
-    searched = np.logical_or.accumulate(short[:, ::-1], axis=1)[:, ::-1]  # up to the last short ring
-    sizes[rows] = np.where(searched, found[which], sizes[rows])
-    exact[rows[short[:, -1]]] = True
-    rings = []
-    for hop, ring in enumerate(sample.rings):
-        those = np.flatnonzero(short[:, hop])
-        if those.size:
-            length = lengths[which[those], hop]
-            offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-            ring = replace_lists(
-                ring, rows[those], Lists(offsets, members[which[those], hop][np.arange(per_ring) < length[:, None]])
-            )
-        rings.append(ring)
-    return replace(sample, rings=rings, ring_size=sizes, ring_size_exact=exact)

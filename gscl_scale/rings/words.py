@@ -19,6 +19,7 @@ _PER_ANCHOR = 3000
 _OWN_VISIT = 4
 _PLANES = 40  # bits of the vertical counters
 _BUCKETS = 256  # of ranks that are sorted together
+_PULL = 4  # measured on ogbn-arxiv with a hub joined to all, and on random graphs of degree 50
 _FEW = 16  # fewer than 1 / _FEW of all nodes are listed and sorted; more are found by a sweep over all
 
 
@@ -141,38 +142,53 @@ def search_words(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def finish_words(  # type: ignore[no-untyped-def]
-    indptr, indices, shortcuts, bits, anchors, short, order, rank, per_ring, ring_size, lengths, members,
+    indptr, indices, shortcuts, bits, anchors, short, order, rank, per_ring, num_beyond, undirected,
+    ring_size, lengths, members, far,
 ):  # fmt: skip
-    """The `per_ring` lowest of the rings marked in `short` [A, k], and the sizes of all rings up to the last of them.
+    """The lowest of the lists marked in `short` [A, k + 1]: `per_ring` of each ring, and `num_beyond` beyond.
 
-    members [A, k, per_ring], lengths [A, k]   filled where `short` is set
-    ring_size [A, k]                           filled up to the last ring of an anchor that is short
+    ring_size [A, k]           filled up to the last ring of an anchor that is searched for its own sake
+    lengths [A, k + 1]         filled where `short` is set, and so are
+    members [A, k, per_ring]   those of the rings
+    far [A, num_beyond]        those beyond
     """
-    num_nodes = order.size
+    num_nodes, hops = order.size, short.shape[1] - 1
     seen, last, reached, passed = bits[0], bits[1], bits[2], bits[3]
     hubs, hub_bits = np.empty(shortcuts.offsets.size, order.dtype), np.empty(shortcuts.offsets.size, np.uint64)
     front, following = np.empty(num_nodes + 1, order.dtype), np.empty(num_nodes + 1, order.dtype)
     touched = np.empty(num_nodes + 1, order.dtype)
     ranks = np.empty((2, num_nodes // _FEW), order.dtype)
-    kept = np.empty((BITS, per_ring), order.dtype)
+    kept = np.empty((BITS, max(per_ring, num_beyond)), order.dtype)
     counts, sizes, deepest = np.zeros(BITS, np.int64), np.zeros(BITS, np.int64), np.zeros(BITS, np.int64)
+    left = np.zeros(BITS, np.int64)
     for first in range(0, anchors.size, BITS):
         word = anchors[first : first + BITS]
-        depth = 0
+        depth, any_far = 0, False
         for b in range(word.size):
-            for hop in range(short.shape[1]):
+            deepest[b] = 0
+            for hop in range(hops):
                 if short[first + b, hop]:
                     deepest[b] = hop + 1
+            if short[first + b, hops]:
+                any_far = True
+                if not undirected:
+                    deepest[b] = hops
             depth = max(depth, deepest[b])
+            left[b] = num_nodes - 1
+        if any_far:
+            depth = max(depth, hops - 1)
         num_front = num_touched = _begin(word, seen, last, front, touched)
-        num_hubs = 0
-        for hop in range(depth):
+        num_hubs = hop = 0
+        # The last hop of a search for those beyond is made only if the ring that it starts from has few edges. If it
+        # has many, it is less work to ask each node that was not seen whether it has a neighbour that was.
+        while hop < depth or (any_far and hop < hops and _few_edges(indptr, front, num_front, indices.size)):
             num_next, num_touched, num_hubs = _hop(
                 indptr, indices, shortcuts, seen, last, reached, passed, front, num_front, following,
-                touched, num_touched, hubs, hub_bits, num_hubs, hop + 1 < depth, sizes[: word.size],
+                touched, num_touched, hubs, hub_bits, num_hubs, hop + 1 < depth or any_far, sizes[: word.size],
             )  # fmt: skip
             for b in range(word.size):
                 counts[b] = min(sizes[b], per_ring) if short[first + b, hop] else 0
+                left[b] -= sizes[b]
                 if hop < deepest[b]:
                     ring_size[first + b, hop] = sizes[b]
             _lowest_of_ring(order, rank, reached, following, num_next, ranks, counts, word.size, kept)
@@ -184,10 +200,52 @@ def finish_words(  # type: ignore[no-untyped-def]
             last, reached = reached, last
             front, following = following, front
             num_front = num_next
+            hop += 1
+        if any_far:
+            for b in range(word.size):
+                counts[b] = min(num_beyond, left[b]) if short[first + b, hops] else 0
+            if hop == hops:
+                _walk_lowest(order, seen, ~np.uint64(0), counts, word.size, kept)
+            else:
+                _walk_beyond(indptr, indices, order, seen, counts, word.size, kept)
+            for b in range(word.size):
+                if short[first + b, hops]:
+                    lengths[first + b, hops] = counts[b]
+                    for i in range(counts[b]):
+                        far[first + b, i] = order[kept[b, i]]
         for i in range(num_front):
             last[front[i]] = 0
         for i in range(num_touched):
             seen[touched[i]] = passed[touched[i]] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _few_edges(indptr, front, num_front, num_entries):  # type: ignore[no-untyped-def]
+    """Whether the nodes of a ring have less than a share of all edges."""
+    edges = 0
+    for i in range(num_front):
+        edges += indptr[front[i] + 1] - indptr[front[i]]
+    return edges * _PULL < num_entries
+
+
+@numba.njit(cache=True, nogil=True)
+def _walk_beyond(indptr, indices, order, seen, counts, num_anchors, out):  # type: ignore[no-untyped-def]
+    """For each anchor the `counts` lowest ranks, or fewer, of all nodes that were not seen from it nor have a neighbour
+    that was; `counts` becomes how many there are. Undirected graphs only.
+    """
+    taken = np.zeros(BITS, np.int64)
+    active = _active(counts, num_anchors)
+    for r in range(order.size):
+        if not active:
+            break
+        x = order[r]
+        bits = ~seen[x] & active
+        e, end = indptr[x], indptr[x + 1]
+        while bits and e < end:
+            bits &= ~seen[indices[e]]
+            e += 1
+        active = _take(r, bits, active, counts, taken, out)
+    counts[:num_anchors] = taken[:num_anchors]
 
 
 @numba.njit(cache=True, nogil=True)
