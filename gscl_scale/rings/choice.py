@@ -7,18 +7,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings import words
 from gscl_scale.rings.level import HEAD_PER_WIDTH
+from gscl_scale.rings.pilot import Pilot, pilot_search
 from gscl_scale.rings.sample import wanted
+from gscl_scale.rings.twins import twins
+from gscl_scale.rings.words import BITS
 
 _PILOT = 48
-_MOST_VISITS = 1_000_000  # a pilot's search ends there: whatever the rest is, it is too much for the exact engine
 _LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
-# measured on ogbn-arxiv and two web graphs, one core: nanoseconds of a shared edge visit, of an entry in a pass of the
-# sketch, and of reading the lists of an anchor
-_VISIT_NS = 0.7
-_ENTRY_NS = 230
-_ANCHOR_NS = 2500
+# measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
+# nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor
+_VISIT_NS = 1.6
+_ENTRY_NS = 180
+_ANCHOR_NS = 2000
+_ASKED = 4  # shared edge visits to ask a node whether it is beyond
 
 
 @dataclass(frozen=True)
@@ -44,47 +46,56 @@ def expected_members(
     indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig
 ) -> npt.NDArray[np.float64]:
     """Members that an anchor is likely to have in each ring [k]."""
-    visits, sizes = _pilot(indptr, indices, config)
-    balls = 1 + np.cumsum(sizes, axis=1)
-    listed = np.minimum(sizes, config.width * sizes / balls)
-    asked = np.stack([wanted(config.per_ring, row) for row in sizes])
-    members = np.minimum(sizes, np.maximum(listed, asked)).astype(np.float64)
-    members[visits > _MOST_VISITS] = np.maximum(members[visits > _MOST_VISITS], config.width)  # not seen to the end
+    pilot = pilot_search(indptr, indices, _pilot_anchors(indptr.size - 1), config.hops)
+    balls = 1 + np.cumsum(pilot.sizes, axis=1)
+    listed = np.minimum(pilot.sizes, config.width * pilot.sizes / balls)
+    asked = np.stack([wanted(config.per_ring, row) for row in pilot.sizes])
+    members = np.minimum(pilot.sizes, np.maximum(listed, asked)).astype(np.float64)
+    members[~pilot.whole] = np.maximum(members[~pilot.whole], config.width)  # not seen to the end
     return members.mean(axis=0)
 
 
-def _pilot(
-    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(edge visits [A], ring sizes [A, k]) of searches from some anchors."""
-    num_nodes = indptr.size - 1
-    pilot = np.unique(np.linspace(0, num_nodes - 1, _PILOT).astype(np.int64))
-    return words.pilot_search(indptr, indices, pilot, config.hops, _MOST_VISITS)
+def _pilot_anchors(num_nodes: int) -> npt.NDArray[np.int64]:
+    """In the middle of equal ranges: the first and the last node are often special."""
+    return np.unique(((np.arange(_PILOT) + 0.5) * num_nodes / _PILOT).astype(np.int64))
 
 
 def _costs(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> npt.NDArray[np.float64]:
     """Nanoseconds per anchor of the exact engine and of the sketch."""
     num_nodes = indptr.size - 1
-    visits, sizes = _pilot(indptr, indices, config)
-
-    def exact_ns(mean_visits: float) -> float:
-        shared = words.shared_work(mean_visits, num_nodes, indices.size, config.hops)
-        return _ANCHOR_NS + _VISIT_NS * min(words.own_work(mean_visits), shared)
-
-    short = _expected_short(sizes, num_nodes, config)
-    completion = short.mean() * exact_ns(float(visits[short].mean())) if short.any() else 0.0
+    anchors = _pilot_anchors(num_nodes)
+    pilot = pilot_search(indptr, indices, anchors, config.hops)
+    exact = _ANCHOR_NS + _VISIT_NS * min(pilot.own_work(), pilot.shared_work())
     passes = max(1, config.hops - 1)
-    sketch = _ENTRY_NS * passes * indices.size / num_nodes + _ANCHOR_NS + completion
-    return np.array([exact_ns(float(visits.mean())), sketch])
+    alone = np.zeros(anchors.size, np.bool_)
+    different = np.unique(twins(indptr, indices, anchors, alone)).size / anchors.size  # twins are finished once
+    completion = different * _VISIT_NS * _work_of_short(pilot, num_nodes, config)
+    return np.array([exact, _ENTRY_NS * passes * indices.size / num_nodes + _ANCHOR_NS + completion])
 
 
-def _expected_short(sizes: npt.NDArray[np.int64], num_nodes: int, config: RingsConfig) -> npt.NDArray[np.bool_]:
-    """Anchors with a list of which neither the lists nor the head of the sketch are likely to hold enough members."""
+def _work_of_short(pilot: Pilot, num_nodes: int, config: RingsConfig) -> float:
+    """Mean work of an anchor to finish the lists of the sketch that are short."""
+    rings, beyond = _expected_short(pilot.sizes, num_nodes, config)
+    only_beyond = beyond & ~rings
+    by_hop = pilot.hop_work()
+    last_hop = min(by_hop[-1], _ASKED * num_nodes / BITS)
+    weight = pilot.visits.sum(axis=1) / max(1.0, pilot.visits.sum(axis=1).mean())  # short ones may be large
+    return float(
+        (rings * weight).mean() * by_hop.sum() + (only_beyond * weight).mean() * (by_hop[:-1].sum() + last_hop)
+    )
+
+
+def _expected_short(
+    sizes: npt.NDArray[np.int64], num_nodes: int, config: RingsConfig
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Anchors with a ring, and with a list beyond, of which neither the lists nor the head are likely to hold enough.
+
+    What is beyond is short also where there is less than is wanted: the sketch does not know that this is all.
+    """
     assert isinstance(config.per_ring, int)
     balls = 1 + np.cumsum(sizes, axis=1)
-    beyond = num_nodes - balls[:, -1:]
-    of_node_in_head = min(1.0, HEAD_PER_WIDTH * config.width / num_nodes)
-    in_ball = np.maximum(np.minimum(1.0, config.width / balls), of_node_in_head)  # chance of a member to be known
-    known = np.concatenate([in_ball * sizes, np.maximum(of_node_in_head, in_ball[:, -1:]) * beyond], axis=1)
-    wanted = np.concatenate([np.minimum(config.per_ring, sizes), np.minimum(config.beyond, beyond)], axis=1)
-    return np.asarray((known < wanted - 0.5).any(axis=1))
+    in_head = min(1.0, HEAD_PER_WIDTH * config.width / num_nodes)  # chance of a node
+    in_lists = np.maximum(np.minimum(1.0, config.width / balls), in_head)  # chance of a member to be known
+    rings = (in_lists * sizes < np.minimum(config.per_ring, sizes) - 0.5).any(axis=1)
+    known_beyond = in_lists[:, -1] * (num_nodes - balls[:, -1])
+    return rings, (balls[:, -1] >= config.width) & (in_head < 1) & (known_beyond < config.beyond - 0.5)

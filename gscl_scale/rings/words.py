@@ -6,17 +6,12 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.rings import frontier
 from gscl_scale.rings.bits import lowest_bit
 from gscl_scale.rings.lists import merge, reserve
+from gscl_scale.rings.pilot import pilot_search
 
 BITS = 64
 _PILOT = 32
-# measured on ogbn-arxiv and two web graphs, in edge visits of a shared sweep: a hop's walks over all nodes cost six per
-# node, an edge visit of a search of its own, which also marks and queues, costs four, and the lists of an anchor 3,000
-_SWEEPS = 6
-_PER_ANCHOR = 3000
-_OWN_VISIT = 4
 _PLANES = 40  # bits of the vertical counters
 _BUCKETS = 256  # of ranks that are sorted together
 _PULL = 4  # measured on ogbn-arxiv with a hub joined to all, and on random graphs of degree 50
@@ -27,50 +22,8 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
     """Whether sharing a traversal is less work than a search per anchor, judged by a pilot of some anchors."""
     if anchors.size < BITS:
         return False
-    pilot = anchors[:: max(1, anchors.size // _PILOT)][:_PILOT]
-    visits = float(pilot_search(indptr, indices, pilot, hops)[0].mean())
-    return own_work(visits) > shared_work(visits, indptr.size - 1, indices.size, hops)
-
-
-def own_work(visits: float) -> float:
-    """Work of a search with so many edge visits, in shared edge visits."""
-    return _OWN_VISIT * visits
-
-
-def shared_work(visits: float, num_nodes: int, num_entries: int, hops: int) -> float:
-    """The same of a search that shares its traversal with 63 others which may or may not be near it."""
-    sweeps = min(_SWEEPS * hops * num_nodes / BITS, 2 * visits)
-    return min(hops * num_entries / BITS, visits) + sweeps + _PER_ANCHOR
-
-
-def pilot_search(
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[Any],
-    anchors: npt.NDArray[np.int64],
-    hops: int,
-    most_visits: int = 2**62,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(edges out of the ball of radius k - 1 [A], size of each ring [A, k]); a search stops after `most_visits`."""
-    visits, sizes = np.zeros(anchors.size, np.int64), np.zeros((anchors.size, hops), np.int64)
-    _pilot(indptr, indices, anchors, most_visits, visits, sizes)
-    return visits, sizes
-
-
-@numba.njit(cache=True, nogil=True)
-def _pilot(indptr, indices, anchors, most_visits, visits, sizes):  # type: ignore[no-untyped-def]
-    seen = np.zeros(indptr.size - 1, np.uint8)
-    queue = np.empty(indptr.size, indices.dtype)
-    for a in range(anchors.size):
-        frontier.start(anchors[a], queue, seen)
-        head, tail = 0, 1
-        for hop in range(sizes.shape[1]):
-            for i in range(head, tail):
-                visits[a] += indptr[queue[i] + 1] - indptr[queue[i]]
-            if visits[a] > most_visits:
-                break
-            head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
-            sizes[a, hop] = tail - head
-        frontier.clear(queue, tail, seen)
+    pilot = pilot_search(indptr, indices, anchors[:: max(1, anchors.size // _PILOT)][:_PILOT], hops)
+    return pilot.own_work() > pilot.shared_work()
 
 
 @numba.njit(cache=True, nogil=True)
