@@ -14,7 +14,7 @@ from gscl_scale import seeding
 from gscl_scale.batches.field import Field, transpose_pattern
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import SparseFeatures
-from gscl_scale.rings import Lists, Priorities, RingSample, wanted
+from gscl_scale.rings import Lists, Priorities, RingSample, head_words, wanted
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
 
@@ -87,8 +87,10 @@ def collate(
     member_key = seeding.key("members", train.seed, epoch)
     lists = [_choose(sample, hop, rings, train, member_key) for hop in range(len(sample.rings))]
     lists.append(_pad(sample.beyond, sample.beyond.lengths()))
-    candidates, priority = _draw_candidates(decided_of_all, priorities, train, step)
-    decided = _decide(sample, candidates.astype(sample.beyond.members.dtype), priority)
+    head = 0 if sample.near is None else 64 * head_words(rings.width, num_nodes)
+    candidates, ranks = _draw_candidates(decided_of_all, priorities, head, train, step)
+    priority = np.zeros(0) if priorities is None else priorities.priority[ranks]
+    decided = _decide(sample, candidates.astype(sample.beyond.members.dtype), priority, ranks, head)
 
     used = [sample.anchors, candidates, *(nodes[present] for nodes, present in lists)]
     nodes = np.unique(np.concatenate([part.astype(np.int64) for part in used]))
@@ -145,29 +147,51 @@ def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-d
 
 
 def _draw_candidates(
-    decided: npt.NDArray[np.float64], priorities: Priorities | None, train: TrainConfig, step: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-    """Nodes drawn at random among those of so low a priority that most anchors can decide about them, ascending."""
+    decided: npt.NDArray[np.float64], priorities: Priorities | None, head: int, train: TrainConfig, step: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Nodes drawn at random among those that most anchors can decide about, ascending, and their ranks.
+
+    They can decide about the nodes below a priority, and all of them about the lowest `head` nodes.
+    """
     if priorities is None or train.negatives == 0:
-        return np.zeros(0, np.int64), np.zeros(0)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     bound = np.quantile(decided, _POOL_QUANTILE, method="lower")
     pool = int(np.searchsorted(priorities.priority, bound, side="left"))
+    pool = max(pool, min(head, priorities.order.size))
     generator = seeding.generator("candidates", train.seed, step)
     drawn = generator.choice(pool, min(train.negatives, pool), replace=False, shuffle=False)
     nodes = priorities.order[drawn]
     ascending = np.argsort(nodes)
-    return nodes[ascending], priorities.priority[drawn[ascending]]
+    return nodes[ascending], drawn[ascending]
 
 
 def _decide(
-    sample: RingSample, candidates: npt.NDArray[Any], priority: npt.NDArray[np.float64]
+    sample: RingSample,
+    candidates: npt.NDArray[Any],
+    priority: npt.NDArray[np.float64],
+    ranks: npt.NDArray[np.int64],
+    head: int,
 ) -> npt.NDArray[np.bool_]:
     """Which candidates are certainly beyond each anchor's rings, less those it stores as its own far nodes."""
     decided = priority < sample.decided[:, None]
+    if sample.near is not None:
+        _decide_by_head(sample.near.offsets, sample.near.members, ranks, head, decided)
     decided &= candidates != sample.anchors[:, None]
     for lists in (*sample.rings, sample.beyond):
         _strike(candidates, lists.offsets, lists.members, decided)
     return decided
+
+
+@numba.njit(cache=True, nogil=True)
+def _decide_by_head(offsets, words, ranks, head, decided):  # type: ignore[no-untyped-def]
+    """Decide about the candidates of the head where an anchor has its bits: those that are not within its k hops."""
+    for a in range(decided.shape[0]):
+        start = offsets[a]
+        size = min(head, 64 * (offsets[a + 1] - start))
+        for c in range(ranks.size if size > 0 else 0):
+            r = ranks[c]
+            if r < size:
+                decided[a, c] = (words[start + (r >> 6)] >> np.uint64(r & 63)) & np.uint64(1) == 0
 
 
 @numba.njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings.level import HEAD_PER_WIDTH
+from gscl_scale.rings.level import HEAD_PER_WIDTH, head_words
 from gscl_scale.rings.pilot import Pilot, pilot_search
 from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.twins import twins
@@ -55,6 +55,16 @@ def expected_members(
     return members.mean(axis=0)
 
 
+def expected_near(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> float:
+    """Bytes that an anchor is likely to have for the bits of the head."""
+    num_nodes = indptr.size - 1
+    if config.sharing != "shared":
+        return 0.0
+    sizes = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops).sizes.sum(axis=1)
+    words = head_words(config.width, num_nodes)
+    return float(8 * words * (sizes * min(64 * words, num_nodes) >= config.width * num_nodes).mean())
+
+
 def _pilot_anchors(num_nodes: int) -> npt.NDArray[np.int64]:
     """In the middle of equal ranges: the first and the last node are often special."""
     return np.unique(((np.arange(_PILOT) + 0.5) * num_nodes / _PILOT).astype(np.int64))
@@ -96,6 +106,6 @@ def _expected_short(
     balls = 1 + np.cumsum(sizes, axis=1)
     in_head = min(1.0, HEAD_PER_WIDTH * config.width / num_nodes)  # chance of a node
     in_lists = np.maximum(np.minimum(1.0, config.width / balls), in_head)  # chance of a member to be known
-    rings = (in_lists * sizes < np.minimum(config.per_ring, sizes) - 0.5).any(axis=1)
+    rings = np.asarray((in_lists * sizes < np.minimum(config.per_ring, sizes) - 0.5).any(axis=1))
     known_beyond = in_lists[:, -1] * (num_nodes - balls[:, -1])
     return rings, (balls[:, -1] >= config.width) & (in_head < 1) & (known_beyond < config.beyond - 0.5)

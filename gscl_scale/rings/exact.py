@@ -9,10 +9,11 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
 from gscl_scale.rings import frontier, words
+from gscl_scale.rings.level import head_words
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.marks import marks
 from gscl_scale.rings.priorities import Priorities, round_key
-from gscl_scale.rings.sample import Lists, RingSample, parse_per_ring, wanted_of
+from gscl_scale.rings.sample import Lists, RingSample, leaves_head, near_lists, parse_per_ring, wanted_of
 from gscl_scale.rings.shortcuts import shortcuts
 
 
@@ -29,15 +30,17 @@ def exact_rings(
     `rank` is `priorities.rank()`, which many calls of a round share.
     """
     ring_size, lengths, decided = _outputs(anchors.size, config.hops)
+    near = np.zeros((anchors.size, head_words(config.width, rank.size)), np.uint64)
+    kept = np.zeros(anchors.size, np.bool_)
     drawn = (anchors, priorities.order, rank, priorities.priority)
-    out = (config.beyond, ring_size, lengths, decided)
+    out = (config.beyond, ring_size, lengths, decided, near, kept)
     if isinstance(config.per_ring, int) and words.pays(indptr, indices, anchors, config.hops):
         with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, config.hops, words.BITS, mine) as known:
             where = (indptr, indices, known, mine.bits)
             flat = words.search_words(*where, *drawn, config.hops, config.width, config.per_ring, *out)
     else:
         flat = _search_all(indptr, indices, *drawn, config.hops, config.width, *parse_per_ring(config.per_ring), *out)
-    return _collect(anchors, flat, lengths, decided, ring_size, config.hops)
+    return _collect(anchors, flat, lengths, decided, ring_size, config.hops, near_lists(near, kept))
 
 
 def independent_rings(
@@ -56,7 +59,8 @@ def independent_rings(
         round_key(config.seed, round_number),
         config.hops, config.width, *parse_per_ring(config.per_ring), config.beyond, ring_size, lengths, decided,
     )  # fmt: skip
-    return _collect(anchors, flat, lengths, decided, ring_size, config.hops)
+    nothing = near_lists(np.zeros((anchors.size, 0), np.uint64), np.zeros(anchors.size, np.bool_))
+    return _collect(anchors, flat, lengths, decided, ring_size, config.hops, nothing)
 
 
 def _outputs(num_anchors: int, hops: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
@@ -74,6 +78,7 @@ def _collect(
     decided: npt.NDArray[np.float64],
     ring_size: npt.NDArray[np.int64],
     hops: int,
+    near: Lists,
 ) -> RingSample:
     """Turn the members, anchor after anchor and ring after ring, into one column per ring."""
     starts = np.concatenate([[0], np.cumsum(lengths.reshape(-1))])[:-1].reshape(lengths.shape)
@@ -83,7 +88,7 @@ def _collect(
         members = np.empty(offsets[-1], flat.dtype)
         _gather(flat, np.ascontiguousarray(starts[:, level]), offsets, members)
         columns.append(Lists(offsets, members))
-    return RingSample(anchors, columns[:-1], columns[-1], decided, ring_size, np.ones(anchors.size, np.bool_))
+    return RingSample(anchors, columns[:-1], columns[-1], decided, ring_size, np.ones(anchors.size, np.bool_), near)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -96,7 +101,7 @@ def _gather(flat, starts, offsets, members):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _search_all(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, order, rank, priority,
-    hops, width, kind, value, num_beyond, ring_size, lengths, decided,
+    hops, width, kind, value, num_beyond, ring_size, lengths, decided, near, kept_near,
 ):  # fmt: skip
     seen = np.zeros(rank.size, np.uint8)
     queue = np.empty(rank.size + 1, rank.dtype)
@@ -106,10 +111,11 @@ def _search_all(  # type: ignore[no-untyped-def]
     for a in range(anchors.size):
         flat, kept, used, last = _search(
             indptr, indices, anchors[a], order, rank,
-            hops, width, kind, value, num_beyond, ring_size[a], lengths[a],
+            hops, width, kind, value, num_beyond, ring_size[a], lengths[a], near[a],
             seen, queue, low, merged, kept, flat, used,
         )  # fmt: skip
         decided[a] = priority[last] if last >= 0 else np.inf
+        kept_near[a] = leaves_head(last, min(64 * near.shape[1], rank.size))
     return flat[:used]
 
 
@@ -124,7 +130,7 @@ def _search_independent(  # type: ignore[no-untyped-def]
     low, merged = np.empty(width, indices.dtype), np.empty(width, indices.dtype)
     kept = np.empty(2 * width, indices.dtype)
     flat, used = np.empty(1024, indices.dtype), 0
-    priority = np.empty(num_nodes, np.float64)
+    priority, nothing = np.empty(num_nodes, np.float64), np.empty(0, np.uint64)
     rank, order = np.empty(num_nodes, indices.dtype), np.empty(num_nodes, indices.dtype)
     for a in range(anchors.size):
         own = seeding.mix(key ^ seeding.mix(identities[anchors[a]] + np.uint64(1)))
@@ -135,7 +141,7 @@ def _search_independent(  # type: ignore[no-untyped-def]
             rank[order[i]] = i
         flat, kept, used, last = _search(
             indptr, indices, anchors[a], order, rank,
-            hops, width, kind, value, num_beyond, ring_size[a], lengths[a],
+            hops, width, kind, value, num_beyond, ring_size[a], lengths[a], nothing,
             seen, queue, low, merged, kept, flat, used,
         )  # fmt: skip
         decided[a] = priority[order[last]] if last >= 0 else np.inf
@@ -145,13 +151,13 @@ def _search_independent(  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _search(  # type: ignore[no-untyped-def]
     indptr, indices, anchor, order, rank,
-    hops, width, kind, value, num_beyond, ring_size, lengths,
+    hops, width, kind, value, num_beyond, ring_size, lengths, near,
     seen, queue, low, merged, kept, flat, used,
 ):  # fmt: skip
     """Rings and beyond of one anchor, appended to `flat` as nodes; also the rank of the last of a full L_k, else -1.
 
     `seen` holds the marks of the search and is cleared again; `low` holds L_n, the `width` lowest ranks of the ball so
-    far, ascending.
+    far, ascending. The bits of `near` are set where L_k does not decide about all of these nodes.
     """
     frontier.start(anchor, queue, seen)
     low[0] = rank[anchor]
@@ -190,8 +196,13 @@ def _search(  # type: ignore[no-untyped-def]
             used += 1
             count -= 1
         position += 1
+    last = np.int64(low[width - 1]) if num_low == width else -1
+    if leaves_head(last, min(64 * near.size, rank.size)):
+        for r in range(min(64 * near.size, rank.size)):
+            if seen[order[r]]:
+                near[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
     frontier.clear(queue, tail, seen)
-    return flat, kept, used, low[width - 1] if num_low == width else -1
+    return flat, kept, used, last
 
 
 @numba.njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gscl_scale.rings.bits import lowest_bit, ones
 from gscl_scale.rings.level import Level
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample
+from gscl_scale.rings.sample import Lists, RingSample, leaves_head, near_lists
 
 
 def read_rings(
@@ -43,11 +43,13 @@ def read_rings(
     offsets = np.zeros(anchors.size + 1, np.int64)
     members = np.empty(anchors.size * num_beyond, order.dtype)
     decided = np.empty(anchors.size, np.float64)
+    near, kept = np.zeros((anchors.size, last.words), np.uint64), np.zeros(anchors.size, np.bool_)
     used = _beyond(
         last.table, last.heads, last.tails, last.width, order, priority, num_beyond, offsets, members, decided,
-        short[:, hops],
+        short[:, hops], near, kept,
     )  # fmt: skip
-    return RingSample(anchors, rings, Lists(offsets, members[:used]), decided, sizes, exact), short
+    far = Lists(offsets, members[:used])
+    return RingSample(anchors, rings, far, decided, sizes, exact, near_lists(near, kept)), short
 
 
 @numba.njit(cache=True, nogil=True)
@@ -176,8 +178,9 @@ def _estimate(head, num_head, tail_members, threshold, order, priority, weights)
 @numba.njit(cache=True, nogil=True)
 def _beyond(  # type: ignore[no-untyped-def]
     table, heads, tails, width, order, priority, num_beyond, offsets, members, decided, short,
+    near, kept_near,
 ):  # fmt: skip
-    """The lowest nodes outside each ball, in order, and the priority below which all is decided."""
+    """The lowest nodes outside each ball, in order, the priority below which all is decided, and the head's bits."""
     words = heads.shape[1]
     nobody = np.zeros(words, np.uint64)
     used = 0
@@ -185,11 +188,13 @@ def _beyond(  # type: ignore[no-untyped-def]
         if _as_before(table, i):
             used = _repeat(i, used, offsets, members)
             decided[i], short[i] = decided[i - 1], short[i - 1]
+            near[i], kept_near[i] = near[i - 1], kept_near[i - 1]
             continue
         num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         inside = heads[table[i, 4]] if num_head > 0 else nobody
         last = _last_rank(inside, np.int64(table[i, 3]), num_head, num_tail, width)
         decided[i] = priority[last] if last >= 0 else np.inf
+        near[i], kept_near[i] = inside, leaves_head(last, min(64 * words, order.size))
         start = used
         for w in range(words):
             bits = ~inside[w]

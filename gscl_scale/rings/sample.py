@@ -32,6 +32,9 @@ class RingSample:
     decided [A]           below this priority, a node in none of the rings is certainly beyond
     ring_size [A, k]      size of each whole ring
     ring_size_exact [A]   False where ring_size is an estimate
+    near                  for anchors whose `decided` does not reach that far: a bit for each of the M lowest nodes of
+                          the round, set if it is within k hops; a list of M / 64 words, or empty where `decided` does.
+                          None: samples of an older version do not have them
     """
 
     anchors: npt.NDArray[np.int64]
@@ -40,6 +43,13 @@ class RingSample:
     decided: npt.NDArray[np.float64]
     ring_size: npt.NDArray[np.int64]
     ring_size_exact: npt.NDArray[np.bool_]
+    near: Lists | None
+
+
+def near_lists(bits: npt.NDArray[np.uint64], kept: npt.NDArray[np.bool_]) -> Lists:
+    """The rows [A, M / 64] that are kept, as lists of words."""
+    offsets = np.concatenate([[0], np.cumsum(kept * bits.shape[1])]).astype(np.int64)
+    return Lists(offsets, bits[kept].reshape(-1))
 
 
 def rename_nodes(sample: RingSample, anchors: npt.NDArray[np.int64], name_of: npt.NDArray[np.int64]) -> RingSample:
@@ -67,6 +77,7 @@ def replace_rows(sample: RingSample, rows: npt.NDArray[np.int64], other: RingSam
         decided,
         sizes,
         exact,
+        None if sample.near is None or other.near is None else replace_lists(sample.near, rows, other.near),
     )
 
 
@@ -102,6 +113,12 @@ def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
     if isinstance(per_ring, int):
         return NUMBER, float(per_ring)
     return (ALL, 0.0) if per_ring == "all" else (RATIO, float(per_ring.removeprefix("ratio:")))
+
+
+@numba.njit(cache=True, inline="always")
+def leaves_head(last, size):  # type: ignore[no-untyped-def]
+    """Whether a full list that ends at rank `last` (-1: it is not full) leaves some of the `size` lowest undecided."""
+    return 0 <= last < size - 1
 
 
 @numba.njit(cache=True)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gscl_scale.rings.bits import lowest_bit
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.pilot import pilot_search
+from gscl_scale.rings.sample import leaves_head
 
 BITS = 64
 _PILOT = 32
@@ -29,7 +30,7 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
 @numba.njit(cache=True, nogil=True)
 def search_words(  # type: ignore[no-untyped-def]
     indptr, indices, shortcuts, bits, anchors, order, rank, priority,
-    hops, width, per_ring, num_beyond, ring_size, lengths, decided,
+    hops, width, per_ring, num_beyond, ring_size, lengths, decided, near, kept_near,
 ):  # fmt: skip
     """What `_search_all` of the exact engine returns and fills, for a fixed number of members per ring.
 
@@ -47,6 +48,7 @@ def search_words(  # type: ignore[no-untyped-def]
     far = np.empty((BITS, num_beyond), order.dtype)
     low, merged = np.empty(width, order.dtype), np.empty(width, order.dtype)
     flat, used = np.empty(1024, order.dtype), 0
+    size_of_head = min(64 * near.shape[1], num_nodes)
     for first in range(0, anchors.size, BITS):
         word = anchors[first : first + BITS]
         sizes = ring_size[first : first + BITS]
@@ -66,6 +68,7 @@ def search_words(  # type: ignore[no-untyped-def]
         for b in range(word.size):
             counts[hops, b] = min(num_beyond, num_nodes - 1 - sizes[b].sum())
         _walk_lowest(order, seen, ~np.uint64(0), counts[hops], word.size, far)
+        _note_near(order[:size_of_head], seen, near[first : first + BITS])
         for i in range(num_front):
             last[front[i]] = 0
         for i in range(num_touched):
@@ -89,8 +92,20 @@ def search_words(  # type: ignore[no-untyped-def]
                 flat[used + i] = order[far[b, i]]
             used += counts[hops, b]
             lengths[first + b, hops] = counts[hops, b]
-            decided[first + b] = priority[low[width - 1]] if num_low == width else np.inf
+            last_rank = np.int64(low[width - 1]) if num_low == width else -1
+            decided[first + b] = priority[last_rank] if last_rank >= 0 else np.inf
+            kept_near[first + b] = leaves_head(last_rank, size_of_head)
     return flat[:used]
+
+
+@numba.njit(cache=True, nogil=True)
+def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
+    """Set for each anchor the bits of those of the lowest nodes that were seen from it."""
+    for r in range(lowest.size):
+        bits = seen[lowest[r]]
+        while bits:
+            near[lowest_bit(bits), r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+            bits &= bits - np.uint64(1)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -2,9 +2,9 @@
 
 A row is the neighbours of a node. A changed row of u changes distances only for anchors that reach u in k - 1 hops.
 Where u is k - 1 hops away exactly, only the neighbours that u won or lost come or go, at distance k; and a sample tells
-nothing of nodes whose priority is above `decided` and of all that it lists, but in the size of ring k. There the sketch
-tells of the head too, and of every node where the exact engine finished it; for samples of the exact engine those that
-came and went are counted.
+nothing of nodes whose priority is above `decided` and of all that it lists, but in the bits of the head and in the size
+of ring k. In that size the sketch tells of the head too, and of every node where the exact engine finished it; for
+samples of the exact engine those that came and went are counted.
 """
 
 from dataclasses import dataclass
@@ -185,19 +185,21 @@ def anchors_to_sample(
     come_and_gone = _lowest_come_and_gone(matching, old_priorities, priorities)
     stale = last_beyond >= come_and_gone if come_and_gone < _NOTHING else np.zeros(last_beyond.size, np.bool_)
     rim = reach.rim[known]
+    decided = np.concatenate([part.decided for part in old])
+    heads = [_head_priority(each, config) for each in (priorities, old_priorities)]
+    head = max(priority for priority, _ in heads)
+    if come_and_gone <= head:
+        stale = stale | (decided <= head)  # their bits are of other nodes, and the sketch counts their rings by these
     if config.engine == "sketch":
-        head, old_head = (_head_priority(each, config) for each in (priorities, old_priorities))
-        if head is None or old_head is None:
+        if not all(more for _, more in heads):
             return np.ones(again.size, np.bool_), np.zeros(again.size, np.bool_)
-        told = _told_by_sketch(old, max(head, old_head), last_beyond)
-        if come_and_gone <= max(head, old_head):
-            decided = np.concatenate([part.decided for part in old])
-            stale = stale | (decided <= max(head, old_head))  # whom the head has says how their rings are counted
+        told = _told_by_sketch(old, head, last_beyond)
     else:
         told = np.full(last_beyond.size, np.inf)  # the size of ring k tells of every node
         if countable:
             assert isinstance(config.per_ring, int)
             told = _told_by_lists(old, old_priority_of, config.per_ring, last_beyond)
+            told = np.where(decided <= head, np.maximum(told, head), told)
     again[known] = reach.inside[known] | ((rim < _NOTHING) & (rim <= told[place])) | stale[place]
     counted = np.zeros(again.size, np.bool_)
     if config.engine != "sketch":
@@ -225,10 +227,10 @@ def _told_by_lists(
     return np.maximum(np.concatenate([part.decided for part in old]), np.maximum(last_of_ring, last_beyond))
 
 
-def _head_priority(priorities: Priorities, config: RingsConfig) -> float | None:
-    """The priority of the last node of the head; None where the head is the whole graph."""
+def _head_priority(priorities: Priorities, config: RingsConfig) -> tuple[float, bool]:
+    """The priority of the last node of the head, and whether there are nodes that are not in it."""
     size = 64 * head_words(config.width, priorities.order.size)
-    return float(priorities.priority[size - 1]) if size < priorities.order.size else None
+    return float(priorities.priority[:size][-1]), size < priorities.order.size
 
 
 def _lowest_come_and_gone(matching: Matching, old_priorities: Priorities, priorities: Priorities) -> float:

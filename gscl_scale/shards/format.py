@@ -22,6 +22,7 @@ from gscl_scale.files import (
 from gscl_scale.rings import Lists, Priorities, RingSample
 
 _NODES = ("int32", "int64")
+_WORDS = ("uint64",)
 
 
 def round_folder(folder: Path, round_number: int) -> Path:
@@ -59,6 +60,8 @@ def write_part(path: Path, sample: RingSample) -> str:
     columns["decided"] = pa.array(sample.decided)
     columns["ring_size"] = as_rows(sample.ring_size)
     columns["ring_size_exact"] = pa.array(sample.ring_size_exact)
+    if sample.near is not None:
+        columns["near"] = _list_column(sample.near, path)
     with publish(path) as temporary:
         put_arrow(temporary, columns)
         with flushing(temporary):
@@ -79,6 +82,7 @@ def map_part(path: Path) -> RingSample:
         decided=numbers_of(column_of(batch, "decided", path), path, "double"),
         ring_size=numbers_of(column_of(batch, "ring_size", path), path, "int64"),
         ring_size_exact=exact.to_numpy(zero_copy_only=False),
+        near=_lists(batch, "near", path, _WORDS) if "near" in batch.schema.names else None,
     )
 
 
@@ -104,15 +108,15 @@ def map_priorities(path: Path) -> Priorities:
 def _list_column(lists: Lists, path: Path) -> pa.Array:
     if lists.offsets[-1] >= 2**31:
         raise TaskError(
-            f"{path}: {lists.offsets[-1]:,} ring members do not fit one part (limit 2,147,483,647); "
+            f"{path}: {lists.offsets[-1]:,} entries of a column do not fit one part (limit 2,147,483,647); "
             "lower rings.part_anchors or rings.per_ring"
         )
     return pa.ListArray.from_arrays(pa.array(lists.offsets.astype(np.int32)), pa.array(lists.members))
 
 
-def _lists(batch: pa.RecordBatch, name: str, path: Path) -> Lists:
+def _lists(batch: pa.RecordBatch, name: str, path: Path, types: tuple[str, ...] = _NODES) -> Lists:
     column = column_of(batch, name, path)
     if not pa.types.is_list(column.type):
         raise FolderError(f"{path} is damaged: expected lists in {name}; run gscl-scale precompute again")
     offsets: npt.NDArray[Any] = column.offsets.to_numpy()
-    return Lists(offsets, numbers_of(column.values, path, *_NODES))
+    return Lists(offsets, numbers_of(column.values, path, *types))

@@ -11,7 +11,7 @@ from gscl_scale.checked import Count, of_kind, size_of
 from gscl_scale.files import naming, read_json_lines, sha256_of, write_text
 from gscl_scale.shards.format import part_path, priorities_path
 from gscl_scale.shards.levels import LevelFiles
-from gscl_scale.shards.plan import JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
+from gscl_scale.shards.plan import FORMAT, JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
 from gscl_scale.shards.task import PartRecord, PassRecord
 
 
@@ -47,10 +47,12 @@ class Journal:
         self.manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
         if self.manifest is not None:
             plan.refuse_other(self.manifest, folder)
-        head = {"graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings}
+            plan.refuse_other_format(self.manifest, folder)
+        head = {"format": FORMAT, "graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings}
         lines = read_json_lines(self._path, _Line)
         if lines and not of_kind(JournalHead, lines[0]):
             plan.refuse_other(lines[0], folder)
+            plan.refuse_other_format(lines[0], folder)
         else:
             lines = [head]
         self._lines = lines

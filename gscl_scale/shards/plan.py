@@ -15,7 +15,8 @@ from gscl_scale.graph import Graph
 from gscl_scale.rings import Choice, choose_engine
 from gscl_scale.shards import levels
 
-FORMAT = 1
+FORMAT = 2  # 1 has no column `near`
+_READABLE = (1, FORMAT)
 MANIFEST = "manifest.json"
 JOURNAL = "progress.jsonl"
 
@@ -38,8 +39,9 @@ class _Round(TypedDict):
 
 
 class JournalHead(TypedDict):
-    """The first line of a journal: what its folder is made from."""
+    """The first line of a journal: what its folder is made from. Format 1 does not say so."""
 
+    format: NotRequired[Count]
     graph_fingerprint: str
     rings: dict[str, Any]
 
@@ -58,7 +60,7 @@ class Manifest(JournalHead):
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a samples folder, checked as far as it is read."""
     manifest = read_json(folder / MANIFEST)
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") not in _READABLE:
         raise FolderError(
             f"{folder}: expected samples format {FORMAT}, got {quoted(manifest.get('format'))}; sample again"
         )
@@ -124,6 +126,14 @@ class Plan:
         """Anchors first..end of a part."""
         first = part * self.config.part_anchors
         return first, min(first + self.config.part_anchors, self.num_nodes)
+
+    def refuse_other_format(self, found: dict[str, Any], folder: Path) -> None:
+        """Refuse to add to what an earlier version has written."""
+        if found.get("format") != FORMAT:
+            raise FolderError(
+                f"{folder} was begun by an earlier version of gscl-scale, whose samples can be read but not added to; "
+                "choose another --run, or delete this folder to sample again"
+            )
 
     def refuse_other(self, found: dict[str, Any], folder: Path) -> None:
         """Refuse what another plan has written."""

@@ -139,7 +139,8 @@ class RoundReader:
         let_go_of_files(_MAPPED, self.folder)
         where, first = list(self._where(anchors)), self.parts[0]
         hops = len(first.rings)
-        columns = [_take_lists(level, where, anchors.size, first.beyond.members.dtype) for level in range(hops + 1)]
+        levels = [[(*part.rings, part.beyond)[level] for part, _, _ in where] for level in range(hops + 1)]
+        columns = [_take_lists(level, where, anchors.size, first.beyond.members.dtype) for level in levels]
         decided = np.empty(anchors.size, np.float64)
         sizes = np.empty((anchors.size, hops), first.ring_size.dtype)
         exact = np.empty(anchors.size, np.bool_)
@@ -147,7 +148,9 @@ class RoundReader:
             decided[places] = part.decided[rows]
             sizes[places] = part.ring_size[rows]
             exact[places] = part.ring_size_exact[rows]
-        return RingSample(anchors, columns[:-1], columns[-1], decided, sizes, exact)
+        words = [part.near for part, _, _ in where if part.near is not None]
+        near = _take_lists(words, where, anchors.size, np.uint64) if first.near is not None else None
+        return RingSample(anchors, columns[:-1], columns[-1], decided, sizes, exact, near)
 
     def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[Rows]:
         """The parts that hold anchors, with their rows there and their places among the anchors."""
@@ -159,8 +162,8 @@ class RoundReader:
             yield self.parts[number], anchors[places] - starts[number], places
 
 
-def _take_lists(level: int, where: list[Rows], num_anchors: int, dtype: npt.DTypeLike) -> Lists:
-    columns = [((*part.rings, part.beyond)[level], rows, places) for part, rows, places in where]
+def _take_lists(of_part: list[Lists], where: list[Rows], num_anchors: int, dtype: npt.DTypeLike) -> Lists:
+    columns = [(lists, rows, places) for lists, (_, rows, places) in zip(of_part, where, strict=True)]
     lengths = np.empty(num_anchors, np.int64)
     for column, rows, places in columns:
         lengths[places] = column.offsets[rows + 1] - column.offsets[rows]

@@ -23,7 +23,7 @@ from gscl_scale.shards.changes import (
     reach_of,
 )
 from gscl_scale.shards.levels import scratch_folder
-from gscl_scale.shards.plan import Plan
+from gscl_scale.shards.plan import FORMAT, Plan
 from gscl_scale.shards.reader import Samples
 
 _SAME_GRAPH = ("graph_fingerprint", "num_nodes")
@@ -64,7 +64,9 @@ class Since:
         return cls(before, samples, match_nodes(before, graph))
 
     def has(self, round_number: int) -> bool:
-        """Whether this round can build on the earlier run: it is there, and its anchors share their priorities."""
+        """Whether this round can build on the earlier run: it is there, of our format, and with shared priorities."""
+        if self.samples.manifest["format"] != FORMAT:
+            return False
         rounds = self.samples.manifest["rounds"]
         entry = rounds[round_number] if round_number < len(rounds) else None
         return entry is not None and "priorities" in entry

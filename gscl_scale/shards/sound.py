@@ -23,6 +23,8 @@ def flaw_of_part(sample: RingSample, first: int, rows: int, num_nodes: int) -> s
     ]:
         if flaw := _flaw_of_lists(lists, rows, num_nodes):
             return f"{name} {flaw}"
+    if sample.near is not None and (flaw := _flaw_of_offsets(sample.near, rows)):
+        return f"near {flaw}"
     return ""
 
 
@@ -37,11 +39,18 @@ def flaw_of_priorities(priorities: Priorities, num_nodes: int) -> str:
 
 
 def _flaw_of_lists(lists: Lists, rows: int, num_nodes: int) -> str:
+    members = lists.members
+    if flaw := _flaw_of_offsets(lists, rows):
+        return flaw
+    if members.size and members.view(f"u{members.itemsize}").max() >= num_nodes:  # negative ones are the highest
+        return f"names nodes outside 0 to {num_nodes - 1:,}"
+    return ""
+
+
+def _flaw_of_offsets(lists: Lists, rows: int) -> str:
     offsets, members = lists.offsets, lists.members
     if offsets.size != rows + 1 or offsets[0] < 0 or offsets[-1] > members.size or (np.diff(offsets) < 0).any():
         return f"has no {rows:,} lists"
-    if members.size and members.view(f"u{members.itemsize}").max() >= num_nodes:  # negative ones are the highest
-        return f"names nodes outside 0 to {num_nodes - 1:,}"
     return ""
 
 

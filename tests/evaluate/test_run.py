@@ -23,7 +23,9 @@ class WholeGraph:
     def take(self, anchors: np.ndarray) -> RingSample:
         lists = [Lists(np.arange(anchors.size + 1), np.roll(anchors, shift)) for shift in (1, 2, 3)]
         nothing = np.zeros((anchors.size, RingsConfig().hops))
-        return RingSample(anchors, lists[:2], lists[2], nothing[:, 0], nothing.astype(np.int64), nothing[:, 0] > 0)
+        return RingSample(
+            anchors, lists[:2], lists[2], nothing[:, 0], nothing.astype(np.int64), nothing[:, 0] > 0, None
+        )
 
 
 def vectors_of(graph: Graph) -> dict[str, Any]:

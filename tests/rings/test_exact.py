@@ -8,7 +8,7 @@ from scipy import stats
 
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings import Priorities, draw_priorities, exact_rings, pagerank, wanted, words
+from gscl_scale.rings import Priorities, draw_priorities, exact_rings, head_words, pagerank, wanted, words
 from gscl_scale.rings.exact import independent_rings
 from gscl_scale.rings.priorities import round_key
 from tests.graphs import awkward_graphs, random_edges
@@ -36,7 +36,14 @@ def assert_one_by_one_equals_64_at_once(indptr, indices, priorities, config):
         assert mine.offsets.tolist() == theirs.offsets.tolist()
         assert mine.members.tolist() == theirs.members.tolist()
     assert one.decided.tolist() == other.decided.tolist()
+    assert one.near.offsets.tolist() == other.near.offsets.tolist()
+    assert one.near.members.tolist() == other.near.members.tolist()
     assert one.ring_size.tolist() == other.ring_size.tolist()
+
+
+def bits_of(near, a):
+    words = near.members[near.offsets[a] : near.offsets[a + 1]]
+    return [int(word) >> bit & 1 for word in words for bit in range(64)]
 
 
 def assert_equals_definition(sample, distance, order_of, priority_of, config):
@@ -51,6 +58,13 @@ def assert_equals_definition(sample, distance, order_of, priority_of, config):
         assert beyond.members[beyond.offsets[a] : beyond.offsets[a + 1]].tolist() == want.beyond
         assert sample.ring_size[a].tolist() == want.ring_size
         assert sample.decided[a] == want.decided
+        if config.sharing == "shared":
+            lowest = order[: 64 * head_words(config.width, len(order))]
+            bits = [int(0 <= distance[anchor, u] <= config.hops) for u in lowest]
+            all_decided = want.decided >= priority[lowest[-1]]
+            assert bits_of(sample.near, a)[: len(bits)] == ([] if all_decided else bits)
+        else:
+            assert bits_of(sample.near, a) == []
     assert sample.ring_size_exact.all()
 
 

@@ -69,6 +69,13 @@ def assert_same_samples(one, other):
     assert one.decided.tolist() == other.decided.tolist()
 
 
+def assert_same_bits(one, other, words, config):
+    """The bits of the head, where the sketch had as many words as there are."""
+    if words == head_words(config.width, one.anchors.size):
+        assert one.near.offsets.tolist() == other.near.offsets.tolist()
+        assert one.near.members.tolist() == other.near.members.tolist()
+
+
 weightings = st.sampled_from(["uniform", "pagerank", "six orders of magnitude"])
 
 
@@ -102,6 +109,7 @@ def test_the_sketch_with_short_lists_completed_is_the_exact_sample(
     exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
     mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
     assert_same_samples(mine, exact)
+    assert_same_bits(mine, exact, words, config)
     assert (mine.ring_size[mine.ring_size_exact] == exact.ring_size[mine.ring_size_exact]).all()
 
 
@@ -129,6 +137,7 @@ def test_the_same_on_larger_random_graphs_with_hubs_where_head_and_tail_mix(
     exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
     mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
     assert_same_samples(mine, exact)
+    assert_same_bits(mine, exact, words, config)
 
 
 @given(
