@@ -36,6 +36,7 @@ class _Step(TypedDict):
     per_level: NotRequired[list[Number | None] | None]
     gated: NotRequired[Number | None]
     anchors: NotRequired[Count | None]
+    negatives: NotRequired[Count | None]
     step_s: NotRequired[_Seconds | None]
     data_wait_s: NotRequired[_Seconds | None]
     peak_bytes: NotRequired[Count | None]

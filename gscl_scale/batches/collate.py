@@ -54,6 +54,7 @@ class Batch:
     log_weight [A, k+1]  log of |ring| / members in use, rings then beyond; None where sums are taken as they are
     whole_size           anchors of the batch that this is a share of
     field                what the encoder reads to encode the nodes
+    asked                candidates that were asked for: there are fewer where anchors cannot decide about so many nodes
     features             of the field's inputs, where these are not in memory for all batches
     """
 
@@ -65,6 +66,7 @@ class Batch:
     decided: npt.NDArray[np.bool_]
     log_weight: npt.NDArray[np.float32] | None
     whole_size: int
+    asked: int = 0
     field: Field | None = None
     features: npt.NDArray[np.float32] | SparseFeatures | None = None
 
@@ -106,6 +108,7 @@ def collate(
         decided=decided,
         log_weight=_log_weight(sample, present, decided, num_nodes) if loss.weighing == "size" else None,
         whole_size=decided_of_all.size,
+        asked=0 if priorities is None else min(train.negatives, num_nodes),
     )
 
 

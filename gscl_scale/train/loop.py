@@ -15,6 +15,7 @@ import torch
 from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import StoppedError
 from gscl_scale.model import Inputs, Model
+from gscl_scale.rings import HEAD_PER_WIDTH
 from gscl_scale.runtime import Console, Meter, asked_to_stop
 from gscl_scale.train.checkpoint import Checkpoints, Position, fill, fill_optimizer
 from gscl_scale.train.scalars import Scalars, scalars_to
@@ -114,6 +115,8 @@ class Training:
                 began = time.monotonic()
                 pieces = itertools.islice(batches, self._stream.pieces)
                 result = trainer.step(self._inputs, pieces, self._config, self._world, stop.is_set())
+                if trainer.position.step == first and result.negatives < result.asked:
+                    self._console.say(_few_negatives(result))
                 told = Told(result, time.monotonic() - began, batches.waited(), self._inputs.device)
                 self._console.event("train", "step", **told.as_event(trainer.position))
                 figures = told.as_figures()
@@ -187,6 +190,15 @@ class _Waited:
         """The seconds since this was asked last."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds
+
+
+def _few_negatives(result: StepResult) -> str:
+    width = -(-result.asked // HEAD_PER_WIDTH)
+    return (
+        f"training: a step has {result.negatives} of the {result.asked} negatives of train.negatives, because the "
+        "samples do not say of more nodes whether they are beyond; "
+        f"sample again with rings.width of {width} or more, or lower train.negatives"
+    )
 
 
 def _out_of_patience(position: Position, config: TrainConfig) -> bool:

@@ -29,6 +29,8 @@ class StepResult:
 
     per_level   the mean term of each ring
     hop_zero    the mean term of hop 0 without its weight; None where it is not ranked
+    negatives   candidates of the batch; fewer than were `asked` for where no more nodes are known to be beyond
+    used        the mean number of them that count for an anchor of this process
     """
 
     loss: float
@@ -39,6 +41,9 @@ class StepResult:
     anchors: int = 0
     nodes: int = 0
     stop: bool = False
+    negatives: int = 0
+    asked: int = 0
+    used: float = 0.0
 
 
 def training_step(
@@ -59,14 +64,19 @@ def training_step(
     model.train()
     optimizer.zero_grad(set_to_none=True)
     key = seeding.integer("step", config.train.seed, step)
-    results, anchors, nodes = [], 0, 0
+    results, anchors, nodes, own, used = [], 0, 0, 0, 0
+    negatives = asked = 0
     for batch in pieces:
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
         result.loss.backward()  # type: ignore[no-untyped-call]
         results.append(result.flat())
         anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
+        own, used = own + batch.anchors.size, used + int(batch.decided.sum())
+        negatives, asked = batch.candidates.size, batch.asked
     total = _joined(model, results, config.rings.hops, world, stop)
-    total = replace(total, anchors=anchors, nodes=nodes)
+    total = replace(
+        total, anchors=anchors, nodes=nodes, negatives=negatives, asked=asked, used=round(used / max(own, 1), 1)
+    )
     return descend(optimizer, model.parameters(), total, config.train, step)
 
 

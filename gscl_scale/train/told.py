@@ -36,6 +36,7 @@ class Told:
         return {
             "step": position.step, "epoch": position.epoch, "loss": result.loss, **own, "per_level": result.per_level,
             "gated": result.gated, "gradient_norm": result.gradient_norm, "anchors": result.anchors,
+            "negatives": result.negatives, "negatives_per_anchor": result.used,
             "nodes": result.nodes, "data_wait_s": round(self.waited, 6), "step_s": round(self.took, 6),
             "peak_bytes": peak_memory(), **({"gpu_peak_bytes": self._on_gpu()} if self.device.type == "cuda" else {}),
         }  # fmt: skip

@@ -128,6 +128,40 @@ def test_most_candidates_serve_most_anchors(stream):
     assert batch.decided.mean() > 0.5
 
 
+def test_a_step_has_the_negatives_that_it_asks_for_where_balls_hold_much_of_the_graph(tmp_path):
+    make_graph(tmp_path / "graph", random_edges(2000, 5000, seed=3), 2000)
+    graph = Graph.open(tmp_path / "graph")
+    distance = distances(graph.indptr, graph.indices)
+    for hops in (1, 2, 3, 4):
+        rings = RingsConfig(hops=hops, width=16, per_ring=4, beyond=6, rounds=1)
+        make_samples(tmp_path / "graph", tmp_path / f"samples-{hops}", rings)
+        reader = Samples.open(tmp_path / f"samples-{hops}").round(0)
+        anchors, train = np.arange(0, 2000, 20), TRAIN.model_copy(update={"negatives": 200})
+        sample, decided = reader.take(anchors), reader.decided(anchors)
+        batch = collate(sample, decided, reader.priorities, 2000, rings, train, LOSS, 0, 0)
+        assert batch.candidates.size == batch.asked == 200
+        candidates = batch.nodes[batch.candidates]
+        sure = np.isin(candidates, reader.priorities.order[: 16 * rings.width])
+        for row, anchor in enumerate(anchors):
+            own = sample.beyond.members[slice(*sample.beyond.offsets[row : row + 2])]
+            far = (distance[anchor, candidates] > hops) & ~np.isin(candidates, own)
+            assert (batch.decided[row] <= far).all()
+            assert (batch.decided[row] == far)[sure].all()
+    older = dataclasses.replace(sample, near=None)
+    batch = collate(older, decided, reader.priorities, 2000, rings, train, LOSS, 0, 0)
+    assert 0 < batch.candidates.size < 100
+    assert batch.asked == 200
+
+
+@pytest.mark.parametrize(("low", "number"), [(24, 50), (26, 20)])
+def test_candidates_are_drawn_where_three_anchors_in_four_can_decide(folders, low, number):
+    reader, anchors = Samples.open(folders / "samples").round(0), np.arange(100)
+    sample = dataclasses.replace(reader.take(anchors), near=None)
+    decided = np.where(np.arange(100) < low, *reader.priorities.priority[[20, 200]])
+    batch = collate(sample, decided, reader.priorities, NODES, RINGS, TRAIN, LOSS, 0, 0)
+    assert batch.candidates.size == number
+
+
 def test_candidates_change_with_every_step(stream):
     one, other = stream.batch(0), stream.batch(1)
     assert one.nodes[one.candidates].tolist() != other.nodes[other.candidates].tolist()
