@@ -23,7 +23,8 @@ KINDS: tuple[Kind, ...] = ("l2", "none", "standard")
 
 _DENSE_SHARE = 0.1  # sparse rows with a larger share of values are quicker as dense ones
 _BLOCK_BYTES = 64 << 20
-_LOWEST, _HIGHEST = 2.0**-20, 2.0**40  # beyond these a probe of rows as they are was measured to learn nothing
+_LOWEST = 2.0**-20  # a probe of rows as they are was measured to learn nothing of smaller values
+_HIGHEST = 2.0**40  # far above it squares and logits overflow
 
 
 @dataclass(frozen=True)
