@@ -32,7 +32,7 @@ from gscl_scale.inputs import changed_inputs, input_state, with_checksums
 from gscl_scale.logs import read_curve, read_events
 from gscl_scale.model import build_model, chosen_device
 from gscl_scale.model.encoder import Encoder
-from gscl_scale.model.scaling import Scaling
+from gscl_scale.model.scaling import Scaling, notes_on
 from gscl_scale.report import Findings, NodeMap, kept_map, neighbour_overlap, write_comparison, write_report
 from gscl_scale.runs import (
     Run,
@@ -128,7 +128,7 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
         f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
         f"{graph.num_features:,} features, {len(graph.classes)} classes"
     )
-    for note in graph.manifest["notes"]:
+    for note in [*graph.manifest["notes"], *notes_on(graph.features, config.model.feature_scaling)]:
         console.say(f"  {note}")
     console.event("ingest", "done", nodes=graph.num_nodes, entries=graph.indices.size, fingerprint=graph.fingerprint)
     return graph

@@ -27,6 +27,7 @@ Rows = npt.NDArray[np.float32]
 _CURE = "run gscl-scale embed again"
 _MANIFEST = "manifest.json"
 _MOST_WIDTH = 1 << 20
+_SQUARES_UNDERFLOW = 1e-15  # of a shorter row some squares are lost in 32-bit numbers
 _EXPANSION = 64  # compressed numbers of a hundred equal rows become that many times as many
 _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
@@ -39,6 +40,19 @@ class _Manifest(TypedDict):
     rows: Count
     width: Count
     files: NotRequired[dict[FileName, str]]
+
+
+def unit(rows: Rows) -> Rows:
+    """Rows of length one; a row of zeros stays as it is."""
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    found = (rows / np.where(norms > 0, norms, np.float32(1))).astype(np.float32, copy=False)
+    odd = np.flatnonzero((norms < _SQUARES_UNDERFLOW) | np.isinf(norms))
+    if odd.size:
+        wide = rows[odd].astype(np.float64)
+        norms = np.linalg.norm(wide, axis=1, keepdims=True)
+        found[odd] = wide / np.where(norms > 0, norms, 1)
+    return found
 
 
 def write_embeddings(

@@ -90,3 +90,15 @@ def test_a_directed_graph_keeps_its_directions(data, tmp_path):
     assert not graph.undirected
     source, target = data.edge_index[:, 0].tolist()
     assert target in graph.indices[graph.indptr[source] : graph.indptr[source + 1]]
+
+
+@pytest.mark.parametrize("propagation", ["full", "sampled"])
+def test_features_in_a_tiny_or_huge_unit_are_embedded_as_those_near_one(data, propagation):
+    settings = {**SMALL, "model": {**SMALL["model"], "propagation": propagation}}
+    near_one = data.x / 2.0 ** int(np.log2(float(data.x.abs().max())))
+    embeddings = []
+    for unit in (1.0, 2.0**-100, 2.0**-50, 2.0**50, 2.0**100):
+        data.x = near_one * unit
+        embeddings.append(gscl_scale.fit(data, settings))
+    assert np.isfinite(embeddings[0]).all()
+    assert all(np.array_equal(other, embeddings[0]) for other in embeddings[1:])

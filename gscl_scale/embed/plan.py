@@ -72,7 +72,7 @@ def plan_steps(encoder: Encoder, graph: Graph, messages: Messages, scaling: Scal
         if sparse or heads or multiplies_first(graph.num_nodes, entries, width_in, width):
             gathered = f"messages-{number}.raw"
             steps.append(Step("multiply", gathered, width + 2 * heads, number, below))
-        elif below is None and (scaling.kind != "none" or isinstance(graph.features, SparseFeatures)):
+        elif below is None and (scaling.changes or isinstance(graph.features, SparseFeatures)):
             gathered = below = "features.raw"
             steps.append(Step("scale", below, width_in, number, None))
         output = f"layer-{number}.raw"

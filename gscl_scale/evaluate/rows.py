@@ -14,6 +14,8 @@ import scipy.sparse as sp
 import torch
 
 from gscl_scale.graph import SparseFeatures
+from gscl_scale.model.scaling import exponent_near_one, largest_of
+from gscl_scale.vectors import unit as unit_dense
 
 Vectors = npt.NDArray[np.float32] | SparseFeatures
 Kind = Literal["none", "l2", "standard"]
@@ -21,15 +23,21 @@ KINDS: tuple[Kind, ...] = ("l2", "none", "standard")
 
 _DENSE_SHARE = 0.1  # sparse rows with a larger share of values are quicker as dense ones
 _BLOCK_BYTES = 64 << 20
+_LOWEST = 2.0**-20  # a probe of rows as they are was measured to learn nothing of smaller values
+_HIGHEST = 2.0**40  # far above it squares and logits overflow
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to rows: `standard` carries the mean and deviation of each column [d]."""
+    """What is done to rows.
+
+    `standard` carries the mean and deviation of each column [d]; `none` multiplies by 2**`exponent`.
+    """
 
     kind: Kind
     mean: npt.NDArray[np.float32] | None = None
     deviation: npt.NDArray[np.float32] | None = None
+    exponent: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,13 +116,14 @@ def unit(rows: npt.NDArray[np.float32] | sp.csr_array) -> Any:
         norms = np.sqrt(np.bincount(_row_of(rows), rows.data.astype(np.float64) ** 2, rows.shape[0]))
         data = rows.data / np.where(norms > 0, norms, 1.0)[_row_of(rows)]
         return sp.csr_array((data.astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0, norms, np.float32(1))
+    return unit_dense(rows)
 
 
 def fit_scaling(vectors: Vectors, kind: Kind) -> Scaling:
     """The scaling of all N rows; labels and splits play no part."""
-    if kind != "standard":
+    if kind == "none":
+        return Scaling(kind, exponent=exponent_near_one(largest_of(vectors), _LOWEST, _HIGHEST))
+    if kind == "l2":
         return Scaling(kind)
     total, squares = np.zeros(width(vectors)), np.zeros(width(vectors))
     for nodes in blocks(np.arange(num_rows(vectors)), rows_per_block(vectors)):
@@ -122,8 +131,10 @@ def fit_scaling(vectors: Vectors, kind: Kind) -> Scaling:
         total += rows.sum(axis=0)
         squares += (rows**2).sum(axis=0)
     mean = total / num_rows(vectors)
-    deviation = np.sqrt(np.maximum(squares / num_rows(vectors) - mean**2, 0))
-    deviation[deviation < 1e-6 * np.abs(mean) + 1e-12] = 1.0  # a constant column carries nothing
+    square = squares / num_rows(vectors)
+    deviation = np.sqrt(np.maximum(square - mean**2, 0))
+    least = np.clip(1e-6 * np.sqrt(square), np.finfo(np.float32).tiny, 1e-12)  # in columns of tiny values less is much
+    deviation[deviation < 1e-6 * np.abs(mean) + least] = 1.0  # a constant column carries nothing
     return Scaling(kind, mean.astype(np.float32), deviation.astype(np.float32))
 
 
@@ -131,7 +142,12 @@ def load_rows(vectors: Vectors, nodes: npt.NDArray[np.int64], scaling: Scaling, 
     """The scaled rows of some nodes on a device."""
     rows = take(vectors, nodes)
     shift = None
-    if scaling.kind == "l2":
+    if scaling.exponent:
+        if sp.issparse(rows):
+            rows.data = np.ldexp(rows.data, scaling.exponent)
+        else:
+            rows = np.ldexp(rows, scaling.exponent)
+    elif scaling.kind == "l2":
         rows = unit(rows)
     elif scaling.mean is not None and scaling.deviation is not None:
         if sp.issparse(rows):

@@ -1,5 +1,6 @@
 """Scaling of features: what has to be known of all rows, and any rows scaled with it."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,20 +11,34 @@ from gscl_scale.graph import SparseFeatures
 
 _ROWS_AT_ONCE = 65536
 _NUMBERS_AT_ONCE = 1 << 22  # fewer rows where these are wide: in double precision a block is then 32 MiB
+_LOWEST, _HIGHEST = 2.0**-4, 2.0**40  # largest values between which training was measured to be as good as near 1
+_SUMS_OVERFLOW = 1e30  # of a row with larger values the sum may be beyond 32-bit numbers
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """How features are scaled: `standard` divides by `divisor` [F], after moving by `mean` [F] where they are dense."""
+    """How features are scaled.
+
+    `standard` divides by `divisor` [F], after moving by `mean` [F] where they are dense. `none` multiplies by
+    2**`exponent`, which is 0 unless all values are tiny or some are huge.
+    """
 
     kind: str
     mean: npt.NDArray[np.float64] | None = None
     divisor: npt.NDArray[np.float64] | None = None
+    exponent: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """Whether scaled features differ from those of the graph."""
+        return self.kind != "none" or self.exponent != 0
 
     @classmethod
     def of(cls, features: npt.NDArray[np.float32] | SparseFeatures, kind: str) -> "Scaling":
         """What there is to know, from one pass over the rows in blocks."""
-        if kind != "standard":
+        if kind == "none":
+            return cls(kind, exponent=_exponent_of(largest_of(features)))
+        if kind == "row":
             return cls(kind)
         mean, away, known = np.zeros(1), np.zeros(1), 0
         for rows, of_rows, away_of_rows in _moments(features):
@@ -38,7 +53,11 @@ class Scaling:
         """A scaled copy of rows."""
         out = np.array(features, np.float32)
         for rows in _blocks(out):
-            if self.kind == "row":
+            if self.exponent:
+                np.ldexp(rows, self.exponent, out=rows)
+            elif self.kind == "row":
+                huge = np.abs(rows).max(axis=1) > _SUMS_OVERFLOW
+                rows[huge] = np.ldexp(rows[huge], -64)  # exact, and divided out by the sum
                 sums = np.abs(rows).sum(axis=1, keepdims=True)
                 rows /= np.where(sums > 0, sums, 1)
             elif self.divisor is not None:
@@ -53,7 +72,37 @@ class Scaling:
             return (features.values / np.where(sums > 0, sums, 1)[rows]).astype(np.float32)
         if self.divisor is not None:
             return (features.values / self.divisor[features.indices]).astype(np.float32)
-        return np.array(features.values)
+        return np.ldexp(features.values, self.exponent)
+
+
+def notes_on(features: npt.NDArray[np.float32] | SparseFeatures, kind: str) -> list[str]:
+    """What a user has to know of features that an encoder cannot read as they are."""
+    largest = largest_of(features) if kind == "none" else 0.0
+    if not (exponent := _exponent_of(largest)):
+        return []
+    return [
+        f"features: the largest absolute value is {largest:.3g}; the encoder reads them multiplied by 2^{exponent}; "
+        "if columns have different units, set model.feature_scaling to standard"
+    ]
+
+
+def largest_of(features: npt.NDArray[np.float32] | SparseFeatures) -> float:
+    """The largest absolute value."""
+    values = features.values[:, None] if isinstance(features, SparseFeatures) else features
+    return max((max(float(rows.max()), -float(rows.min())) for rows in _blocks(values)), default=0.0)
+
+
+def exponent_near_one(largest: float, lowest: float, highest: float) -> int:
+    """The power of two that brings the largest absolute value to 1 or above, below 2; 0 where it is in the range.
+
+    >>> exponent_near_one(1e30, 0.1, 1e6), exponent_near_one(3.0, 0.1, 1e6), exponent_near_one(0.0, 0.1, 1e6)
+    (-99, 0, 0)
+    """
+    return 0 if largest == 0 or lowest <= largest <= highest else 1 - math.frexp(largest)[1]
+
+
+def _exponent_of(largest: float) -> int:
+    return exponent_near_one(largest, _LOWEST, _HIGHEST)
 
 
 def sparse_rows(features: SparseFeatures, first: int, end: int) -> SparseFeatures:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.vectors import Embeddings, Rows
+from gscl_scale.vectors import Embeddings, Rows, unit
 
 _QUERIES = 64  # whose products with a block are in memory together
 
@@ -19,12 +19,6 @@ class Nearest:
 
     rows: npt.NDArray[np.int64]
     cosines: Rows
-
-
-def unit(rows: Rows) -> Rows:
-    """Rows of length one; a row of zeros stays as it is."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(norms > 0, norms, 1)).astype(np.float32, copy=False)
 
 
 def exact(embeddings: Embeddings, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:

@@ -12,9 +12,9 @@ from gscl_scale import seeding
 from gscl_scale.errors import FolderError, RunError, UserError
 from gscl_scale.files import locked, publish, read_json, sha256_of, write_json
 from gscl_scale.machine import available_memory, in_words
-from gscl_scale.neighbors.exact import Nearest, exact, unit
+from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.runtime import Console
-from gscl_scale.vectors import Embeddings, Rows
+from gscl_scale.vectors import Embeddings, Rows, unit
 
 FORMAT = 1
 RECALL = 0.99  # the fewest lists are searched with which so many of the nearest are found

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.neighbors.answers import Search
-from gscl_scale.neighbors.exact import Nearest, exact, unit
+from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.neighbors.index import Index, open_index
 from gscl_scale.neighbors.places import Place
 from gscl_scale.runtime import Console
-from gscl_scale.vectors import Embeddings
+from gscl_scale.vectors import Embeddings, unit
 
 
 def searcher(

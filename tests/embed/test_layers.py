@@ -200,6 +200,22 @@ def test_sparse_features_are_moved_like_the_dense_ones_of_the_training(tmp_path,
     assert_close(by_layers(sparse, config, model, tmp_path, scaling), whole(dense, config, model))
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("width", [6, 40])
+@pytest.mark.parametrize("exponent", [-100, -50, 50, 100])
+def test_tiny_and_huge_features_are_embedded_as_the_training_reads_them(tmp_path, graphs, kind, width, exponent):
+    features = features_of(kind, width)
+    far = make_graph(tmp_path / "graph", hubs(), NODES, features=features * 2.0**exponent, undirected=True)
+    near = make_graph(tmp_path / "near", hubs(), NODES, features=features / 2.0 ** int(np.log2(abs(features).max())))
+    config, model = model_of(far)
+    expected = whole(far, config, model)
+    np.testing.assert_array_equal(expected, whole(near, config, model))
+    assert_close(by_layers(far, config, model, tmp_path), expected)
+    twice = make_graph(tmp_path / "twice", hubs(), NODES, features=features * 2.0 ** (exponent + 1), undirected=True)
+    found = by_layers(twice, config, model, tmp_path, Scaling.of(far.features, "none"))
+    assert_close(found, by_layers(near, config, model, tmp_path, Scaling("none", exponent=1)))
+
+
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 

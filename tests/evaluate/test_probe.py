@@ -200,3 +200,16 @@ def test_probe_agrees_on_a_gpu() -> None:
     vectors, labels, codes = blobs(2.0)
     on_cpu, on_gpu = (probe(vectors, labels, codes, 3, QUICK, device) for device in ("cpu", "cuda"))
     assert on_gpu.test_mean == pytest.approx(on_cpu.test_mean, abs=0.02)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-15, 1e15, 1e30])
+@pytest.mark.parametrize("form", [np.asarray, as_sparse])
+@pytest.mark.parametrize("scaling", KINDS)
+def test_tiny_and_huge_vectors_are_probed_as_those_near_one(scaling: Any, form: Any, factor: float) -> None:
+    vectors, labels, codes = blobs(6.0)
+    vectors = np.pad(vectors, ((0, 0), (0, 110)))  # few values are stored, and the last columns are constant
+    settings = QUICK.model_copy(update={"probe_scaling": scaling})
+    expected = probe(form(vectors), labels, codes, 3, settings).test_mean
+    assert expected > 0.9
+    far = form((vectors * np.float64(factor)).astype(np.float32))
+    assert probe(far, labels, codes, 3, settings).test_mean == pytest.approx(expected, abs=0.02)

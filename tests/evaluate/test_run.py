@@ -158,3 +158,18 @@ def test_repeats_are_combined_to_means_with_errors(metrics: dict[str, Any], rand
     assert same["test_std"] == pytest.approx(metrics["probe"]["raw"]["test_std"])
     assert same["test_se"] == 0
     figures_table(merged)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-15, 1e15, 1e30])
+def test_figures_of_tiny_and_huge_vectors_are_those_of_vectors_near_one(
+    measured: dict[str, Any], random_graph: Graph, factor: float
+) -> None:
+    vectors = {name: (rows * np.float64(factor)).astype(np.float32) for name, rows in vectors_of(random_graph).items()}
+    found = evaluate_run(random_graph, vectors, ring_lists(WholeGraph(), random_graph, QUICK), QUICK)
+    for name in ("trained", "untrained", "raw"):
+        assert found["probe"][name]["test_mean"] == pytest.approx(measured["probe"][name]["test_mean"], abs=0.01)
+        assert found["spread"][name] == pytest.approx(measured["spread"][name], rel=1e-4)
+    for name in ("", "_untrained", "_raw"):
+        assert found["clusters"]["nmi" + name] == pytest.approx(measured["clusters"]["nmi" + name], abs=0.01)
+        assert found["search"]["sim_at_5" + name] == pytest.approx(measured["search"]["sim_at_5" + name], abs=0.01)
+        assert found["rings"]["similarity" + name] == pytest.approx(measured["rings"]["similarity" + name], abs=1e-4)

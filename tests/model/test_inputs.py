@@ -5,10 +5,11 @@ import torch
 from sklearn.preprocessing import StandardScaler
 
 from gscl_scale.config import ModelConfig
-from gscl_scale.graph import Messages
-from gscl_scale.model import prepare_inputs
+from gscl_scale.graph import Messages, SparseFeatures
+from gscl_scale.model import MappedFeatures, prepare_inputs
 from gscl_scale.model.inputs import edge_index, prepare_features
 from gscl_scale.model.propagation import Propagation, SparseInput
+from gscl_scale.model.scaling import notes_on
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
 CPU = torch.device("cpu")
@@ -92,3 +93,46 @@ def test_gat_reads_dense_features_and_edges():
     assert isinstance(inputs.features, torch.Tensor)
     assert len(inputs.layers) == 2
     assert all(torch.equal(layer.edges, edge_index(Messages.of(graph, "gat"))) for layer in inputs.layers)
+
+
+FACTORS = [1e-30, 1e-15, 1e15, 1e30]
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("scaling", ["none", "row", "standard"])
+@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+def test_the_encoder_reads_tiny_and_huge_features_as_it_reads_those_near_one(make, scaling, factor):
+    matrix = make(NUM_NODES, 5)
+    expected = dense_of(prepare_features(graph_of(EDGES, matrix), scaling))
+    far = graph_of(EDGES, matrix.astype(np.float64) * factor)
+    found = dense_of(prepare_features(far, scaling))
+    if scaling == "none":  # up to one factor, which is near one
+        expected, found = (rows / np.abs(rows).max() for rows in (expected, found))
+        assert 1 <= np.abs(dense_of(prepare_features(far, scaling))).max() < 2
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    read = MappedFeatures.of(far, ModelConfig(feature_scaling=scaling)).rows(
+        np.arange(3)
+    )  # as where neighbors are sampled
+    read = SparseInput.of(read, read.values).dense().numpy() if isinstance(read, SparseFeatures) else read
+    np.testing.assert_array_equal(read, dense_of(prepare_features(far, scaling))[:3])
+
+
+@pytest.mark.parametrize("largest", [2.0**-4, 2.0**40])
+def test_features_in_the_measured_range_are_read_as_they_are(largest):
+    matrix = random_features(NUM_NODES, 5)
+    matrix[0, 0] = np.float32(largest)
+    matrix = np.clip(matrix, -largest, largest)
+    np.testing.assert_array_equal(dense_of(prepare_features(graph_of(EDGES, matrix), "none")), matrix)
+    assert notes_on(matrix, "none") == []
+
+
+def test_rows_of_very_different_sizes_all_have_absolute_sum_one():
+    matrix = np.array([[3e38, 1e38], [1e-30, 3e-30], [0, 0]], np.float32)
+    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "row"))
+    np.testing.assert_allclose(found, [[0.75, 0.25], [0.25, 0.75], [0, 0]], rtol=1e-6)
+
+
+def test_a_note_says_what_the_encoder_reads_instead():
+    [note] = notes_on(np.array([[1.0, -1e30]], np.float32), "none")
+    assert "largest absolute value is 1e+30; the encoder reads them multiplied by 2^-99" in note
+    assert notes_on(np.array([[1e30]], np.float32), "standard") == []

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gscl_scale.neighbors import exact
-from gscl_scale.neighbors.exact import unit
-from gscl_scale.vectors import read_embeddings
+from gscl_scale.vectors import read_embeddings, unit
 from tests.neighbors.made import drawn, slow_nearest, write_folder
 
 
@@ -60,8 +59,8 @@ def test_memory_does_not_grow_with_the_number_of_nodes(tmp_path):
 import sys, numpy as np
 from pathlib import Path
 from gscl_scale import machine
-from gscl_scale.neighbors.exact import exact, unit
-from gscl_scale.vectors import Embeddings
+from gscl_scale.neighbors.exact import exact
+from gscl_scale.vectors import Embeddings, unit
 embeddings = Embeddings(Path(sys.argv[1]))
 nodes = np.array([5])
 queries = unit(embeddings.take(nodes))
@@ -87,3 +86,14 @@ def test_all_embeddings_are_read_a_group_of_rows_after_the_other(tmp_path, group
     ids, found_rows = read_embeddings(tmp_path)
     np.testing.assert_array_equal(found_rows, vectors)
     assert ids.to_pylist() == [f"node-{row}" for row in range(300)]
+
+
+@pytest.mark.parametrize("factor", [1e-40, 1e-30, 1e-15, 1e15, 1e30])
+def test_tiny_and_huge_rows_get_length_one_too(factor):
+    rows = np.random.default_rng(0).normal(size=(20, 8))
+    expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    found = unit(np.concatenate([rows * factor, rows, np.zeros((1, 8))]).astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[:20], expected, rtol=1e-5, atol=1e-4 if factor == 1e-40 else 1e-6)  # few digits
+    np.testing.assert_allclose(found[20:40], expected, rtol=1e-5)
+    assert not found[40].any()

@@ -5,8 +5,9 @@ import pytest
 
 from gscl_scale.errors import RunError
 from gscl_scale.neighbors import index
-from gscl_scale.neighbors.exact import Nearest, exact, unit
+from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.runtime import Console
+from gscl_scale.vectors import unit
 from tests.neighbors.made import drawn, write_folder
 
 QUIET = Console(quiet=True)
