@@ -1,0 +1,102 @@
+"""Where the compiled code of kernels is kept, in a small package with the same decorator."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gscl_scale
+from gscl_scale.kernel import kernel_sources
+
+_PACKAGE = Path(gscl_scale.__file__).parent
+_DECORATED = "from gscl_scale.kernel import kernel\n\n\n@kernel\n"
+_LISTS = _DECORATED + "def merge(x):\n    return x + 1\n"
+_NEW_LISTS = _LISTS.replace("x + 1", "x + 20")  # of another length: Python compares only that and the second
+_EXACT = "from gscl_scale.lists import merge\n" + _DECORATED + "def search(x):\n    return merge(x)\n"
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package of two kernels, one of which calls the other."""
+    package = tmp_path / "site" / "gscl_scale"
+    package.mkdir(parents=True)
+    shutil.copy(_PACKAGE / "kernel.py", package)
+    for name, text in {"__init__": "", "lists": _LISTS, "exact": _EXACT, "told": "MESSAGE = 1\n"}.items():
+        (package / f"{name}.py").write_text(text)
+    return package
+
+
+def _search(package: Path, program: str = "", **environment: str) -> tuple[int, int]:
+    """What a new process finds, and how many kernels it had to compile for that."""
+    program = f"{program}\nfrom gscl_scale.exact import search\nprint(search(1), len(search.stats.cache_misses))"
+    others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=package.parent,
+        env=others | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    result, compiled = map(int, told.split())
+    return result, compiled
+
+
+def _folders(place: Path) -> set[Path]:
+    return {path.parent for path in place.rglob("*.nbi")}
+
+
+def test_a_kernel_changed_in_another_file_is_not_run_as_it_was(package):
+    assert _search(package) == (2, 1)
+    (package / "lists.py").write_text(_NEW_LISTS)
+    assert _search(package) == (21, 1)
+    (package / "lists.py").write_text(_LISTS)
+    assert _search(package) == (2, 0)
+
+
+def test_a_process_under_which_a_kernel_changes_keeps_nothing(package):
+    update = f"import gscl_scale.kernel; open('gscl_scale/lists.py', 'w').write({_NEW_LISTS!r})"
+    assert _search(package, update) == (21, 1)
+    (package / "lists.py").write_text(_LISTS)
+    assert _search(package) == (2, 1)
+
+
+def test_a_change_of_no_kernel_compiles_nothing(package):
+    assert _search(package) == (2, 1)
+    (package / "told.py").write_text("MESSAGE = 2\n")
+    assert _search(package) == (2, 0)
+
+
+def test_compiled_code_is_kept_beside_the_package(package):
+    _search(package)
+    (folder,) = _folders(package.parent)
+    assert folder.parent == package / "__pycache__"
+
+
+def test_compiled_code_is_kept_in_the_folder_that_the_user_names(package, tmp_path):
+    assert _search(package, NUMBA_CACHE_DIR=str(tmp_path / "named")) == (2, 1)
+    (folder,) = _folders(tmp_path)
+    assert folder.name.startswith("kernels-")
+    assert folder.parent.parent == tmp_path / "named"
+    assert _search(package, NUMBA_CACHE_DIR=str(tmp_path / "named")) == (2, 0)
+
+
+def test_beside_a_package_that_cannot_be_written_the_cache_of_the_user_is_taken(package, tmp_path):
+    (package / "__pycache__").write_text("")  # in the way of a folder, for root too
+    assert _search(package, XDG_CACHE_HOME=str(tmp_path / "cache")) == (2, 1)
+    (folder,) = _folders(tmp_path)
+    assert folder.is_relative_to(tmp_path / "cache" / "numba")
+
+
+def test_functions_of_the_user_are_kept_where_numba_keeps_them(package, tmp_path):
+    own = package.parent / "own.py"
+    own.write_text("import numba\n\n\n@numba.njit(cache=True)\ndef double(x):\n    return 2 * x\n")
+    _search(package, "import gscl_scale.lists, own; own.double(1)")
+    assert [path.parent for path in own.parent.rglob("own.double*.nbi")] == [own.parent / "__pycache__"]
+
+
+def test_intrinsics_and_the_decorator_are_sources_of_kernels():
+    assert {"rings/bits.py", "kernel.py"} <= dict(kernel_sources(_PACKAGE)).keys()
