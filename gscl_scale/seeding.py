@@ -2,11 +2,12 @@
 
 import hashlib
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from gscl_scale.kernel import kernel
 
 
 def key(purpose: str, *identity: int) -> np.uint64:
@@ -25,7 +26,7 @@ def generator(purpose: str, *identity: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int(key(purpose, *identity))))
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def mix(value):  # type: ignore[no-untyped-def]
     """The finaliser of splitmix64: every bit of the result depends on every bit of `value`."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -33,14 +34,14 @@ def mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> np.uint64(31))
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def exponential(key, identity):  # type: ignore[no-untyped-def]
     """A standard exponential draw that depends on (key, identity) alone; not negative, never infinite."""
     bits = mix(mix(identity + np.uint64(0x9E3779B97F4A7C15)) ^ key)
     return -np.log((np.float64(bits >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16)
 
 
-@numba.njit(cache=True)
+@kernel
 def _exponentials(key, identities, out):  # type: ignore[no-untyped-def]
     for i in range(identities.size):
         out[i] = exponential(key, identities[i])
@@ -53,7 +54,7 @@ def exponentials(key: np.uint64, identities: npt.NDArray[np.uint64]) -> npt.NDAr
     return out
 
 
-@numba.njit(cache=True)
+@kernel
 def _hash_strings(offsets, data, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         value = np.uint64(0xCBF29CE484222325)  # FNV-1a

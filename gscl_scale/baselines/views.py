@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numba
 import numpy as np
 import torch
 
@@ -11,6 +10,7 @@ from gscl_scale import seeding
 from gscl_scale.config import Config
 from gscl_scale.graph import Graph
 from gscl_scale.graph.parallel import ahead
+from gscl_scale.kernel import kernel
 from gscl_scale.model import Inputs, prepare_layers
 from gscl_scale.model.propagation import SparseInput
 
@@ -74,7 +74,7 @@ def drop_edges(graph: Graph, share: float, key: np.uint64) -> Graph:
     return replace(graph, indptr=indptr, indices=indices[:kept])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):  # type: ignore[no-untyped-def]
     kept = 0
     for v in range(indptr.size - 1):

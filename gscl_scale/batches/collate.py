@@ -6,7 +6,6 @@ Shapes: A anchors, U distinct nodes, M members of a level (padded), C candidates
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +13,7 @@ from gscl_scale import seeding
 from gscl_scale.batches.field import Field, transpose_pattern
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import SparseFeatures
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import Lists, Priorities, RingSample, head_words, wanted
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
@@ -137,7 +137,7 @@ def _pad(lists: Lists, count: npt.NDArray[np.int64]) -> Padded:
     return members, present
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-def]
     """Bring each list into an order keyed by (key, anchor, member)."""
     for a in range(anchors.size):
@@ -185,7 +185,7 @@ def _decide(
     return decided
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decide_by_head(offsets, words, ranks, head, decided):  # type: ignore[no-untyped-def]
     """Decide about the candidates of the head where an anchor has its bits: those that are not within its k hops."""
     for a in range(decided.shape[0]):
@@ -197,7 +197,7 @@ def _decide_by_head(offsets, words, ranks, head, decided):  # type: ignore[no-un
                 decided[a, c] = (words[start + (r >> 6)] >> np.uint64(r & 63)) & np.uint64(1) == 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _strike(candidates, offsets, members, decided):  # type: ignore[no-untyped-def]
     for a in range(decided.shape[0]):
         for i in range(offsets[a], offsets[a + 1]):

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
 from gscl_scale.graph import Messages
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import Priorities
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
@@ -173,7 +173,7 @@ def transpose_pattern(
     return out_indptr, out_indices, order
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore[no-untyped-def]
     for e in range(indices.size):
         out_indptr[indices[e] + 1] += 1
@@ -188,7 +188,7 @@ def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore
             place[c] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
     out = np.zeros(nodes.size + 1, np.int32)
     total = 0
@@ -198,7 +198,7 @@ def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
     return out, total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take_all(indptr, indices, nodes, row_scale, column_scale, loops, members, values):  # type: ignore[no-untyped-def]
     n = 0
     for v in nodes:
@@ -210,7 +210,7 @@ def _take_all(indptr, indices, nodes, row_scale, column_scale, loops, members, v
             n += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take_lowest(  # type: ignore[no-untyped-def]
     indptr, indices, nodes, row_scale, column_scale, loops, fanout,
     rank, order, priority, weights, row, known, members, values,
@@ -243,7 +243,7 @@ def _take_lowest(  # type: ignore[no-untyped-def]
             n += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
     """The lowest ranks of neighbours, ascending; there are at least as many as `low` has places."""
     filled = 0
@@ -261,7 +261,7 @@ def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
         filled += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _relabel(nodes, members, place):  # type: ignore[no-untyped-def]
     """(members by their place among the nodes below, these nodes): `nodes`, then all other members in order."""
     for i in range(nodes.size):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -18,6 +17,7 @@ from gscl_scale import seeding
 from gscl_scale.batches import BatchStream, FieldMaker, epoch_order, steps_per_epoch
 from gscl_scale.config import Config
 from gscl_scale.graph import Graph, Messages
+from gscl_scale.kernel import kernel
 from gscl_scale.machine import keep_freed_memory, peak_memory, usable_cores
 from gscl_scale.model import Model, build_model, pairs, prepare_inputs, ring_loss
 from gscl_scale.model.projection import normalise
@@ -209,7 +209,7 @@ def _peer_batch(anchors: npt.NDArray[np.int64], members: list[npt.NDArray[np.int
     )  # fmt: skip
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _draw(indptr, indices, anchors, key, near, far):  # type: ignore[no-untyped-def]
     """Members of each ring and nodes beyond, uniformly and for each anchor anew."""
     num_nodes = indptr.size - 1

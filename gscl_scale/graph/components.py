@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from gscl_scale.kernel import kernel
 
 
 def component_sizes(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -19,7 +20,7 @@ def component_sizes(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) ->
     return np.sort(sizes[sizes > 0])[::-1]
 
 
-@numba.njit(cache=True)
+@kernel
 def _join(indptr, indices, root):  # type: ignore[no-untyped-def]
     """Union-find: afterwards `root` is the lowest node of each node's component."""
     for v in range(root.size):
@@ -30,7 +31,7 @@ def _join(indptr, indices, root):  # type: ignore[no-untyped-def]
         root[v] = _root_of(root, v)
 
 
-@numba.njit(cache=True)
+@kernel
 def _root_of(root, v):  # type: ignore[no-untyped-def]
     while root[v] != v:
         root[v] = root[root[v]]

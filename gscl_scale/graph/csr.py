@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +14,7 @@ from gscl_scale.files import naming
 from gscl_scale.graph.columns import ColumnFile
 from gscl_scale.graph.parallel import in_order
 from gscl_scale.graph.ranges import cut
+from gscl_scale.kernel import kernel
 
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256
@@ -189,7 +189,7 @@ def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int)
     return min(ranges, memory_bytes) + chunks + (threads + 1) * 4 * 8 * rows
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _distribute(source, target, undirected, shift, bounds, pairs):  # type: ignore[no-untyped-def]
     """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of self-loops left out."""
     self_loops = 0
@@ -217,7 +217,7 @@ def _distribute(source, target, undirected, shift, bounds, pairs):  # type: igno
     return self_loops
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
     rows = starts.size - 1
     for i in range(pairs.shape[0]):
@@ -226,7 +226,7 @@ def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
             starts[row + 1] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
     for i in range(pairs.shape[0]):
         row = pairs[i, 0] - low
@@ -235,7 +235,7 @@ def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
             position[row] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sort_rows(starts, entries, degrees):  # type: ignore[no-untyped-def]
     """Sort each row, drop repeats, and close the gaps; returns the number of entries that stay."""
     kept = 0

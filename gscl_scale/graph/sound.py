@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.ranges import cut
+from gscl_scale.kernel import kernel
 from gscl_scale.machine import let_go_of_files
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _ids(graph: "Graph") -> str:
     return ""
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _bad_row(indptr: Any, indices: Any, low: int, high: int, num_nodes: int) -> int:
     """The first of some rows that is not ascending within 0..N-1 and without the node itself; -1 where all are."""
     for row in range(low, high):

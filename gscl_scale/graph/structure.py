@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.files import naming
 from gscl_scale.graph.parallel import in_order
+from gscl_scale.kernel import kernel
 
 _HOPS = 3
 _ROWS_AT_ONCE = 1 << 16
@@ -71,7 +71,7 @@ def _all(done: Iterator[None]) -> None:
         pass
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _random_signs(key, identities, out):  # type: ignore[no-untyped-def]
     for v in range(out.shape[0]):
         for column in range(out.shape[1] - 1):
@@ -79,7 +79,7 @@ def _random_signs(key, identities, out):  # type: ignore[no-untyped-def]
             out[v, column] = 1.0 if bits >> np.uint64(63) else -1.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _average(indptr, indices, current, following, out):  # type: ignore[no-untyped-def]
     width = out.shape[1] - 1
     total = np.empty(width, np.float64)

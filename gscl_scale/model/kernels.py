@@ -5,12 +5,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from gscl_scale.graph import Messages
+from gscl_scale.kernel import kernel
 from gscl_scale.rings.bits import prefetch
 
 _PIECES = 4  # per thread: hubs make some rows much longer than others
@@ -102,7 +102,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
         return _POOLS[threads]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _product(indptr, indices, values, dense, out, first, end):  # type: ignore[no-untyped-def]
     width = dense.shape[1] * dense.itemsize
     for i in range(first, end):
@@ -117,7 +117,7 @@ def _product(indptr, indices, values, dense, out, first, end):  # type: ignore[n
                 row[c] += value * source[c]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _dots(indptr, indices, left, right, out, first, end):  # type: ignore[no-untyped-def]
     for i in range(first, end):
         one = left[i]
@@ -129,7 +129,7 @@ def _dots(indptr, indices, left, right, out, first, end):  # type: ignore[no-unt
             out[e] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _gather(  # type: ignore[no-untyped-def]
     indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end
 ):
@@ -160,7 +160,7 @@ def _gather(  # type: ignore[no-untyped-def]
             row[c] *= scale
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _attend(  # type: ignore[no-untyped-def]
     indptr, indices, dense, heads, slope, out, first, begin, end
 ):
@@ -205,6 +205,6 @@ def _attend(  # type: ignore[no-untyped-def]
                 row[c] /= total[h]
 
 
-@numba.njit(inline="always")
+@kernel(inline="always")
 def _leaky(value, slope):  # type: ignore[no-untyped-def]
     return value if value > 0 else value * slope

@@ -1,11 +1,11 @@
 """Random numbers of a step, keyed by node and column: the same for a node in whatever batch or process it is."""
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
 from gscl_scale import seeding
+from gscl_scale.kernel import kernel
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -31,13 +31,13 @@ def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
     return _of(_state(key, nodes), columns)
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _number(state, column):  # type: ignore[no-untyped-def]
     bits = seeding.mix(state + np.uint64(column) * np.uint64(_ODD))
     return np.float32(np.int64(bits >> np.uint64(40))) * np.float32(2.0**-24)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
     for i in range(nodes.size):
         state = seeding.mix(key ^ seeding.mix(np.uint64(nodes[i]) + np.uint64(1)))
@@ -45,7 +45,7 @@ def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
             out[i, c] = _number(state, c)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _entries(key, nodes, columns, out):  # type: ignore[no-untyped-def]
     for i in range(nodes.size):
         state = seeding.mix(key ^ seeding.mix(np.uint64(nodes[i]) + np.uint64(1)))

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier, words
 from gscl_scale.rings.level import head_words
 from gscl_scale.rings.lists import merge, reserve
@@ -91,14 +91,14 @@ def _collect(
     return RingSample(anchors, columns[:-1], columns[-1], decided, ring_size, np.ones(anchors.size, np.bool_), near)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _gather(flat, starts, offsets, members):  # type: ignore[no-untyped-def]
     for a in range(starts.size):
         for i in range(offsets[a + 1] - offsets[a]):
             members[offsets[a] + i] = flat[starts[a] + i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search_all(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, order, rank, priority,
     hops, width, kind, value, num_beyond, ring_size, lengths, decided, near, kept_near,
@@ -119,7 +119,7 @@ def _search_all(  # type: ignore[no-untyped-def]
     return flat[:used]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search_independent(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, identities, weights, key,
     hops, width, kind, value, num_beyond, ring_size, lengths, decided,
@@ -148,7 +148,7 @@ def _search_independent(  # type: ignore[no-untyped-def]
     return flat[:used]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search(  # type: ignore[no-untyped-def]
     indptr, indices, anchor, order, rank,
     hops, width, kind, value, num_beyond, ring_size, lengths, near,
@@ -205,7 +205,7 @@ def _search(  # type: ignore[no-untyped-def]
     return flat, kept, used, last
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _walk(seen, order, mark, count, kept):  # type: ignore[no-untyped-def]
     """The `count` lowest ranks of a large ring: walk the nodes in priority order until enough have passed."""
     filled = position = 0
@@ -216,7 +216,7 @@ def _walk(seen, order, mark, count, kept):  # type: ignore[no-untyped-def]
         position += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _select(ring, rank, count, kept):  # type: ignore[no-untyped-def]
     """The `count` lowest ranks of a small ring: keep those below a bound that sinks as better ones are found."""
     filled, bound = 0, rank.size

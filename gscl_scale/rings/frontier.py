@@ -1,19 +1,20 @@
 """One hop of a breadth-first search, shared by the exact engine and the statistics."""
 
-import numba
 import numpy as np
+
+from gscl_scale.kernel import kernel
 
 ANCHOR = 1  # the mark of the anchor itself; ring n is marked n + 1, and 0 is unseen
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def start(anchor, queue, seen):  # type: ignore[no-untyped-def]
     """Put the anchor at the head of the queue."""
     queue[0] = anchor
     seen[anchor] = ANCHOR
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def expand(indptr, indices, queue, head, tail, mark, seen):  # type: ignore[no-untyped-def]
     """Append the unseen neighbours of queue[head:tail], mark them, and return the new tail.
 
@@ -32,7 +33,7 @@ def expand(indptr, indices, queue, head, tail, mark, seen):  # type: ignore[no-u
     return end
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def clear(queue, tail, seen):  # type: ignore[no-untyped-def]
     """Forget the nodes of a search."""
     for i in range(tail):

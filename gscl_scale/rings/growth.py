@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier
 
 _COUNTED = 255  # the mark of a node whose coming or going has been counted
@@ -55,7 +55,7 @@ def growth_of_last_ring(
     return growth
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _count(indptr, indices, anchors, hops, changes, seen, queue, growth):  # type: ignore[no-untyped-def]
     for a in range(anchors.size):
         frontier.start(anchors[a], queue, seen)
@@ -81,12 +81,12 @@ def _count(indptr, indices, anchors, hops, changes, seen, queue, growth):  # typ
         frontier.clear(queue, end, seen)
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _in_ball(x, seen):  # type: ignore[no-untyped-def]
     return 0 < seen[x] < _COUNTED
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_beside(indptr, indices, x, seen):  # type: ignore[no-untyped-def]
     """Whether a node has a neighbour in the ball."""
     beside = False
@@ -98,7 +98,7 @@ def _is_beside(indptr, indices, x, seen):  # type: ignore[no-untyped-def]
     return beside
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _was_beside(indptr, indices, x, changes, seen):  # type: ignore[no-untyped-def]
     """Whether a node that has won a neighbour had one in the ball before."""
     j, end = changes.offsets[changes.row[x]], changes.offsets[changes.row[x] + 1]

@@ -1,10 +1,11 @@
 """Ascending lists of ranks, and a list that grows."""
 
-import numba
 import numpy as np
 
+from gscl_scale.kernel import kernel
 
-@numba.njit(cache=True, nogil=True)
+
+@kernel
 def merge(left, num_left, right, num_right, out):  # type: ignore[no-untyped-def]
     """The lowest of two ascending lists, as many as `out` holds; returns how many."""
     i = j = n = 0
@@ -19,7 +20,7 @@ def merge(left, num_left, right, num_right, out):  # type: ignore[no-untyped-def
     return n
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def reserve(flat, size):  # type: ignore[no-untyped-def]
     """`flat` with room for `size` entries: itself, or a larger copy."""
     if flat.size >= size:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import RunError
+from gscl_scale.kernel import kernel
 
 _DAMPING = 0.85
 _TOLERANCE = 1e-12
@@ -35,7 +35,7 @@ def pagerank(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) -> npt.ND
     raise RunError(f"PageRank did not settle in {_MAX_ITERATIONS} iterations: the last change was {change:.2e}")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push(indptr, indices, share, out):  # type: ignore[no-untyped-def]
     for v in range(share.size):
         for e in range(indptr[v], indptr[v + 1]):

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier
 
 _MOST_VISITS = 100_000_000  # of all searches together: half a second, and four times a graph of 25 million entries
@@ -62,7 +62,7 @@ def pilot_search(
     return Pilot(whole[:number], sizes[:number], visits[:number], edges / number, nodes / number)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, most, most_of_one, whole, sizes, visits, edges, nodes
 ):  # fmt: skip

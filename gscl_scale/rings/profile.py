@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier
 
 
@@ -24,7 +24,7 @@ def ring_profile(
     return sizes, same
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _profile(indptr, indices, anchors, labels, sizes, same):  # type: ignore[no-untyped-def]
     seen = np.zeros(indptr.size - 1, np.uint8)
     queue = np.empty(indptr.size, indices.dtype)

@@ -2,10 +2,10 @@
 
 import itertools
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernel import kernel
 from gscl_scale.rings.bits import lowest_bit, ones
 from gscl_scale.rings.level import Level
 from gscl_scale.rings.priorities import Priorities
@@ -52,7 +52,7 @@ def read_rings(
     return RingSample(anchors, rings, far, decided, sizes, exact, near_lists(near, kept)), short
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _last_rank(head, last, num_head, num_tail, width):  # type: ignore[no-untyped-def]
     """The last rank of a full list of `width`, -1 where the whole ball is listed."""
     if num_head + num_tail < width:
@@ -71,7 +71,7 @@ def _last_rank(head, last, num_head, num_tail, width):  # type: ignore[no-untype
     return -1
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _as_before(table, i):  # type: ignore[no-untyped-def]
     """Whether a row's list is the one of the row before, in the same place."""
     same = i > 0
@@ -80,7 +80,7 @@ def _as_before(table, i):  # type: ignore[no-untyped-def]
     return same
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
     """The members of the row before once more; returns how many there are then."""
     end = used + used - offsets[i - 1]
@@ -89,7 +89,7 @@ def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
     return end
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _ring(  # type: ignore[no-untyped-def]
     before_table, before_heads, before_tails, table, heads, tails, width,
     order, priority, weights, per_ring, offsets, members, sizes, exact, short,
@@ -150,7 +150,7 @@ def _ring(  # type: ignore[no-untyped-def]
     return used
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _estimate(head, num_head, tail_members, threshold, order, priority, weights):  # type: ignore[no-untyped-def]
     """Unbiased size of a ring: each member whose rank is below the threshold counts for 1 / its chance to be there."""
     bound = priority[threshold]
@@ -175,7 +175,7 @@ def _estimate(head, num_head, tail_members, threshold, order, priority, weights)
     return np.int64(np.round(total))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _beyond(  # type: ignore[no-untyped-def]
     table, heads, tails, width, order, priority, num_beyond, offsets, members, decided, short,
     near, kept_near,

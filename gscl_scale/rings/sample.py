@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from gscl_scale.kernel import kernel
 
 NUMBER, ALL, RATIO = 0, 1, 2
 
@@ -93,7 +94,7 @@ def replace_lists(lists: Lists, rows: npt.NDArray[np.int64], other: Lists) -> Li
     return Lists(offsets, members)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy_rows(offsets, members, other_offsets, other_members, source, out_offsets, out):  # type: ignore[no-untyped-def]
     """Rows of their own in runs, those of the other one by one."""
     a = 0
@@ -115,13 +116,13 @@ def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
     return (ALL, 0.0) if per_ring == "all" else (RATIO, float(per_ring.removeprefix("ratio:")))
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def leaves_head(last, size):  # type: ignore[no-untyped-def]
     """Whether a full list that ends at rank `last` (-1: it is not full) leaves some of the `size` lowest undecided."""
     return 0 <= last < size - 1
 
 
-@numba.njit(cache=True)
+@kernel
 def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
     """How many members of a ring of `size` are asked for."""
     if kind == ALL:

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier
 from gscl_scale.rings.marks import Marks
 
@@ -46,7 +46,7 @@ def shortcuts(
     marks.row[hubs] = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _choose(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, word, uses, latest, row, least_degree, least_edges, least_saved,
 ):  # fmt: skip
@@ -94,7 +94,7 @@ def _choose(  # type: ignore[no-untyped-def]
     return kept[:rows], offsets[: rows + 1], nodes[:used]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _shared_hubs(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, word, uses, latest, least_degree, least_saved,
 ):  # fmt: skip
@@ -118,7 +118,7 @@ def _shared_hubs(  # type: ignore[no-untyped-def]
     return hubs[:number].copy(), walked
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _edges_left(indptr, indices, hub, taken):  # type: ignore[no-untyped-def]
     """Edges out of the neighbours of a hub that no other has taken, and what its second ring has at least."""
     edges = most = 0

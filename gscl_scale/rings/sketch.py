@@ -10,10 +10,10 @@ tail   for the smaller balls, the ranks from M on that fill the list of the S lo
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernel import kernel
 from gscl_scale.rings.bits import lowest_bit, ones, prefetch
 from gscl_scale.rings.level import Level
 from gscl_scale.rings.twins import same_neighbours
@@ -74,7 +74,7 @@ def next_level(
 # --- kernels: r is a rank, M = 64 * words the number of nodes in the head ---------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _alone(ranks, table, heads, tails):  # type: ignore[no-untyped-def]
     size = 64 * heads.shape[1]
     num_heads = num_tails = 0
@@ -92,7 +92,7 @@ def _alone(ranks, table, heads, tails):  # type: ignore[no-untyped-def]
             num_tails += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _neighbours(indptr, indices, rank, first, needed, width, table, heads, tails):  # type: ignore[no-untyped-def]
     """Each vertex and its neighbours: those of the head as bits, the lowest of the others in order."""
     size = 64 * heads.shape[1]
@@ -131,7 +131,7 @@ def _neighbours(indptr, indices, rank, first, needed, width, table, heads, tails
         table[i, 0], table[i, 1] = num_head, kept
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sort(values, size):  # type: ignore[no-untyped-def]
     """Sort the first `size` values; short lists by insertion."""
     if size > 32:
@@ -146,7 +146,7 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
         values[j] = value
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join(  # type: ignore[no-untyped-def]
     indptr, indices, rank, first, needed, undirected, width, shift, table, heads, tails,
     out_table, out_heads, out_tails,
@@ -216,17 +216,17 @@ def _join(  # type: ignore[no-untyped-def]
         out_table[i, 0], out_table[i, 1] = num_head, num
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _head_at(v, table, shift):  # type: ignore[no-untyped-def]
     return (np.int64(v) >> shift << shift) + table[v, 4]
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _tail_at(v, table, shift, width):  # type: ignore[no-untyped-def]
     return (np.int64(v) >> shift << shift) * width + table[v, 5]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join_by_bitmap(  # type: ignore[no-untyped-def]
     neighbours, own, table, tails, shift, width, base, bound, bitmap, out,
 ):  # fmt: skip
@@ -247,7 +247,7 @@ def _join_by_bitmap(  # type: ignore[no-untyped-def]
     return num
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untyped-def]
     for j in range(start, start + num):
         r = np.int64(tails[j])
@@ -256,7 +256,7 @@ def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untype
         bitmap[(r - base) >> 6] |= np.uint64(1) << np.uint64((r - base) & 63)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join_by_merging(  # type: ignore[no-untyped-def]
     neighbours, table, tails, shift, width, room, num, one, other,
 ):  # fmt: skip
@@ -270,7 +270,7 @@ def _join_by_merging(  # type: ignore[no-untyped-def]
     return num, one, other
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _merge(left, num_left, right, num_right, out, room):  # type: ignore[no-untyped-def]
     """The lowest `room` of two ascending lists, common ones once; without branches on the values."""
     i = j = n = 0

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.kernel import kernel
 
 
 def twins(
@@ -27,7 +27,7 @@ def twins(
     return twin
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sum_neighbours(indptr, indices, anchors, key):  # type: ignore[no-untyped-def]
     for a in range(anchors.size):
         key[a] = 0
@@ -35,7 +35,7 @@ def _sum_neighbours(indptr, indices, anchors, key):  # type: ignore[no-untyped-d
             key[a] += seeding.mix(np.uint64(indices[e]))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _match(indptr, indices, anchors, alone, order, key, twin):  # type: ignore[no-untyped-def]
     """Compare every anchor with the first one of the same key."""
     first = order[0]
@@ -46,7 +46,7 @@ def _match(indptr, indices, anchors, alone, order, key, twin):  # type: ignore[n
             twin[a] = first
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def same_neighbours(indptr, indices, u, v):  # type: ignore[no-untyped-def]
     """Whether two nodes have the same neighbours, in order."""
     start, other, degree = indptr[u], indptr[v], indptr[v + 1] - indptr[v]

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernel import kernel
 from gscl_scale.rings.bits import lowest_bit
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.pilot import pilot_search
@@ -27,7 +27,7 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
     return pilot.own_work() > pilot.shared_work()
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def search_words(  # type: ignore[no-untyped-def]
     indptr, indices, shortcuts, bits, anchors, order, rank, priority,
     hops, width, per_ring, num_beyond, ring_size, lengths, decided, near, kept_near,
@@ -98,7 +98,7 @@ def search_words(  # type: ignore[no-untyped-def]
     return flat[:used]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
     """Set for each anchor the bits of those of the lowest nodes that were seen from it."""
     for r in range(lowest.size):
@@ -108,7 +108,7 @@ def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
             bits &= bits - np.uint64(1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def finish_words(  # type: ignore[no-untyped-def]
     indptr, indices, shortcuts, bits, anchors, short, order, rank, per_ring, num_beyond, undirected,
     ring_size, lengths, members, far,
@@ -187,7 +187,7 @@ def finish_words(  # type: ignore[no-untyped-def]
             seen[touched[i]] = passed[touched[i]] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _few_edges(indptr, front, num_front, num_entries):  # type: ignore[no-untyped-def]
     """Whether the nodes of a ring have less than a share of all edges."""
     edges = 0
@@ -196,7 +196,7 @@ def _few_edges(indptr, front, num_front, num_entries):  # type: ignore[no-untype
     return edges * _PULL < num_entries
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _walk_beyond(indptr, indices, order, seen, counts, num_anchors, out):  # type: ignore[no-untyped-def]
     """For each anchor the `counts` lowest ranks, or fewer, of all nodes that were not seen from it nor have a neighbour
     that was; `counts` becomes how many there are. Undirected graphs only.
@@ -216,7 +216,7 @@ def _walk_beyond(indptr, indices, order, seen, counts, num_anchors, out):  # typ
     counts[:num_anchors] = taken[:num_anchors]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _hop(  # type: ignore[no-untyped-def]
     indptr, indices, shortcuts, seen, last, reached, passed, front, num_front, following,
     touched, num_touched, hubs, hub_bits, num_hubs, more, sizes,
@@ -237,7 +237,7 @@ def _hop(  # type: ignore[no-untyped-def]
     return num_next, _settle(seen, reached, following, num_next, touched, num_touched, sizes), num_hubs
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _lowest_of_ring(  # type: ignore[no-untyped-def]
     order, rank, reached, following, num_next, ranks, counts, num_anchors, out,
 ):  # fmt: skip
@@ -255,7 +255,7 @@ def _lowest_of_ring(  # type: ignore[no-untyped-def]
     _take_lowest(order, ranks[0, :num], ranks[1, :num], reached, counts, num_anchors, out)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _begin(word, seen, last, front, touched):  # type: ignore[no-untyped-def]
     num_front = 0
     for b in range(word.size):
@@ -267,7 +267,7 @@ def _begin(word, seen, last, front, touched):  # type: ignore[no-untyped-def]
     return num_front
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _spread(indptr, indices, seen, last, reached, passed, front, num_front, following):  # type: ignore[no-untyped-def]
     """Hand the bits of every node of the last ring on to its neighbours, and list those that got a new one."""
     end = 0
@@ -279,7 +279,7 @@ def _spread(indptr, indices, seen, last, reached, passed, front, num_front, foll
     return end
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _reach(u, bits, seen, reached, following, end):  # type: ignore[no-untyped-def]
     before = reached[u]
     after = before | (bits & ~seen[u])
@@ -288,7 +288,7 @@ def _reach(u, bits, seen, reached, following, end):  # type: ignore[no-untyped-d
     return end + ((before == 0) & (after != 0))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _spread_second_rings(  # type: ignore[no-untyped-def]
     shortcuts, seen, reached, hubs, hub_bits, num_hubs, following, end,
 ):  # fmt: skip
@@ -300,7 +300,7 @@ def _spread_second_rings(  # type: ignore[no-untyped-def]
     return end
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pass_hubs(  # type: ignore[no-untyped-def]
     indptr, indices, row, last, passed, front, num_front, hubs, hub_bits, more,
 ):  # fmt: skip
@@ -319,7 +319,7 @@ def _pass_hubs(  # type: ignore[no-untyped-def]
     return num_hubs
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _spread_all(indptr, indices, last, reached, following):  # type: ignore[no-untyped-def]
     """The same where the last ring is a good part of the graph: sweep it in order, and list every node."""
     for v in range(last.size):
@@ -332,7 +332,7 @@ def _spread_all(indptr, indices, last, reached, following):  # type: ignore[no-u
     return last.size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _settle(seen, reached, following, num_next, touched, num_touched, sizes):  # type: ignore[no-untyped-def]
     """Keep the bits that are new, and count them per anchor: plane i holds bit i of all 64 counters."""
     planes = np.zeros(_PLANES, np.uint64)
@@ -359,7 +359,7 @@ def _settle(seen, reached, following, num_next, touched, num_touched, sizes):  #
     return num_touched
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _take_lowest(order, ranks, sorted_ranks, bits_of, counts, num_anchors, out):  # type: ignore[no-untyped-def]
     """For each anchor the `counts` lowest of the `ranks` whose nodes have its bit; sorted only as far as is needed."""
     shift = 0
@@ -386,7 +386,7 @@ def _take_lowest(order, ranks, sorted_ranks, bits_of, counts, num_anchors, out):
         start = ends[bucket]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _walk_lowest(order, bits_of, flip, counts, num_anchors, out):  # type: ignore[no-untyped-def]
     """For each anchor the `counts` lowest ranks of all nodes with its bit (without it, where `flip` is all ones)."""
     taken = np.zeros(BITS, np.int64)
@@ -397,7 +397,7 @@ def _walk_lowest(order, bits_of, flip, counts, num_anchors, out):  # type: ignor
         r += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _active(counts, num_anchors):  # type: ignore[no-untyped-def]
     active = np.uint64(0)
     for b in range(num_anchors):
@@ -406,7 +406,7 @@ def _active(counts, num_anchors):  # type: ignore[no-untyped-def]
     return active
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _take(r, bits, active, counts, taken, out):  # type: ignore[no-untyped-def]
     """Give rank r to every anchor whose bit is set; returns the anchors that want more."""
     while bits:

@@ -9,7 +9,6 @@ samples of the exact engine those that came and went are counted.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph import Graph
+from gscl_scale.kernel import kernel
 from gscl_scale.rings import Lists, Priorities, RingSample, head_words
 from gscl_scale.rings.lists import reserve
 
@@ -93,7 +93,7 @@ def changed_rows(
     return Change(lowest, node, other, won.view(np.bool_), listed)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _compare_rows(  # type: ignore[no-untyped-def]
     old_indptr, old_indices, indptr, indices, old_of_new, new_of_old, priority_of, old_priority_of, same, most, lowest,
 ):  # fmt: skip
@@ -158,7 +158,7 @@ def reach_of(new: Graph, lowest: npt.NDArray[np.float64], hops: int) -> Reach:
     return Reach(inside, rim)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _lowest_of_neighbours(indptr, indices, values, out):  # type: ignore[no-untyped-def]
     for v in range(out.size):
         for e in range(indptr[v], indptr[v + 1]):
@@ -265,7 +265,7 @@ def depths_needed(graph: Graph, again: npt.NDArray[np.bool_], hops: int) -> npt.
     return depth
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _spread_need(indptr, indices, depth, radius):  # type: ignore[no-untyped-def]
     for v in range(depth.size):
         if depth[v] > radius:

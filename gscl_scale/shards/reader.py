@@ -7,13 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.checked import size_of
 from gscl_scale.errors import FolderError
 from gscl_scale.files import map_array, sha256_of
+from gscl_scale.kernel import kernel
 from gscl_scale.machine import let_go_of_files, num_cores
 from gscl_scale.rings import Lists, Priorities, RingSample
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
@@ -174,7 +174,7 @@ def _take_lists(of_part: list[Lists], where: list[Rows], num_anchors: int, dtype
     return Lists(offsets, members)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _copy(source_offsets, source, rows, targets, offsets, members):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
         start = source_offsets[rows[i]]

@@ -1,10 +1,10 @@
 """Hash tables of 64-bit numbers: which are distinct, and in which row each stands."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.kernel import kernel
 
 _SMALLEST = 1 << 10
 _DENSE = 2  # a plain table is taken where it is at most so many times longer than the numbers are many
@@ -66,7 +66,7 @@ def _capacity(count: int) -> int:
     return capacity
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _insert(numbers, slots, state):  # type: ignore[no-untyped-def]
     """Insert until the slots are half full; returns how many numbers were seen to."""
     mask = slots.size - 1
@@ -86,7 +86,7 @@ def _insert(numbers, slots, state):  # type: ignore[no-untyped-def]
     return numbers.size
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill(numbers, table):  # type: ignore[no-untyped-def]
     mask = table.shape[0] - 1
     for row in range(numbers.size):
@@ -96,7 +96,7 @@ def _fill(numbers, table):  # type: ignore[no-untyped-def]
         table[at, 0], table[at, 1] = numbers[row], row + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _look_up(wanted, table, rows):  # type: ignore[no-untyped-def]
     mask = table.shape[0] - 1
     for i in range(wanted.size):
@@ -106,7 +106,7 @@ def _look_up(wanted, table, rows):  # type: ignore[no-untyped-def]
         rows[i] = table[at, 1] - 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _look_up_dense(wanted, low, table, rows):  # type: ignore[no-untyped-def]
     high = low + (table.size - 1)  # in this order it cannot overflow
     for i in range(wanted.size):

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +15,7 @@ from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.parallel import in_order, num_threads
 from gscl_scale.graph.scratch import RowStream
 from gscl_scale.graph.size import Size
+from gscl_scale.kernel import kernel
 
 _CHUNK_EDGES = 1 << 21
 _CHUNK_ROWS = 1 << 16
@@ -193,7 +193,7 @@ def _features(seed: int, plan: _Plan, width: int) -> RowStream:
     return RowStream((plan.labels.size, width), in_order(draw_rows, chunks, num_threads()))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fill_guide(bounds, step, guide):  # type: ignore[no-untyped-def]
     """For each multiple of `step`, the last i with bounds[i] <= it; bounds ascend from 0."""
     i = 0
@@ -203,7 +203,7 @@ def _fill_guide(bounds, step, guide):  # type: ignore[no-untyped-def]
         guide[cell] = i
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _find(bounds, guide, cell, value):  # type: ignore[no-untyped-def]
     """The last i with bounds[i] <= value, below the last bound; `cell` is where the guide is looked up."""
     i = guide[min(cell, guide.size - 1)]
@@ -214,7 +214,7 @@ def _find(bounds, guide, cell, value):  # type: ignore[no-untyped-def]
     return i
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _find_ends(uniform, levels, weights, guide, starts, community_guide, spans, node_at, source, target):  # type: ignore[no-untyped-def]
     total = weights[-1]
     per_cell = guide.size / total
