@@ -1,6 +1,8 @@
 """Where the compiled code of kernels is kept, in a small package with the same decorator."""
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,3 +102,45 @@ def test_functions_of_the_user_are_kept_where_numba_keeps_them(package, tmp_path
 
 def test_intrinsics_and_the_decorator_are_sources_of_kernels():
     assert {"rings/bits.py", "kernel.py"} <= dict(kernel_sources(_PACKAGE)).keys()
+
+
+def test_numba_is_used_through_the_decorator_alone():
+    numba = re.compile(rb"^\s*(import|from) numba\b", re.MULTILINE)
+    users = {
+        path.relative_to(_PACKAGE).as_posix() for path in _PACKAGE.rglob("*.py") if numba.search(path.read_bytes())
+    }
+    assert users == {"kernel.py", "rings/bits.py"}
+
+
+def test_all_that_kernels_take_from_other_modules_is_in_their_sources():
+    sources = dict(kernel_sources(_PACKAGE)).keys()
+    for path in _PACKAGE.rglob("*.py"):
+        taken = _taken(path.read_text())
+        assert not taken or path.relative_to(_PACKAGE).as_posix() in sources
+        others = {other for other in taken if not {f"{other}.py", f"{other}/__init__.py"} & sources}
+        assert not others, f"kernels of {path} use constants or functions of {others}, of which no change is seen"
+
+
+def _taken(source: str) -> set[str]:
+    """Modules of the package that names within the kernels of a module come from, directly or by its constants."""
+    body = ast.parse(source).body
+    names = {name for node in body if isinstance(node, ast.FunctionDef) and _is_kernel(node) for name in _names(node)}
+    for node in reversed(body):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and names & _names(node):
+            names |= _names(node)
+    modules = set()
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gscl_scale"):
+            place = node.module.partition(".")[2].replace(".", "/")
+            for name in (alias.name for alias in node.names if (alias.asname or alias.name) in names):
+                nested = f"{place}/{name}".lstrip("/")
+                modules.add(nested if (_PACKAGE / f"{nested}.py").exists() else place)
+    return modules
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    return any("kernel" in _names(decorator) for decorator in function.decorator_list)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
