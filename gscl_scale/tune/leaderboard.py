@@ -6,12 +6,12 @@ from dataclasses import asdict
 import yaml
 
 from gscl_scale import __version__
-from gscl_scale.config import Config
+from gscl_scale.config import Config, SplitsConfig, TunedOn
+from gscl_scale.evaluate import MOST_SPLITS
 from gscl_scale.files import write_json, write_text
 from gscl_scale.markdown import table
 from gscl_scale.tune.records import Book, Trial, ranked
 from gscl_scale.tune.space import Space, Value, with_settings
-from gscl_scale.tune.trial import MOST_SPLITS
 
 TOP = 10
 _UNREAD = "Of each split, its test nodes were not read."
@@ -90,8 +90,16 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
         f"with the settings of `evaluate` below. {_UNREAD} The space:",
         *(f"  {line}" for line in varied.splitlines()),
     ]
-    values = with_settings(config, best.settings).dump()
+    values = with_settings(_told_of_its_splits(config), best.settings).dump()
     return "\n".join(f"# {line}" for line in head) + "\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _told_of_its_splits(config: Config) -> Config:
+    """With the splits of the search beside those of earlier ones: their validation nodes are no test nodes any more."""
+    own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.learnt)
+    known = config.evaluate.tuned_on
+    evaluate = config.evaluate.model_copy(update={"tuned_on": [*known, *([own] if own not in known else [])]})
+    return config.model_copy(update={"evaluate": evaluate})
 
 
 def _percent(trial: Trial) -> str:
