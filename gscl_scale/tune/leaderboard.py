@@ -87,7 +87,8 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
         f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
         f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "
         f"{MOST_SPLITS} splits",
-        f"with the settings of `evaluate` below. {_UNREAD} The space:",
+        f"with the settings of `evaluate` below. {_UNREAD} In a run with this config the",
+        "validation nodes of the splits in `evaluate.tuned_on` are test nodes of no split. The space:",
         *(f"  {line}" for line in varied.splitlines()),
     ]
     values = with_settings(_told_of_its_splits(config), best.settings).dump()
