@@ -13,7 +13,7 @@ from gscl_scale import machine, pipeline, shards
 from gscl_scale.baselines import METHODS, configured, settings_of
 from gscl_scale.checked import shortened
 from gscl_scale.config import BaselineConfig, Config
-from gscl_scale.errors import ConfigError, StoppedError, UserError
+from gscl_scale.errors import ConfigError, RunError, StoppedError, UserError
 from gscl_scale.evaluate import best_step, combine_repeats, why_no_splits
 from gscl_scale.files import read_json, write_json, write_text
 from gscl_scale.logs import read_curve, read_events
@@ -181,7 +181,10 @@ def _figures(config: Config, run: Run, console: Console) -> dict[str, Any]:
     machine.start_peak()
     train(config, run, console)
     pipeline.embed(config, run, console)
-    return pipeline.evaluate(config, run, console)
+    metrics = pipeline.evaluate(config, run, console)
+    if "probe" not in metrics:
+        raise RunError(f"there is no accuracy to compare: {metrics['missing']['probe']}")
+    return metrics
 
 
 def _samples(config: Config, run: Run, whole: Run, console: Console) -> float:

@@ -22,6 +22,7 @@ from gscl_scale.evaluate import (
     read_metrics,
     read_statistics,
     ring_lists,
+    selection_of,
     statistics,
 )
 from gscl_scale.files import fingerprint_of, sha256_of, write_json
@@ -235,9 +236,12 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
 
 def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     """Figures of the embeddings, beside raw features and the untrained encoder."""
+    validated = bool(config.train.validate_every)
+    chosen = validated or bool(config.evaluate.tuned_on)
     made_from = {
         "embeddings": embeddings.fingerprint_in(run.embeddings),
         "evaluate": config.evaluate.model_dump(mode="json"),
+        **({"selection": "left out"} if chosen else {}),  # older figures are with these nodes, and are measured again
     }
     if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
         return metrics
@@ -254,7 +258,10 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
         _untrained(config, run, graph, console) as untrained,
     ):
         vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
-        metrics = evaluate_run(graph, vectors, rings, config.evaluate, device, config.train.learnt, console)
+        metrics = evaluate_run(
+            graph, vectors, rings, config.evaluate, device, config.train.learnt, console,
+            selection_of(graph, config.evaluate, validated, config.train.learnt),
+        )  # fmt: skip
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)
     console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})

@@ -15,7 +15,7 @@ from gscl_scale import baselines, embed, shards
 from gscl_scale.batches import BatchStream, FieldMaker, Share, held_out, steps_per_epoch
 from gscl_scale.config import Config, ModelConfig, TrainConfig
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate import Split, make_splits, validation_accuracy, validation_splits, why_no_splits
+from gscl_scale.evaluate import Split, make_splits, training_splits, validation_accuracy, why_no_splits
 from gscl_scale.files import fingerprint_of, sha256_of
 from gscl_scale.graph import SPLIT_CODES, Graph, Messages
 from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
@@ -264,7 +264,7 @@ def _refuse_shared_work(config: Config, world: World) -> None:
 
 
 def _validated_on(config: Config, graph: Graph) -> list[Split]:
-    splits = validation_splits(graph, config.evaluate, most=1, learnt=config.train.learnt)
+    splits = training_splits(graph, config.evaluate, config.train.learnt)
     if not splits:
         learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
         lacks = "no split has" if config.train.learnt is None else learns
@@ -274,7 +274,7 @@ def _validated_on(config: Config, graph: Graph) -> list[Split]:
 
 
 def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
-    """Validation accuracy of a quick probe on the first split; test labels are never looked at."""
+    """Validation accuracy of a quick probe on the first split; labels of its test nodes are never looked at."""
     splits = _validated_on(config, graph)
     quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
 

@@ -19,7 +19,9 @@ from gscl_scale.config.sections import (
     ModelConfig,
     RingsConfig,
     RuntimeConfig,
+    SplitsConfig,
     TrainConfig,
+    TunedOn,
 )
 from gscl_scale.config.whole import Config
 
@@ -40,8 +42,10 @@ __all__ = [
     "RetrainConfig",
     "RingsConfig",
     "RuntimeConfig",
+    "SplitsConfig",
     "SyntheticGraph",
     "TablesGraph",
     "TrainConfig",
+    "TunedOn",
     "schema_rows",
 ]

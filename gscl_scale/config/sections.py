@@ -2,9 +2,9 @@
 
 from collections.abc import Set
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from gscl_scale.config.graphs import Section
 from gscl_scale.runtime import RunnerSettings, TrainingSettings
@@ -250,8 +250,8 @@ class TrainConfig(Section):
         return self
 
 
-class EvaluateConfig(Section):
-    """The evaluation protocol."""
+class SplitsConfig(Section):
+    """Which splits there are."""
 
     split: Literal["auto", "published", "random"] = Field(
         "auto", description="Splits of the graph where it has some, else random ones; or always one kind."
@@ -261,6 +261,24 @@ class EvaluateConfig(Section):
     )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="Random splits: share of labelled nodes to validate on.")
     random_splits: int = Field(5, ge=1, description="Random splits for each train fraction.")
+    seed: int = Field(0, ge=0, description="Seed of splits, probes and samples.")
+
+    @model_validator(mode="after")
+    def _shares_leave_test_nodes(self) -> Self:
+        if max(self.train_fractions) + self.val_fraction >= 1:
+            raise ValueError("train_fractions and val_fraction leave no test nodes; their sum must stay below 1")
+        return self
+
+
+class TunedOn(SplitsConfig):
+    """Splits that a search has chosen settings on; `learnt` is that of its config."""
+
+    learnt: int | None = None
+
+
+class EvaluateConfig(SplitsConfig):
+    """The evaluation protocol."""
+
     initialisations: int = Field(20, ge=1, description="Random initialisations of the probe per split.")
     probe_epochs: int = Field(300, ge=1, description="Adam steps of the probe.")
     probe_learning_rate: float = Field(0.01, gt=0, description="Learning rate of the probe.")
@@ -277,13 +295,16 @@ class EvaluateConfig(Section):
     sample: int = Field(
         20000, ge=100, description="Most nodes in clustering, search and ring similarity; larger graphs are sampled."
     )
-    seed: int = Field(0, ge=0, description="Seed of splits, probes and samples.")
+    tuned_on: list[TunedOn] = Field(
+        [],
+        description="Written by tune: the splits whose validation nodes chose the settings; these are no test nodes.",
+    )
 
-    @model_validator(mode="after")
-    def _shares_leave_test_nodes(self) -> "EvaluateConfig":
-        if max(self.train_fractions) + self.val_fraction >= 1:
-            raise ValueError("train_fractions and val_fraction leave no test nodes; their sum must stay below 1")
-        return self
+    @model_serializer(mode="wrap")
+    def _only_if_tuned(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `tuned_on` where it is empty, so that what is named by these settings keeps its name."""
+        values: dict[str, Any] = dump(self)
+        return {key: value for key, value in values.items() if key != "tuned_on" or value}
 
 
 class RuntimeConfig(Section):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gscl_scale.evaluate.splits import MIN_TEST
+
 SCALINGS = {
     "none": "rows as they are",
     "l2": "rows of length one",
@@ -58,6 +60,7 @@ def protocol_sentences(metrics: dict[str, Any]) -> list[str]:
     if "probe" in metrics:
         told, *of_this_run = _probe_sentences(metrics["probe"], "repeats" in metrics)
         sentences += [told] if "repeats" in metrics else [told, *of_this_run]
+        sentences += left_out_sentences(metrics["probe"]["protocol"])
     if "clusters" in metrics:
         found = metrics["clusters"]["protocol"]
         sentences.append(
@@ -73,6 +76,19 @@ def protocol_sentences(metrics: dict[str, Any]) -> list[str]:
             "± is their standard error."
         )
     return sentences
+
+
+def left_out_sentences(protocol: dict[str, Any]) -> list[str]:
+    """Which test nodes are not measured, and why."""
+    found = protocol.get("left_out")
+    if not found:
+        return []
+    few, nodes = found["too_few"], f"{found['most']:,} test node{'s' * (found['most'] > 1)}"
+    return [
+        f"Left out of the test accuracy: up to {nodes} of a split, {100 * found['share']:.1f} % on average, because "
+        f"their labels, as validation nodes of another split, chose {found['chose']}.",
+        *([f"Not measured: {_listed(few)}, with fewer than {MIN_TEST} test nodes left."] if few else []),
+    ]
 
 
 def missing_sentences(metrics: dict[str, Any]) -> list[str]:

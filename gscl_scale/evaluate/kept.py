@@ -106,6 +106,13 @@ class _Counts(TypedDict):
     test: Finite
 
 
+class _LeftOut(TypedDict):
+    chose: str
+    share: Finite
+    most: Count
+    too_few: list[str]
+
+
 class _ProbeProtocol(TypedDict):
     kind: str
     num_splits: Count
@@ -116,6 +123,7 @@ class _ProbeProtocol(TypedDict):
     rows_per_step: Count
     scaling: Literal["none", "l2", "standard", "auto"]
     selection: str
+    left_out: NotRequired[_LeftOut]
 
 
 class _Probe(_Three):

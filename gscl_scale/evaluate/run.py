@@ -16,7 +16,8 @@ from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.rows import Vectors, blocks, num_rows, rows_per_block, width
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
-from gscl_scale.evaluate.splits import TEST, Split, make_splits, why_no_splits
+from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_splits
+from gscl_scale.evaluate.validation import Selection
 from gscl_scale.graph import Graph
 from gscl_scale.runtime import Console
 
@@ -33,12 +34,14 @@ def evaluate_run(
     device: torch.device | str = "cpu",
     learnt: int | None = None,
     console: Console | None = None,
+    selection: Selection | None = None,
 ) -> dict[str, Any]:
     """The figures of `trained`, `untrained` and `raw` vectors; what cannot be measured is named under `missing`.
 
     Names: probe.{method}.{val_mean,val_std,test_mean,test_std}, clusters.nmi, search.sim_at_5, rings.similarity; the
     last three are of the trained vectors, and of the others with `_untrained` or `_raw` appended. `learnt` is that of
-    `make_splits`: clusters and search then are of the split's test nodes.
+    `make_splits`: clusters and search then are of the split's test nodes. The nodes of `selection` are test
+    nodes of no split.
     """
     methods = {name: vectors[name] for name in METHODS if name in vectors}
     for name, rows in methods.items():
@@ -50,6 +53,7 @@ def evaluate_run(
     }
     reason = why_no_splits(graph, config)
     splits = [] if reason else make_splits(graph, config, learnt)
+    apart = [split.without(selection.nodes) for split in splits] if selection else splits
     figures = len({split.fraction for split in splits}) + 2 * bool(splits) + (rings is not None)
     with (console or Console(quiet=True)).progress("evaluate", figures * len(methods), "figures") as advance:
 
@@ -63,7 +67,11 @@ def evaluate_run(
         if reason:
             metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
         else:
-            metrics |= _probes(splits, graph, of_each, config, device)
+            metrics |= _probes(apart, graph, of_each, config, device, selection.chose if selection else "")
+            if "probe" not in metrics and selection:
+                metrics["missing"]["probe"] = (
+                    f"no split keeps {MIN_TEST} test nodes whose labels did not choose {selection.chose}"
+                )
             labels = _unlearnt(graph, splits if learnt is not None else [])
             metrics["clusters"] = _clusters(labels, of_each, config)
             metrics["search"] = _search(labels, of_each, config, device)
@@ -100,12 +108,17 @@ def _probes(
     of_each: _OfEach,
     config: EvaluateConfig,
     device: torch.device | str,
+    chose: str,
 ) -> dict[str, Any]:
     """The probe on the splits of every fraction; `probe` is the first, or the published splits."""
     sections = {}
     for fraction in dict.fromkeys(split.fraction for split in splits):
         some = [split for split in splits if split.fraction == fraction]
-        sections[fraction] = _probe_section(graph, of_each, some, config, device)
+        if kept := [split for split in some if split.is_measurable]:
+            sections[fraction] = _probe_section(graph, of_each, kept, config, device)
+            sections[fraction]["protocol"] |= _left_out(some, chose)
+    if not sections:
+        return {}
     out = {"probe": next(iter(sections.values()))}
     if len(sections) > 1:
         out["probe_by_fraction"] = {f"{fraction:g}": section for fraction, section in sections.items()}
@@ -133,6 +146,21 @@ def _probe_section(
             for number, split in enumerate(splits)
         ],
         "protocol": _probe_protocol(splits, results, config),
+    }
+
+
+def _left_out(splits: list[Split], chose: str) -> dict[str, Any]:
+    """How many test nodes are left out, because their labels `chose` something; nothing where none are."""
+    if not any(split.left_out for split in splits):
+        return {}
+    before = [split.left_out + split.counts()["test"] for split in splits]
+    return {
+        "left_out": {
+            "chose": chose,
+            "share": float(np.mean([split.left_out / number for split, number in zip(splits, before, strict=True)])),
+            "most": max(split.left_out for split in splits),
+            "too_few": [split.name for split in splits if not split.is_measurable],
+        }
     }
 
 

@@ -1,33 +1,48 @@
 """Which nodes the probe trains on, is chosen on, and is measured on."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config import EvaluateConfig
+from gscl_scale.config import SplitsConfig
 from gscl_scale.graph import SPLIT_CODES, Graph
 
 TRAIN, VAL, TEST = SPLIT_CODES["train"], SPLIT_CODES["val"], SPLIT_CODES["test"]
 MIN_LABELLED = 10
+MIN_TEST = 10  # where some are left out: a share of fewer is no figure
 
 
 @dataclass(frozen=True)
 class Split:
-    """Codes [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test); the train fraction is None for published splits."""
+    """Codes [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test); the train fraction is None for published splits.
+
+    left_out  how many were test nodes until `without` took them out
+    """
 
     name: str
     fraction: float | None
     codes: npt.NDArray[np.int8]
+    left_out: int = 0
 
     def counts(self) -> dict[str, int]:
         """Nodes in each part."""
         return {part: int((self.codes == code).sum()) for part, code in SPLIT_CODES.items()}
 
+    def without(self, nodes: npt.NDArray[np.bool_]) -> "Split":
+        """The split with these of [N] nodes among its test nodes no more; train and validation nodes stay."""
+        gone = (self.codes == TEST) & nodes
+        return replace(self, codes=np.where(gone, 0, self.codes).astype(np.int8), left_out=int(gone.sum()))
 
-def make_splits(graph: Graph, config: EvaluateConfig, learnt: int | None = None) -> list[Split]:
+    @property
+    def is_measurable(self) -> bool:
+        """Whether enough test nodes are left."""
+        return not self.left_out or self.counts()["test"] >= MIN_TEST
+
+
+def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -> list[Split]:
     """The splits of the protocol; empty where `why_no_splits` gives a reason.
 
     With `learnt`, the seed of a training that learns labels, only the split that it learns from: in the others these
@@ -48,7 +63,7 @@ def make_splits(graph: Graph, config: EvaluateConfig, learnt: int | None = None)
     return [alike[learnt % len(alike)]]
 
 
-def why_no_splits(graph: Graph, config: EvaluateConfig) -> str:
+def why_no_splits(graph: Graph, config: SplitsConfig) -> str:
     """Why the labels of a graph cannot be used, in a sentence; empty where they can."""
     if graph.labels is None or not (graph.labels >= 0).any():
         return "the graph has no labels"
@@ -70,7 +85,7 @@ def _published(graph: Graph) -> list[Split]:
     return [Split(name, None, codes) for name, codes in masked.items() if {TRAIN, TEST} <= set(np.unique(codes))]
 
 
-def _random(graph: Graph, config: EvaluateConfig) -> Iterator[Split]:
+def _random(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
     """Plain draws without stratification, as in the paper; keyed by seed, fraction and number."""
     assert graph.labels is not None
     labelled = np.flatnonzero(graph.labels >= 0)

@@ -1,19 +1,34 @@
-"""Validation accuracy alone, for whoever chooses: of each split, the labels of its test nodes are not read."""
+"""Validation accuracy alone, for whoever chooses; and whose labels have chosen, for whoever tests.
+
+Of each split the labels of its test nodes are not read. But where splits overlap, the validation nodes of one are test
+nodes of others: `selection` are left out there.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from gscl_scale.config import EvaluateConfig
+from gscl_scale.config import EvaluateConfig, SplitsConfig
 from gscl_scale.evaluate.linear_probe import probe_splits
 from gscl_scale.evaluate.rows import Vectors
 from gscl_scale.evaluate.splits import TEST, VAL, Split, make_splits
 from gscl_scale.graph import Graph
 
+MOST_SPLITS = 5  # that `tune` measures on: one alone would be tuned to, twenty take longer than many a training
 
-def validation_splits(graph: Graph, config: EvaluateConfig, most: int, learnt: int | None = None) -> list[Split]:
+
+@dataclass(frozen=True)
+class Selection:
+    """The nodes [N] whose labels have chosen something, and what that is; `chose` is empty where nothing was chosen."""
+
+    nodes: npt.NDArray[np.bool_]
+    chose: str
+
+
+def validation_splits(graph: Graph, config: SplitsConfig, most: int, learnt: int | None = None) -> list[Split]:
     """At most so many splits of the protocol, of its first train fraction, with validation and no test nodes.
 
     `learnt` as of `make_splits`.
@@ -24,6 +39,30 @@ def validation_splits(graph: Graph, config: EvaluateConfig, most: int, learnt: i
         for split in splits
         if split.fraction == splits[0].fraction and (split.codes == VAL).any()
     ][:most]
+
+
+def training_splits(graph: Graph, config: SplitsConfig, learnt: int | None) -> list[Split]:
+    """The split that a training is validated on; none where no split has validation nodes."""
+    return validation_splits(graph, config, 1, learnt)
+
+
+def tune_splits(graph: Graph, config: SplitsConfig, learnt: int | None) -> list[Split]:
+    """The splits that the trials of a search are measured on."""
+    return validation_splits(graph, config, MOST_SPLITS, learnt)
+
+
+def selection_of(graph: Graph, config: EvaluateConfig, validated: bool, learnt: int | None = None) -> Selection:
+    """The validation nodes of the splits that a validated training and the searches of `config.tuned_on` have used.
+
+    Their train nodes are not among them: the choice is by right answers on validation nodes, theirs are never counted.
+    """
+    tuned = [split for search in config.tuned_on for split in tune_splits(graph, search, search.learnt)]
+    trained = training_splits(graph, config, learnt) if validated else []
+    nodes = np.zeros(graph.num_nodes, np.bool_)
+    for split in (*tuned, *trained):
+        nodes |= split.codes == VAL
+    chose = ["the settings"] * bool(tuned) + ["the epoch of the encoder"] * bool(trained)
+    return Selection(nodes, " and ".join(chose))
 
 
 def validation_accuracy(

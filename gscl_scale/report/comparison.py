@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gscl_scale.evaluate.figures import late_warnings, percent, validation_warnings
+from gscl_scale.evaluate.figures import late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.machine import in_words
 from gscl_scale.markdown import table
 
@@ -29,6 +29,7 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
             f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
             f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * several}"
             f"{chosen * (protocol['least_val'] > 0)}.",
+            *left_out_sentences(protocol),
             *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
             "on a GPU the most that was allocated there.",

@@ -199,6 +199,11 @@ def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
     probes = [record["figures"].get("probe", {}) for record in kept]
     if protocols := [probe["protocol"] for probe in probes if "protocol" in probe]:
         out.append(_probe_of(protocols))
+        if apart := sum("left_out" in protocol for protocol in protocols):
+            out.append(
+                "Test nodes whose labels, as validation nodes of another split, chose the epoch are left out in "
+                f"{apart} of {len(protocols)} cells."
+            )
     out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {_versions(kept)}.")
     return out
 

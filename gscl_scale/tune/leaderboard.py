@@ -6,12 +6,12 @@ from dataclasses import asdict
 import yaml
 
 from gscl_scale import __version__
-from gscl_scale.config import Config
+from gscl_scale.config import Config, SplitsConfig, TunedOn
+from gscl_scale.evaluate import MOST_SPLITS
 from gscl_scale.files import write_json, write_text
 from gscl_scale.markdown import table
 from gscl_scale.tune.records import Book, Trial, ranked
 from gscl_scale.tune.space import Space, Value, with_settings
-from gscl_scale.tune.trial import MOST_SPLITS
 
 TOP = 10
 _UNREAD = "Of each split, its test nodes were not read."
@@ -87,11 +87,20 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
         f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
         f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "
         f"{MOST_SPLITS} splits",
-        f"with the settings of `evaluate` below. {_UNREAD} The space:",
+        f"with the settings of `evaluate` below. {_UNREAD} In a run with this config the",
+        "validation nodes of the splits in `evaluate.tuned_on` are test nodes of no split. The space:",
         *(f"  {line}" for line in varied.splitlines()),
     ]
-    values = with_settings(config, best.settings).dump()
+    values = with_settings(_told_of_its_splits(config), best.settings).dump()
     return "\n".join(f"# {line}" for line in head) + "\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _told_of_its_splits(config: Config) -> Config:
+    """With the splits of the search beside those of earlier ones: their validation nodes are no test nodes any more."""
+    own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.learnt)
+    known = config.evaluate.tuned_on
+    evaluate = config.evaluate.model_copy(update={"tuned_on": [*known, *([own] if own not in known else [])]})
+    return config.model_copy(update={"evaluate": evaluate})
 
 
 def _percent(trial: Trial) -> str:

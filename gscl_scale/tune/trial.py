@@ -8,7 +8,7 @@ import torch
 from gscl_scale import embed, pipeline, training
 from gscl_scale.config import Config
 from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate import validation_accuracy, validation_splits, why_no_splits
+from gscl_scale.evaluate import tune_splits, validation_accuracy, why_no_splits
 from gscl_scale.evaluate.splits import Split
 from gscl_scale.files import locked
 from gscl_scale.graph import Graph
@@ -17,7 +17,6 @@ from gscl_scale.runs import Run
 from gscl_scale.runtime import Console
 from gscl_scale.tune.records import rings_run
 
-MOST_SPLITS = 5  # of the protocol: one alone would be tuned to, twenty take longer than many a training
 _VALIDATIONS = 10
 
 Report = Callable[[int, float], None]  # epochs that are done, and validation accuracy by the quick probe
@@ -69,7 +68,7 @@ def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
 
 def splits_of(graph: Graph, config: Config) -> list[Split]:
     """The splits that a trial is measured on; ConfigError where there are none."""
-    splits = validation_splits(graph, config.evaluate, MOST_SPLITS, config.train.learnt)
+    splits = tune_splits(graph, config.evaluate, config.train.learnt)
     if not splits:
         reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
         raise ConfigError(f"tune: {reason}, so that no trial can be chosen; bring labels and splits")

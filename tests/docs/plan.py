@@ -146,6 +146,7 @@ PLAN = {
     "docs/graphs.md 2: graph:": Yaml(),
     "docs/graphs.md 3: graph:": Yaml(),
     "docs/graphs.md 4: graph:": Yaml(),
+    "docs/evaluation.md 1: from pathlib import Path": Python(),
     "docs/graphs.md 5: import numpy as np": Python(),
     "docs/graphs.md 6: graph:": Yaml(),
     "docs/graphs.md 7: graph:": Yaml(),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gscl_scale.config import Config, EvaluateConfig
 from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate import make_splits, why_no_splits
+from gscl_scale.evaluate import Split, make_splits, why_no_splits
 from gscl_scale.evaluate.splits import _random
 from gscl_scale.graph import Graph
 
@@ -27,6 +27,15 @@ def test_a_training_that_learns_labels_is_measured_on_one_split_of_the_first_fra
     assert [make_splits(random_graph, config, learnt=seed)[0].name for seed in range(5)] == [
         f"random_0.1_{number}" for number in (0, 1, 2, 0, 1)
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans())))
+def test_only_test_nodes_are_taken_out_of_a_split(nodes: list[tuple[int, bool]]) -> None:
+    codes, out = np.array([code for code, _ in nodes], np.int8), np.array([left for _, left in nodes], np.bool_)
+    split = Split("made", None, codes).without(out)
+    assert split.codes.tolist() == [0 if code == 3 and left else code for code, left in nodes]
+    assert split.left_out == nodes.count((3, True))
+    assert split.is_measurable == (split.left_out == 0 or nodes.count((3, False)) >= 10)
 
 
 def test_random_splits_depend_on_the_seed_and_on_nothing_else(random_graph: Graph) -> None:

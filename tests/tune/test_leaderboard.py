@@ -1,12 +1,12 @@
 import pytest
 
 from gscl_scale import runs
-from gscl_scale.config import Config
+from gscl_scale.config import Config, TunedOn
 from gscl_scale.errors import FolderError
 from gscl_scale.files import write_json
 from gscl_scale.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
 from gscl_scale.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
-from gscl_scale.tune.space import Choice
+from gscl_scale.tune.space import Choice, with_settings
 from gscl_scale.tune.trial import alone, common
 
 TRIALS = [
@@ -64,9 +64,20 @@ def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):
     assert "# Trial 2 with seed 0: 80.00 % on validation nodes" in text
     assert "#   model.width: [16, 32]\n" in text
     loaded = Config.load(tmp_path / "best.yaml")
-    assert loaded == config.model_copy(update={"model": config.model.model_copy(update={"width": 32})})
+    evaluate = config.evaluate.model_copy(update={"tuned_on": [TunedOn()]})
+    assert loaded == with_settings(config, {"model.width": 32}).model_copy(update={"evaluate": evaluate})
     assert (loaded.train.validate_every, loaded.train.repeats) == (3, 2)
     assert "| 1 | 2 | 80.00 | 20 | 4 | finished | width 32 |" in (tmp_path / "leaderboard.md").read_text()
+
+
+def test_a_search_upon_the_best_of_another_keeps_the_splits_of_both(tmp_path):
+    earlier = TunedOn(seed=1)
+    asked = {"train": {"objective": "supervised", "seed": 4}, "evaluate": {"seed": 2, "tuned_on": [earlier]}}
+    for _ in range(2):  # the second time its own splits are known
+        write_leaderboard(Config.parse(asked), {"model.width": Choice((16, 32))}, book(tmp_path))
+        loaded = Config.load(tmp_path / "best.yaml")
+        assert loaded.evaluate.tuned_on == [earlier, TunedOn(seed=2, learnt=4)]
+        asked = loaded.dump()
 
 
 def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
