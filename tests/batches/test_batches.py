@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from gscl_scale.batches import BatchStream, collate, epoch_order, held_out, steps_per_epoch
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import Graph
-from gscl_scale.rings import wanted
+from gscl_scale.rings import Lists, RingSample, wanted
 from gscl_scale.shards import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.oracles import distances
@@ -199,6 +199,18 @@ def test_random_members_change_with_the_epoch_and_not_with_the_batch(folders):
     one, same, later = chosen(np.arange(60), 0), chosen(np.arange(30, 90), 0), chosen(np.arange(60), 1)
     assert all(one[a] == same[a] for a in range(30, 60))
     assert one != later
+
+
+def test_anchors_with_the_same_ring_choose_random_members_of_their_own():
+    twins, ring = np.arange(8), np.arange(10, 30, dtype=np.int32)
+    lists = Lists(ring.size * np.arange(twins.size + 1), np.tile(ring, twins.size))
+    none = Lists(np.zeros(twins.size + 1, np.int64), np.zeros(0, np.int32))
+    sizes, whole = np.full((twins.size, 1), ring.size), np.ones(twins.size, np.bool_)
+    sample = RingSample(twins, [lists], none, np.zeros(twins.size), sizes, whole)
+    rings, train = RINGS.model_copy(update={"hops": 1}), TRAIN.model_copy(update={"members": "random"})
+    batch = collate(sample, sample.decided, None, NODES, rings, train, LOSS, 0, 0)
+    chosen = {tuple(sorted(members)) for members in members_of(batch, 0)}
+    assert len(chosen) == twins.size  # of 4,845 choices each
 
 
 def test_what_is_decided_about_anchors_is_read_in_the_order_asked_for(folders):
