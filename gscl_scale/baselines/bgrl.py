@@ -19,7 +19,10 @@ _WARM_UP = 0.1  # share of the training: 1,000 of 10,000 steps
 
 
 class Bgrl(Objective):
-    """Views are by default those of the paper for Coauthor CS; the target encoder begins with weights of its own."""
+    """Views are by default those of the paper for Coauthor CS, the rate is that for Computers (1e-5 for Coauthor CS).
+
+    The target encoder begins with weights of its own.
+    """
 
     title = "BGRL"
     paper: ClassVar = {

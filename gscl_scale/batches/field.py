@@ -2,7 +2,9 @@
 
 Exact, or with at most a fan-out of neighbours per node: the lowest by the priorities of the round, so that nodes
 share their neighbours and batches their nodes. A neighbour that is kept stands for those that
-are not: it counts for 1 / its chance to be kept, so that what a node gathers is unbiased.
+are not: it counts for 1 / its chance to be kept, so that what one layer gathers of given inputs is unbiased.
+Layers share a draw: priorities of their own would have batches read up to a quarter more nodes. What two
+layers gather together is therefore not unbiased.
 """
 
 from collections.abc import Sequence

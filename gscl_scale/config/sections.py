@@ -174,7 +174,7 @@ class LossConfig(Section):
     temperature_step: float = Field(0.0, ge=0, description="Added to the temperature with each ring.")
     gate: float = Field(1.0, gt=0, le=1, description="A ratio above it pulls no more; 1 means no gate.")
     weighing: Literal["raw", "size"] = Field(
-        "raw", description="raw: sums over the sample; size: scaled up to the whole ring."
+        "raw", description="raw: sums over the sample; size: scaled up to the whole ring, as if drawn uniformly."
     )
     hop_zero: float = Field(
         0.0, ge=0, description="Weight of hop 0: each anchor under other dropout above all rings; 0: as in the paper."

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from gscl_scale.batches import BatchStream, collate, epoch_order, held_out, steps_per_epoch
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import Graph
-from gscl_scale.rings import wanted
+from gscl_scale.rings import Lists, Priorities, RingSample, exact_rings, wanted
 from gscl_scale.shards import Samples
 from tests.graphs import make_graph, make_samples, random_edges
-from tests.oracles import distances
+from tests.oracles import csr_of, distances
 
 NODES = 300
 RINGS = RingsConfig(hops=2, width=40, per_ring=4, beyond=6, rounds=2, part_anchors=64)
@@ -120,6 +120,22 @@ def test_members_are_at_the_distance_of_their_ring_and_far_nodes_beyond_all(stre
             assert (distance[anchor, members] > 2).all()
             assert (distance[anchor, far] > 2).all()
             assert not set(far) & set(members)
+
+
+def test_a_node_of_a_ring_that_ties_with_the_last_one_that_is_known_is_not_taken_for_a_far_one():
+    leaves, others = np.arange(1, 31), np.arange(31, 40)
+    indptr, indices = csr_of([(0, leaf) for leaf in leaves], 40)
+    order = np.concatenate([leaves[:5], others, [0], leaves[5:]]).astype(np.int32)
+    priority = np.arange(40.0)
+    priority[4] = priority[3]  # of the fourth and the fifth leaf
+    priorities = Priorities(order, priority)
+    config = RingsConfig(hops=1, width=4, per_ring=1, beyond=2)
+    sample = exact_rings(indptr, indices, np.arange(40), priorities, priorities.rank(), config)
+    assert sample.rings[0].members[: sample.rings[0].offsets[1]].tolist() == [1, 2, 3, 4]
+    assert sample.decided[0] == priority[4]
+    batch = collate(sample, sample.decided, priorities, 40, config, TRAIN, LOSS, 0, 0)
+    assert 5 in batch.nodes[batch.candidates]
+    assert not set(batch.nodes[batch.candidates[batch.decided[0]]]) & set(leaves)
 
 
 def test_most_candidates_serve_most_anchors(stream):
@@ -233,6 +249,18 @@ def test_random_members_change_with_the_epoch_and_not_with_the_batch(folders):
     one, same, later = chosen(np.arange(60), 0), chosen(np.arange(30, 90), 0), chosen(np.arange(60), 1)
     assert all(one[a] == same[a] for a in range(30, 60))
     assert one != later
+
+
+def test_anchors_with_the_same_ring_choose_random_members_of_their_own():
+    twins, ring = np.arange(8), np.arange(10, 30, dtype=np.int32)
+    lists = Lists(ring.size * np.arange(twins.size + 1), np.tile(ring, twins.size))
+    none = Lists(np.zeros(twins.size + 1, np.int64), np.zeros(0, np.int32))
+    sizes, whole = np.full((twins.size, 1), ring.size), np.ones(twins.size, np.bool_)
+    sample = RingSample(twins, [lists], none, np.zeros(twins.size), sizes, whole)
+    rings, train = RINGS.model_copy(update={"hops": 1}), TRAIN.model_copy(update={"members": "random"})
+    batch = collate(sample, sample.decided, None, NODES, rings, train, LOSS, 0, 0)
+    chosen = {tuple(sorted(members)) for members in members_of(batch, 0)}
+    assert len(chosen) == twins.size  # of 4,845 choices each
 
 
 def test_what_is_decided_about_anchors_is_read_in_the_order_asked_for(folders):

@@ -281,7 +281,7 @@ def test_a_sample_of_neighbours_depends_on_the_round_and_not_on_the_batch(encode
 @pytest.mark.parametrize("undirected", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("fanout", [1, 3])
-def test_what_is_gathered_of_sampled_neighbours_is_unbiased(encoder, undirected, weighted, fanout):
+def test_what_one_layer_gathers_of_sampled_neighbours_is_unbiased(encoder, undirected, weighted, fanout):
     graph = random_graph(undirected)
     messages, weights, every = Messages.of(graph, encoder), random_weights() if weighted else None, np.arange(NODES)
     features = np.random.default_rng(5).uniform(0.5, 1.5, (NODES, 3))

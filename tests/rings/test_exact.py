@@ -245,3 +245,14 @@ def test_shared_priorities_belong_to_the_id_and_not_to_the_row():
 def test_wanted_is_the_smallest_number_that_reaches_the_ratio():
     sizes = np.arange(200)
     assert wanted("ratio:0.2", sizes).tolist() == [math.ceil(size / 5) for size in sizes]
+
+
+def test_a_share_of_a_ring_that_is_a_whole_number_is_that_number_in_spite_of_binary_fractions():
+    assert 0.28 * 25 > 7
+    assert wanted("ratio:0.28", np.array([25, 50])).tolist() == [7, 14]
+    indptr, indices = csr_of([(0, leaf) for leaf in range(1, 26)], 26)
+    priorities = draw_priorities(identities(26), 0, 0, None, np.int32)
+    config = RingsConfig(hops=1, width=1, per_ring="ratio:0.28", beyond=1)
+    shared = exact_rings(indptr, indices, np.arange(26), priorities, priorities.rank(), config)
+    independent = independent_rings(indptr, indices, np.arange(26), identities(26), None, 0, config)
+    assert [sample.rings[0].lengths()[0] for sample in (shared, independent)] == [7, 7]

@@ -291,6 +291,26 @@ def test_damaged_scores_of_the_earlier_run_are_not_replaced_by_others_in_a_finis
     Samples.open(tmp_path / "since").round(0)
 
 
+def test_passes_around_the_changes_are_no_whole_passes_for_an_attempt_from_nothing(tmp_path, monkeypatch):
+    edges = random_edges(300, 900, seed=4)
+    make_graph(tmp_path / "old", edges, 300)
+    make_graph(tmp_path / "new", edges[1:], 300)
+    make_samples(tmp_path / "old", tmp_path / "old-samples", CONFIG)
+
+    def fail(_):
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gscl_scale.shards.rounds.run_part", fail)
+        earlier = tmp_path / "old", tmp_path / "old-samples"
+        with pytest.raises(ZeroDivisionError):
+            make_samples(tmp_path / "new", tmp_path / "begun", CONFIG, since=earlier)
+    assert (tmp_path / "begun" / "scratch" / "round-000" / "radius-1").exists()
+    make_samples(tmp_path / "new", tmp_path / "begun", CONFIG)
+    make_samples(tmp_path / "new", tmp_path / "nothing", CONFIG)
+    assert_same_bytes(tmp_path / "nothing", tmp_path / "begun")
+
+
 def test_a_damaged_part_of_the_earlier_run_is_named_and_nothing_is_finished(tmp_path):
     edges = random_edges(300, 900, seed=4)
     make_graph(tmp_path / "old", edges, 300)
