@@ -54,7 +54,7 @@ def complete(
             zip((*sample.rings, sample.beyond), (*members.swapaxes(0, 1), far), strict=True)
         )
     ]
-    counted = _counted(short, undirected)
+    counted = np.logical_or.accumulate(short[:, -2::-1], axis=1)[:, ::-1]  # the rings up to the last that is short
     ring_size, exact = sample.ring_size.copy(), sample.ring_size_exact.copy()
     ring_size[rows] = np.where(counted, sizes[which], ring_size[rows])
     exact[rows[counted[:, -1]]] = True
@@ -73,17 +73,6 @@ def _alone(
     apart = (hops == 1) | (indptr[anchors + 1] == indptr[anchors])
     alone: npt.NDArray[np.bool_] = short[:, : min(2, hops)].any(axis=1) | (short[:, -1] & apart)
     return alone
-
-
-def _counted(short: npt.NDArray[np.bool_], undirected: bool) -> npt.NDArray[np.bool_]:
-    """Which rings [A, k] the search for the short lists has counted: those up to the last that is short.
-
-    For what is beyond, all where the graph is directed; else the last ring is not searched for its sake.
-    """
-    to_the_end = short[:, :-1].copy()
-    if not undirected:
-        to_the_end[:, -1] |= short[:, -1]
-    return np.logical_or.accumulate(to_the_end[:, ::-1], axis=1)[:, ::-1]
 
 
 def _replaced(

@@ -115,7 +115,7 @@ def finish_words(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """The lowest of the lists marked in `short` [A, k + 1]: `per_ring` of each ring, and `num_beyond` beyond.
 
-    ring_size [A, k]           filled up to the last ring of an anchor that is searched for its own sake
+    ring_size [A, k]           filled up to the last ring of an anchor that is short
     lengths [A, k + 1]         filled where `short` is set, and so are
     members [A, k, per_ring]   those of the rings
     far [A, num_beyond]        those beyond
@@ -137,14 +137,11 @@ def finish_words(  # type: ignore[no-untyped-def]
             for hop in range(hops):
                 if short[first + b, hop]:
                     deepest[b] = hop + 1
-            if short[first + b, hops]:
-                any_far = True
-                if not undirected:
-                    deepest[b] = hops
+            any_far |= short[first + b, hops]
             depth = max(depth, deepest[b])
             left[b] = num_nodes - 1
         if any_far:
-            depth = max(depth, hops - 1)
+            depth = max(depth, hops - undirected)
         num_front = num_touched = _begin(word, seen, last, front, touched)
         num_hubs = hop = 0
         # The last hop of a search for those beyond is made only if the ring that it starts from has few edges. If it
