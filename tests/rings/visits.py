@@ -266,22 +266,21 @@ KERNELS = {
 }  # fmt: skip
 
 
-def result_of(kernel, shape, num_nodes):
+def result_of(kernel, graph):
     """What a kernel returns, as plain lists."""
-    graph = graph_of(shape, num_nodes)
-    return _plain(KERNELS[kernel](graph, graph.indices, graph.priorities.order))
+    return _run(kernel, graph, graph.indices, graph.priorities.order)
 
 
-def _plain(arrays):
-    return [array.tolist() if isinstance(array, np.ndarray) else array for array in arrays]
-
-
-def count(kernel, shape, num_nodes):
+def count(kernel, graph):
     """Entries that a kernel reads of `indices` and of `order`, and what it returns."""
-    graph = graph_of(shape, num_nodes)
     indices, order = counted(graph.indices), counted(graph.priorities.order)
-    returned = _plain(KERNELS[kernel](graph, indices, order))
+    returned = _run(kernel, graph, indices, order)
     return indices.reads[0], order.reads[0], returned
+
+
+def _run(kernel, graph, indices, order):
+    returned = KERNELS[kernel](graph, indices, order)
+    return [array.tolist() if isinstance(array, np.ndarray) else array for array in returned]
 
 
 def stand_in_for_compiler():
@@ -300,5 +299,5 @@ def stand_in_for_compiler():
 if __name__ == "__main__":
     stand_in_for_compiler()
     with np.errstate(over="ignore"):  # hashes wrap around
-        counts = {repr((k, s, n)): count(k, s, n) for k in KERNELS for s in SHAPES for n in SIZES}
+        counts = {repr((k, s, n)): count(k, graph_of(s, n)) for k in KERNELS for s in SHAPES for n in SIZES}
     json.dump(counts, sys.stdout)
