@@ -357,7 +357,7 @@ def test_what_is_beyond_nodes_with_the_same_neighbours_is_found_for_each_where_t
     priorities = Priorities(order, (1 + np.arange(200)) / 200)
     config = RingsConfig(hops=hops, width=1, per_ring=1, beyond=5)
     mine, short = completed(indptr, indices, priorities, config, 0)
-    assert short[2:, -1].all()
+    assert short[2:5, -1].all()
     assert not short[2:, :-1].any()
     assert_same_samples(mine, exact_rings(indptr, indices, order.astype(np.int64), priorities, order, config))
 
