@@ -34,7 +34,8 @@ def complete(
     short, hops = short[rows], config.hops
     one_of_each, which = np.arange(rows.size), np.arange(rows.size)
     if undirected:
-        alike = twins(indptr, indices, sample.anchors[rows], _alone(indptr, sample.anchors[rows], short))
+        # nodes with the same neighbours are two hops apart: their first two lists differ by themselves
+        alike = twins(indptr, indices, sample.anchors[rows], np.logical_or.reduce(short[:, :2], axis=1))
         one_of_each, which = np.unique(alike, return_inverse=True)
     anchors = sample.anchors[rows[one_of_each]]
     asked = np.zeros((anchors.size, hops + 1), np.bool_)
@@ -59,20 +60,6 @@ def complete(
     ring_size[rows] = np.where(counted, sizes[which], ring_size[rows])
     exact[rows[counted[:, -1]]] = True
     return replace(sample, rings=lists[:-1], beyond=lists[-1], ring_size=ring_size, ring_size_exact=exact)
-
-
-def _alone(
-    indptr: npt.NDArray[np.int64], anchors: npt.NDArray[np.int64], short: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Which anchors have a short list that differs from that of a node with the same neighbours.
-
-    Such nodes are two hops apart. So their first two rings differ by themselves; and what is beyond, where their balls
-    do not hold both: at one hop, or if they have no neighbours.
-    """
-    hops = short.shape[1] - 1
-    apart = (hops == 1) | (indptr[anchors + 1] == indptr[anchors])
-    alone: npt.NDArray[np.bool_] = short[:, : min(2, hops)].any(axis=1) | (short[:, -1] & apart)
-    return alone
 
 
 def _replaced(
