@@ -14,7 +14,7 @@ from gscl_scale.batches.field import Field, transpose_pattern
 from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph import SparseFeatures
 from gscl_scale.kernel import kernel
-from gscl_scale.rings import Lists, Priorities, RingSample, head_words, wanted
+from gscl_scale.rings import Lists, Priorities, RingSample, near_words, wanted
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
 
@@ -89,10 +89,10 @@ def collate(
     member_key = seeding.key("members", train.seed, epoch)
     lists = [_choose(sample, hop, rings, train, member_key) for hop in range(len(sample.rings))]
     lists.append(_pad(sample.beyond, sample.beyond.lengths()))
-    head = 0 if sample.near is None else 64 * head_words(rings.width, num_nodes)
-    candidates, ranks = _draw_candidates(decided_of_all, priorities, head, train, step)
+    words = 0 if sample.near is None else near_words(rings.width, num_nodes)
+    candidates, ranks = _draw_candidates(decided_of_all, priorities, 64 * words, train, step)
     priority = np.zeros(0) if priorities is None else priorities.priority[ranks]
-    decided = _decide(sample, candidates.astype(sample.beyond.members.dtype), priority, ranks, head)
+    decided = _decide(sample, candidates.astype(sample.beyond.members.dtype), priority, ranks, words)
 
     used = [sample.anchors, candidates, *(nodes[present] for nodes, present in lists)]
     nodes = np.unique(np.concatenate([part.astype(np.int64) for part in used]))
@@ -150,17 +150,17 @@ def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-d
 
 
 def _draw_candidates(
-    decided: npt.NDArray[np.float64], priorities: Priorities | None, head: int, train: TrainConfig, step: int
+    decided: npt.NDArray[np.float64], priorities: Priorities | None, known: int, train: TrainConfig, step: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Nodes drawn at random among those that most anchors can decide about, ascending, and their ranks.
 
-    They can decide about the nodes below a priority, and all of them about the lowest `head` nodes.
+    They can decide about the nodes below a priority, and all of them about the `known` lowest nodes.
     """
     if priorities is None or train.negatives == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     bound = np.quantile(decided, _POOL_QUANTILE, method="lower")
     pool = int(np.searchsorted(priorities.priority, bound, side="left"))
-    pool = max(pool, min(head, priorities.order.size))
+    pool = max(pool, min(known, priorities.order.size))
     generator = seeding.generator("candidates", train.seed, step)
     drawn = generator.choice(pool, min(train.negatives, pool), replace=False, shuffle=False)
     nodes = priorities.order[drawn]
@@ -173,12 +173,12 @@ def _decide(
     candidates: npt.NDArray[Any],
     priority: npt.NDArray[np.float64],
     ranks: npt.NDArray[np.int64],
-    head: int,
+    words: int,
 ) -> npt.NDArray[np.bool_]:
     """Which candidates are certainly beyond each anchor's rings, less those it stores as its own far nodes."""
     decided = priority < sample.decided[:, None]
     if sample.near is not None:
-        _decide_by_head(sample.near.offsets, sample.near.members, ranks, head, decided)
+        _decide_by_bits(sample.near.offsets, sample.near.members, ranks, words, decided)
     decided &= candidates != sample.anchors[:, None]
     for lists in (*sample.rings, sample.beyond):
         _strike(candidates, lists.offsets, lists.members, decided)
@@ -186,15 +186,14 @@ def _decide(
 
 
 @kernel
-def _decide_by_head(offsets, words, ranks, head, decided):  # type: ignore[no-untyped-def]
-    """Decide about the candidates of the head where an anchor has its bits: those that are not within its k hops."""
+def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-untyped-def]
+    """Decide about the candidates of which an anchor has bits, the last of so many words: those not within k hops."""
     for a in range(decided.shape[0]):
-        start = offsets[a]
-        size = min(head, 64 * (offsets[a + 1] - start))
-        for c in range(ranks.size if size > 0 else 0):
-            r = ranks[c]
-            if r < size:
-                decided[a, c] = (words[start + (r >> 6)] >> np.uint64(r & 63)) & np.uint64(1) == 0
+        last = offsets[a + 1] - words  # where the first word would be
+        for c in range(ranks.size if offsets[a + 1] > offsets[a] else 0):
+            word = ranks[c] >> 6
+            if word < words and last + word >= offsets[a]:
+                decided[a, c] = (bits[last + word] >> np.uint64(ranks[c] & 63)) & np.uint64(1) == 0
 
 
 @kernel

@@ -4,7 +4,7 @@ from gscl_scale.rings.choice import Choice, choose_engine, expected_members, exp
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.growth import RowChanges, growth_of_last_ring
-from gscl_scale.rings.level import HEAD_PER_WIDTH, Level, head_words
+from gscl_scale.rings.level import NEAR_PER_WIDTH, Level, head_words, near_words
 from gscl_scale.rings.marks import forget_marks
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities
@@ -14,7 +14,7 @@ from gscl_scale.rings.sample import Lists, RingSample, rename_nodes, replace_row
 from gscl_scale.rings.sketch import first_level, level_zero, next_level
 
 __all__ = [
-    "HEAD_PER_WIDTH",
+    "NEAR_PER_WIDTH",
     "Choice",
     "Level",
     "Lists",
@@ -33,6 +33,7 @@ __all__ = [
     "head_words",
     "independent_rings",
     "level_zero",
+    "near_words",
     "next_level",
     "pagerank",
     "read_rings",

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings.level import HEAD_PER_WIDTH, head_words
+from gscl_scale.rings.level import HEAD_PER_WIDTH, near_words
 from gscl_scale.rings.pilot import Pilot, pilot_search
 from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.twins import twins
@@ -56,13 +56,13 @@ def expected_members(
 
 
 def expected_near(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> float:
-    """Bytes that an anchor is likely to have for the bits of the head."""
+    """Bytes that an anchor is likely to have for the bits of the lowest nodes."""
     num_nodes = indptr.size - 1
     if config.sharing != "shared":
         return 0.0
-    sizes = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops).sizes.sum(axis=1)
-    words = head_words(config.width, num_nodes)
-    return float(8 * words * (sizes * min(64 * words, num_nodes) >= config.width * num_nodes).mean())
+    balls = 1 + pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops).sizes.sum(axis=1)
+    decided = np.where(balls < config.width, num_nodes, config.width * num_nodes / balls)  # nodes below `decided`
+    return float(8 * np.maximum(near_words(config.width, num_nodes) - decided // 64, 0).mean())
 
 
 def _pilot_anchors(num_nodes: int) -> npt.NDArray[np.int64]:

@@ -9,11 +9,11 @@ from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
 from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier, words
-from gscl_scale.rings.level import head_words
+from gscl_scale.rings.level import near_words
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.marks import marks
 from gscl_scale.rings.priorities import Priorities, round_key
-from gscl_scale.rings.sample import Lists, RingSample, leaves_head, near_lists, parse_per_ring, wanted_of
+from gscl_scale.rings.sample import Lists, RingSample, first_open_word, near_lists, parse_per_ring, wanted_of
 from gscl_scale.rings.shortcuts import shortcuts
 
 
@@ -30,17 +30,17 @@ def exact_rings(
     `rank` is `priorities.rank()`, which many calls of a round share.
     """
     ring_size, lengths, decided = _outputs(anchors.size, config.hops)
-    near = np.zeros((anchors.size, head_words(config.width, rank.size)), np.uint64)
-    kept = np.zeros(anchors.size, np.bool_)
+    near = np.zeros((anchors.size, near_words(config.width, rank.size)), np.uint64)
+    first = np.zeros(anchors.size, np.int64)
     drawn = (anchors, priorities.order, rank, priorities.priority)
-    out = (config.beyond, ring_size, lengths, decided, near, kept)
+    out = (config.beyond, ring_size, lengths, decided, near, first)
     if isinstance(config.per_ring, int) and words.pays(indptr, indices, anchors, config.hops):
         with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, config.hops, words.BITS, mine) as known:
             where = (indptr, indices, known, mine.bits)
             flat = words.search_words(*where, *drawn, config.hops, config.width, config.per_ring, *out)
     else:
         flat = _search_all(indptr, indices, *drawn, config.hops, config.width, *parse_per_ring(config.per_ring), *out)
-    return _collect(anchors, flat, lengths, decided, ring_size, config.hops, near_lists(near, kept))
+    return _collect(anchors, flat, lengths, decided, ring_size, config.hops, near_lists(near, first))
 
 
 def independent_rings(
@@ -59,7 +59,7 @@ def independent_rings(
         round_key(config.seed, round_number),
         config.hops, config.width, *parse_per_ring(config.per_ring), config.beyond, ring_size, lengths, decided,
     )  # fmt: skip
-    nothing = near_lists(np.zeros((anchors.size, 0), np.uint64), np.zeros(anchors.size, np.bool_))
+    nothing = near_lists(np.zeros((anchors.size, 0), np.uint64), np.zeros(anchors.size, np.int64))
     return _collect(anchors, flat, lengths, decided, ring_size, config.hops, nothing)
 
 
@@ -101,7 +101,7 @@ def _gather(flat, starts, offsets, members):  # type: ignore[no-untyped-def]
 @kernel
 def _search_all(  # type: ignore[no-untyped-def]
     indptr, indices, anchors, order, rank, priority,
-    hops, width, kind, value, num_beyond, ring_size, lengths, decided, near, kept_near,
+    hops, width, kind, value, num_beyond, ring_size, lengths, decided, near, first_near,
 ):  # fmt: skip
     seen = np.zeros(rank.size, np.uint8)
     queue = np.empty(rank.size + 1, rank.dtype)
@@ -115,7 +115,7 @@ def _search_all(  # type: ignore[no-untyped-def]
             seen, queue, low, merged, kept, flat, used,
         )  # fmt: skip
         decided[a] = priority[last] if last >= 0 else np.inf
-        kept_near[a] = leaves_head(last, min(64 * near.shape[1], rank.size))
+        first_near[a] = first_open_word(last, near.shape[1], rank.size)
     return flat[:used]
 
 
@@ -197,10 +197,9 @@ def _search(  # type: ignore[no-untyped-def]
             count -= 1
         position += 1
     last = np.int64(low[width - 1]) if num_low == width else -1
-    if leaves_head(last, min(64 * near.size, rank.size)):
-        for r in range(min(64 * near.size, rank.size)):
-            if seen[order[r]]:
-                near[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+    for r in range(64 * first_open_word(last, near.size, rank.size), min(64 * near.size, rank.size)):
+        if seen[order[r]]:
+            near[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
     frontier.clear(queue, tail, seen)
     return flat, kept, used, last
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 HEAD_PER_WIDTH = 16
+NEAR_PER_WIDTH = 8  # of the head, what samples keep: enough for 512 negatives, and 5 % of what they take on ogbn-arxiv
 ONE_BLOCK = 62  # a shift that puts every vertex into block 0
 _WORD = 64
 
@@ -65,3 +66,8 @@ class Level:
 def head_words(width: int, num_nodes: int) -> int:
     """Words of the head for lists of `width`: M / 64."""
     return -(-min(HEAD_PER_WIDTH * width, num_nodes) // _WORD)
+
+
+def near_words(width: int, num_nodes: int) -> int:
+    """Words of the part of the head of which samples keep who is within k hops."""
+    return -(-min(NEAR_PER_WIDTH * width, num_nodes) // _WORD)

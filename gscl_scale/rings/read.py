@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.bits import lowest_bit, ones
-from gscl_scale.rings.level import Level
+from gscl_scale.rings.level import Level, near_words
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, leaves_head, near_lists
+from gscl_scale.rings.sample import Lists, RingSample, first_open_word, near_lists
 
 
 def read_rings(
@@ -43,13 +43,14 @@ def read_rings(
     offsets = np.zeros(anchors.size + 1, np.int64)
     members = np.empty(anchors.size * num_beyond, order.dtype)
     decided = np.empty(anchors.size, np.float64)
-    near, kept = np.zeros((anchors.size, last.words), np.uint64), np.zeros(anchors.size, np.bool_)
+    words = min(last.words, near_words(last.width, order.size))
+    near, first = np.zeros((anchors.size, words), np.uint64), np.zeros(anchors.size, np.int64)
     used = _beyond(
         last.table, last.heads, last.tails, last.width, order, priority, num_beyond, offsets, members, decided,
-        short[:, hops], near, kept,
+        short[:, hops], near, first,
     )  # fmt: skip
     far = Lists(offsets, members[:used])
-    return RingSample(anchors, rings, far, decided, sizes, exact, near_lists(near, kept)), short
+    return RingSample(anchors, rings, far, decided, sizes, exact, near_lists(near, first)), short
 
 
 @kernel
@@ -178,7 +179,7 @@ def _estimate(head, num_head, tail_members, threshold, order, priority, weights)
 @kernel
 def _beyond(  # type: ignore[no-untyped-def]
     table, heads, tails, width, order, priority, num_beyond, offsets, members, decided, short,
-    near, kept_near,
+    near, first_near,
 ):  # fmt: skip
     """The lowest nodes outside each ball, in order, the priority below which all is decided, and the head's bits."""
     words = heads.shape[1]
@@ -188,13 +189,14 @@ def _beyond(  # type: ignore[no-untyped-def]
         if _as_before(table, i):
             used = _repeat(i, used, offsets, members)
             decided[i], short[i] = decided[i - 1], short[i - 1]
-            near[i], kept_near[i] = near[i - 1], kept_near[i - 1]
+            near[i], first_near[i] = near[i - 1], first_near[i - 1]
             continue
         num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
         inside = heads[table[i, 4]] if num_head > 0 else nobody
         last = _last_rank(inside, np.int64(table[i, 3]), num_head, num_tail, width)
         decided[i] = priority[last] if last >= 0 else np.inf
-        near[i], kept_near[i] = inside, leaves_head(last, min(64 * words, order.size))
+        near[i] = inside[: near.shape[1]]
+        first_near[i] = first_open_word(last, near.shape[1], order.size)
         start = used
         for w in range(words):
             bits = ~inside[w]

@@ -33,9 +33,9 @@ class RingSample:
     decided [A]           below this priority, a node in none of the rings is certainly beyond
     ring_size [A, k]      size of each whole ring
     ring_size_exact [A]   False where ring_size is an estimate
-    near                  for anchors whose `decided` does not reach that far: a bit for each of the M lowest nodes of
-                          the round, set if it is within k hops; a list of M / 64 words, or empty where `decided` does.
-                          None: samples of an older version do not have them
+    near                  a bit for each of the M lowest nodes of the round, set if it is within k hops: the last of
+                          M / 64 words, from the one where the nodes end whose priority is below `decided`; no word
+                          where these are all M. None: samples of an older version do not have them
     """
 
     anchors: npt.NDArray[np.int64]
@@ -47,10 +47,11 @@ class RingSample:
     near: Lists | None
 
 
-def near_lists(bits: npt.NDArray[np.uint64], kept: npt.NDArray[np.bool_]) -> Lists:
-    """The rows [A, M / 64] that are kept, as lists of words."""
-    offsets = np.concatenate([[0], np.cumsum(kept * bits.shape[1])]).astype(np.int64)
-    return Lists(offsets, bits[kept].reshape(-1))
+def near_lists(bits: npt.NDArray[np.uint64], first: npt.NDArray[np.int64]) -> Lists:
+    """Of each row [A, M / 64] the words from the `first` on, as lists."""
+    words = bits.shape[1]
+    offsets = np.concatenate([[0], np.cumsum(words - first)]).astype(np.int64)
+    return Lists(offsets, bits[np.arange(words) >= first[:, None]])
 
 
 def rename_nodes(sample: RingSample, anchors: npt.NDArray[np.int64], name_of: npt.NDArray[np.int64]) -> RingSample:
@@ -117,9 +118,11 @@ def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
 
 
 @kernel(inline="always")
-def leaves_head(last, size):  # type: ignore[no-untyped-def]
-    """Whether a full list that ends at rank `last` (-1: it is not full) leaves some of the `size` lowest undecided."""
-    return 0 <= last < size - 1
+def first_open_word(last, words, num_nodes):  # type: ignore[no-untyped-def]
+    """The first of the words of the lowest nodes about which a list does not decide that ends at rank `last` (-1: all
+    are decided); `words` where it decides about all of them.
+    """
+    return (last + 1) >> 6 if 0 <= last < min(64 * words, num_nodes) - 1 else words
 
 
 @kernel

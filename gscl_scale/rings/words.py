@@ -9,7 +9,7 @@ from gscl_scale.kernel import kernel
 from gscl_scale.rings.bits import lowest_bit
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.pilot import pilot_search
-from gscl_scale.rings.sample import leaves_head
+from gscl_scale.rings.sample import first_open_word
 
 BITS = 64
 _PILOT = 32
@@ -30,7 +30,7 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
 @kernel
 def search_words(  # type: ignore[no-untyped-def]
     indptr, indices, shortcuts, bits, anchors, order, rank, priority,
-    hops, width, per_ring, num_beyond, ring_size, lengths, decided, near, kept_near,
+    hops, width, per_ring, num_beyond, ring_size, lengths, decided, near, first_near,
 ):  # fmt: skip
     """What `_search_all` of the exact engine returns and fills, for a fixed number of members per ring.
 
@@ -48,7 +48,6 @@ def search_words(  # type: ignore[no-untyped-def]
     far = np.empty((BITS, num_beyond), order.dtype)
     low, merged = np.empty(width, order.dtype), np.empty(width, order.dtype)
     flat, used = np.empty(1024, order.dtype), 0
-    size_of_head = min(64 * near.shape[1], num_nodes)
     for first in range(0, anchors.size, BITS):
         word = anchors[first : first + BITS]
         sizes = ring_size[first : first + BITS]
@@ -68,7 +67,7 @@ def search_words(  # type: ignore[no-untyped-def]
         for b in range(word.size):
             counts[hops, b] = min(num_beyond, num_nodes - 1 - sizes[b].sum())
         _walk_lowest(order, seen, ~np.uint64(0), counts[hops], word.size, far)
-        _note_near(order[:size_of_head], seen, near[first : first + BITS])
+        _note_near(order[: 64 * near.shape[1]], seen, near[first : first + BITS])
         for i in range(num_front):
             last[front[i]] = 0
         for i in range(num_touched):
@@ -94,7 +93,7 @@ def search_words(  # type: ignore[no-untyped-def]
             lengths[first + b, hops] = counts[hops, b]
             last_rank = np.int64(low[width - 1]) if num_low == width else -1
             decided[first + b] = priority[last_rank] if last_rank >= 0 else np.inf
-            kept_near[first + b] = leaves_head(last_rank, size_of_head)
+            first_near[first + b] = first_open_word(last_rank, near.shape[1], num_nodes)
     return flat[:used]
 
 

@@ -18,7 +18,7 @@ from gscl_scale.config import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph import Graph
 from gscl_scale.kernel import kernel
-from gscl_scale.rings import Lists, Priorities, RingSample, head_words
+from gscl_scale.rings import Lists, Priorities, RingSample, head_words, near_words
 from gscl_scale.rings.lists import reserve
 
 _NOTHING = np.inf
@@ -228,8 +228,12 @@ def _told_by_lists(
 
 
 def _head_priority(priorities: Priorities, config: RingsConfig) -> tuple[float, bool]:
-    """The priority of the last node of the head, and whether there are nodes that are not in it."""
-    size = 64 * head_words(config.width, priorities.order.size)
+    """The priority of the last node of which samples tell by a bit, and whether there are nodes with higher ones.
+
+    Of the exact engine these bits are in the samples; the sketch counts rings by those of its whole head.
+    """
+    words = head_words if config.engine == "sketch" else near_words
+    size = 64 * words(config.width, priorities.order.size)
     return float(priorities.priority[:size][-1]), size < priorities.order.size
 
 

@@ -15,7 +15,7 @@ import torch
 from gscl_scale.config import Config, TrainConfig
 from gscl_scale.errors import StoppedError
 from gscl_scale.model import Inputs, Model
-from gscl_scale.rings import HEAD_PER_WIDTH
+from gscl_scale.rings import NEAR_PER_WIDTH
 from gscl_scale.runtime import Console, Meter, asked_to_stop
 from gscl_scale.train.checkpoint import Checkpoints, Position, fill, fill_optimizer
 from gscl_scale.train.scalars import Scalars, scalars_to
@@ -193,7 +193,7 @@ class _Waited:
 
 
 def _few_negatives(result: StepResult) -> str:
-    width = -(-result.asked // HEAD_PER_WIDTH)
+    width = -(-result.asked // NEAR_PER_WIDTH)
     return (
         f"training: a step has {result.negatives} of the {result.asked} negatives of train.negatives, because the "
         "samples do not say of more nodes whether they are beyond; "

@@ -149,7 +149,7 @@ def test_a_step_has_the_negatives_that_it_asks_for_where_balls_hold_much_of_the_
     graph = Graph.open(tmp_path / "graph")
     distance = distances(graph.indptr, graph.indices)
     for hops in (1, 2, 3, 4):
-        rings = RingsConfig(hops=hops, width=16, per_ring=4, beyond=6, rounds=1)
+        rings = RingsConfig(hops=hops, width=25, per_ring=4, beyond=6, rounds=1)
         make_samples(tmp_path / "graph", tmp_path / f"samples-{hops}", rings)
         reader = Samples.open(tmp_path / f"samples-{hops}").round(0)
         anchors, train = np.arange(0, 2000, 20), TRAIN.model_copy(update={"negatives": 200})
@@ -157,7 +157,7 @@ def test_a_step_has_the_negatives_that_it_asks_for_where_balls_hold_much_of_the_
         batch = collate(sample, decided, reader.priorities, 2000, rings, train, LOSS, 0, 0)
         assert batch.candidates.size == batch.asked == 200
         candidates = batch.nodes[batch.candidates]
-        sure = np.isin(candidates, reader.priorities.order[: 16 * rings.width])
+        sure = np.isin(candidates, reader.priorities.order[: 8 * rings.width])
         for row, anchor in enumerate(anchors):
             own = sample.beyond.members[slice(*sample.beyond.offsets[row : row + 2])]
             far = (distance[anchor, candidates] > hops) & ~np.isin(candidates, own)
@@ -256,7 +256,7 @@ def test_anchors_with_the_same_ring_choose_random_members_of_their_own():
     lists = Lists(ring.size * np.arange(twins.size + 1), np.tile(ring, twins.size))
     none = Lists(np.zeros(twins.size + 1, np.int64), np.zeros(0, np.int32))
     sizes, whole = np.full((twins.size, 1), ring.size), np.ones(twins.size, np.bool_)
-    sample = RingSample(twins, [lists], none, np.zeros(twins.size), sizes, whole)
+    sample = RingSample(twins, [lists], none, np.zeros(twins.size), sizes, whole, None)
     rings, train = RINGS.model_copy(update={"hops": 1}), TRAIN.model_copy(update={"members": "random"})
     batch = collate(sample, sample.decided, None, NODES, rings, train, LOSS, 0, 0)
     chosen = {tuple(sorted(members)) for members in members_of(batch, 0)}

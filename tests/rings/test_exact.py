@@ -8,7 +8,7 @@ from scipy import stats
 
 from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
-from gscl_scale.rings import Priorities, draw_priorities, exact_rings, head_words, pagerank, wanted, words
+from gscl_scale.rings import Priorities, draw_priorities, exact_rings, near_words, pagerank, wanted, words
 from gscl_scale.rings.exact import independent_rings
 from gscl_scale.rings.priorities import round_key
 from tests.graphs import awkward_graphs, random_edges
@@ -59,10 +59,12 @@ def assert_equals_definition(sample, distance, order_of, priority_of, config):
         assert sample.ring_size[a].tolist() == want.ring_size
         assert sample.decided[a] == want.decided
         if config.sharing == "shared":
-            lowest = order[: 64 * head_words(config.width, len(order))]
-            bits = [int(0 <= distance[anchor, u] <= config.hops) for u in lowest]
-            all_decided = want.decided >= priority[lowest[-1]]
-            assert bits_of(sample.near, a)[: len(bits)] == ([] if all_decided else bits)
+            lowest = order[: 64 * near_words(config.width, len(order))]
+            bits = [int(distance[anchor, u] <= config.hops) for u in lowest]
+            told = sum(priority[u] <= want.decided for u in lowest)
+            wanted = [] if told == len(lowest) else bits[told // 64 * 64 :]
+            assert bits_of(sample.near, a)[: len(wanted)] == wanted
+            assert len(bits_of(sample.near, a)) == -(-len(wanted) // 64) * 64
         else:
             assert bits_of(sample.near, a) == []
     assert sample.ring_size_exact.all()

@@ -220,7 +220,7 @@ def test_the_loss_falls(undisturbed):
     assert np.mean(curve[-3:]) < np.mean(curve[:3]) - 0.01
 
 
-@pytest.mark.parametrize(("width", "number"), [(1, 64), (7, 100)])
+@pytest.mark.parametrize(("width", "number"), [(1, 64), (13, 100)])
 def test_a_step_with_fewer_negatives_than_asked_for_is_logged_and_the_setting_named(tmp_path, capsys, width, number):
     rings = {**VALUES["rings"], "hops": 4, "width": width, "per_ring": 1, "rounds": 1}
     config, run = prepared(tmp_path / "run", {**with_train(negatives=100, epochs=1), "rings": rings})
@@ -230,7 +230,7 @@ def test_a_step_with_fewer_negatives_than_asked_for_is_logged_and_the_setting_na
     assert all(0 < step["negatives_per_anchor"] < number for step in steps)
     told = capsys.readouterr().err
     assert ("a step has 64 of the 100 negatives of train.negatives" in told) == (number < 100)
-    assert ("rings.width of 7 or more" in told) == (number < 100)
+    assert ("rings.width of 13 or more" in told) == (number < 100)
 
 
 def test_a_finished_training_is_skipped(undisturbed):
