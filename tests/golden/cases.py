@@ -1,10 +1,12 @@
-"""What is pinned: each case makes its own run folders below a folder, by the command line, and returns their content."""
+"""What is pinned: each case makes run folders of its own, by the command line, and returns their content."""
 
 import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tests.golden import adapters
 from tests.golden.content import (
@@ -97,7 +99,8 @@ def do(verb: str, folder: Path, run: str, settings: list[str], *more: str) -> ad
     """Run a verb on a run folder; it must succeed."""
     ended = adapters.command(verb, "--run", run, *as_options(settings), *more, folder=folder)
     if ended.code:
-        raise AssertionError(f"{verb} --run {run} with {settings} ended with {ended.code}: {ended.errors}")
+        reason = ended.errors.strip().rpartition("\n")[2]
+        raise AssertionError(f"gscl-scale {verb} ended with exit code {ended.code}: {reason}")
     return ended
 
 
@@ -157,8 +160,10 @@ def _epoch(made: list[dict[str, Any]]) -> dict[str, Any]:
     content: dict[str, Any] = {"batches": len(made), "first anchors": made[0]["anchors"][0][:8].tolist()}
     for name in made[0]:
         arrays = [array for one in made for array in one[name]]
-        rounded = name in ("message weights", "log weights")
-        content[name] = short([float(array.sum()) for array in arrays]) if rounded else digest(arrays)
+        if name in ("message weights", "log weights"):
+            content[name] = short([float(array.sum(dtype=np.float64)) for array in arrays])
+        else:
+            content[name] = digest(arrays)
     return content
 
 

@@ -11,6 +11,8 @@ TOLERANCES = {  # relative, absolute; of all that stands below a key of this nam
     "last step": (1e-3, 1e-5),
     "vectors": (2e-3, 1e-3),
     "features": (1e-5, 1e-6),
+    "message weights": (1e-4, 1e-4),
+    "log weights": (1e-4, 1e-4),
     "metrics": (1e-3, 0.03),  # a node of a small split may change sides
 }
 _EXACT = (1e-9, 0.0)

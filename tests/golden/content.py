@@ -149,10 +149,14 @@ _UNSTABLE = ("made_from", "checksum", "fingerprint", "histogram", "best_epoch_me
 
 
 def metrics_content(path: Path) -> dict[str, object]:
-    """All keys of metrics.json, and the values of those that do not jump when one number is rounded otherwise."""
+    """All keys of metrics.json, and values: but sentences, and what jumps when one number is rounded otherwise."""
     leaves = dict(_leaves(json.loads(path.read_text()), ""))
     kept = {key: value for key, value in leaves.items() if not any(name in key for name in _UNSTABLE)}
-    return {"keys": sorted(leaves), "metrics": short(kept)}
+    return {"keys": sorted(leaves), "metrics": short({key: part for key, part in kept.items() if not _has_words(part)})}
+
+
+def _has_words(value) -> bool:
+    return any(isinstance(part, str) and " " in part for part in (value if isinstance(value, list) else [value]))
 
 
 def _leaves(value, name: str):
