@@ -5,6 +5,7 @@
 # make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/reliability.md.
 # make fuzz: 20,000 mutated inputs over all readers, and docs/figures/fuzz.md; SEED=7 for others.
 # make licences: docs/licences.md from what is installed. make audit: pins, withdrawn versions, known vulnerabilities.
+# make golden: tests/golden/golden.json anew, after a change of behavior that is meant; prints what changed.
 # make results: docs/results.md from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
 PYTHON ?= python3
@@ -13,7 +14,7 @@ BIN    := $(VENV)/bin
 RUN    ?= runs/digits
 SEED   ?= 0
 
-.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz licences audit test-torch-sparse results check data-test install install-dev clean
+.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
@@ -30,6 +31,9 @@ test-ray-slow: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.campaign --inputs 20000 --seed $(SEED) --page docs/figures/fuzz.md
+
+golden: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.golden.write
 
 licences: $(VENV)/.installed-dev
 	$(BIN)/python .ci/licences

@@ -1,0 +1,104 @@
+"""The only file of these tests that imports the package: when modules move, change the imports here."""
+
+import contextlib
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import click
+import numpy as np
+import sklearn.neighbors  # noqa: F401  # its library of threads can only be limited once it is loaded
+import typer
+from threadpoolctl import threadpool_limits
+
+from gscl_scale.__main__ import main
+from gscl_scale.batches import BatchStream, FieldMaker, held_out
+from gscl_scale.cli import app
+from gscl_scale.graph import Graph, Messages
+from gscl_scale.runs import config_in
+from gscl_scale.shards import Samples
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Exit code and output of a command."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def command(*arguments, folder: Path) -> Ended:
+    """Run `python -m gscl_scale ARGUMENTS` in a folder, but in this process: importing torch takes seconds.
+
+    It has one thread: sums are rounded by their order, and sklearn decides ties among the nearest digits by it.
+    """
+    output, errors = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        threadpool_limits(1),
+        contextlib.chdir(folder),
+        mock.patch.object(sys, "argv", ["gscl-scale", *map(str, arguments)]),
+        mock.patch.object(sys, "unraisablehook", sys.unraisablehook),  # main() replaces it
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        try:
+            main()
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    return Ended(code, output.getvalue(), errors.getvalue())
+
+
+def verbs() -> dict[str, list[str]]:
+    """Every verb with the names of its arguments and options, without their help texts."""
+    return dict(sorted(_verbs(typer.main.get_command(app), "")))
+
+
+def _verbs(group: click.Command, prefix: str):
+    for name, one in getattr(group, "commands", {}).items():
+        if hasattr(one, "commands"):
+            yield from _verbs(one, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", [_names(parameter) for parameter in one.params]
+
+
+def _names(parameter: click.Parameter) -> str:
+    if parameter.param_type_name == "argument":
+        return f"{parameter.name.upper()}{'' if parameter.required else '?'}"
+    return " ".join([*parameter.opts, *parameter.secondary_opts]) + " (required)" * parameter.required
+
+
+def batches(run: Path):
+    """Every micro-batch of a run in order, as (epoch, arrays by name); None stands for all nodes."""
+    config, graph = config_in(run), Graph.open(run / "graph")
+    maker = FieldMaker(Messages.of(graph, *config.model.messages()), config.model.layers, config.model.fanouts())
+    share = config.train.held_out
+    anchors = np.flatnonzero(~held_out(graph, share, config.train.seed)) if share else None
+    stream = BatchStream(
+        Samples.open(run / "samples"), graph.num_nodes, config.rings, config.train, config.loss, maker, anchors=anchors
+    )
+    for step in range(config.train.epochs * stream.steps_per_epoch):
+        for piece in range(stream.pieces):
+            yield step // stream.steps_per_epoch, _arrays(stream.batch(step, piece))
+
+
+def _arrays(batch):
+    pairs, subgraph = batch.pairs, batch.field
+    layers = [layer for layer in subgraph.blocks if layer is not None]
+    messages = [layer.messages for layer in layers]
+    return {
+        "anchors": [batch.nodes[batch.anchors]],
+        "nodes": [batch.nodes],
+        "pairs": [pairs.indptr, pairs.indices, pairs.back_indptr, pairs.back_indices, pairs.order],
+        "present": batch.present,
+        "candidates": [batch.candidates, batch.decided],
+        "sampled subgraph": [
+            subgraph.inputs, subgraph.rows, *(part for layer in layers for part in (layer.nodes, layer.own)),
+            *(part for rows in messages for part in (rows.indptr, rows.indices)),
+        ],
+        "message weights": [rows.values for rows in messages],
+        "log weights": [] if batch.log_weight is None else [batch.log_weight],
+    }  # fmt: skip
