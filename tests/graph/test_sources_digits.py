@@ -7,6 +7,7 @@ from gscl_scale.config import DigitsGraph, MemoryGraph
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph import write_graph
 from gscl_scale.graph.sources import read
+from gscl_scale.graph.sources.digits import nearest_others
 
 
 def test_every_image_has_its_neighbours_and_most_are_of_its_own_class(tmp_path):
@@ -22,6 +23,11 @@ def test_two_reads_give_the_same_graph(tmp_path):
     config = DigitsGraph(neighbours=3)
     first, second = (write_graph(read(config), config, tmp_path / name) for name in ("a", "b"))
     assert first.fingerprint == second.fingerprint
+
+
+def test_of_images_equally_far_the_first_ones_are_neighbours():
+    points = np.array([[0.0, 0], [2, 0], [0, 2], [2, 2], [2, 0]])
+    assert nearest_others(points, 2).tolist() == [[1, 2], [4, 0], [0, 3], [1, 2], [1, 0]]
 
 
 def test_a_graph_from_memory_cannot_be_read_from_a_file():
