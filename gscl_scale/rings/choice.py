@@ -25,10 +25,15 @@ _ASKED = 4  # shared edge visits to ask a node whether it is beyond
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine, and the reason in a few words."""
+    """An engine, and the reason in a few words.
+
+    exact_s, sketch_s   seconds of a core that all anchors are expected to take; None where nothing was estimated
+    """
 
     engine: str
     reason: str
+    exact_s: float | None = None
+    sketch_s: float | None = None
 
 
 def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> Choice:
@@ -39,7 +44,8 @@ def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], conf
         return Choice("exact", "only it takes such rings.per_ring or rings.sharing")
     exact_s, sketch_s = (indptr.size - 1) * 1e-9 * _costs(indptr, indices, config)
     found = f"all anchors take the exact engine about {exact_s:,.1f} s of a core, the sketch {sketch_s:,.1f} s"
-    return Choice("exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch", found)
+    engine = "exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch"
+    return Choice(engine, found, float(exact_s), float(sketch_s))
 
 
 def expected_members(
