@@ -20,15 +20,16 @@ def large_balls(setting: dict[str, Any], found: dict[str, Any]) -> list[str]:
             str(graphs[name]["hops"]),
             f"**auto** (it chose {graphs[name]['engine_chosen']})" if engine == "auto" else engine,
             f"{of['seconds']:.2f} s",
-            f"{of['times_of_faster_engine']:.2f} x",
+            f"{of['seconds_to_faster_engine']:.2f} x",
             f"{of['core_seconds']:.2f} s",
+            f"{of['core_seconds_to_faster_engine']:.2f} x",
             f"{of['core_seconds_estimated']:.2f} s",
             f"{of['measured_to_estimated']:.2f} x",
         ]
         for (name, engine), of in figures.items()
     ]
-    headers = ["graph", "nodes", "entries", "k", "engine", "time", "x faster engine", "core time", "estimate",
-               "core time / estimate"]  # fmt: skip
+    headers = ["graph", "nodes", "entries", "k", "engine", "time", "time / faster", "core time", "core time / faster",
+               "estimate", "core time / estimate"]  # fmt: skip
     return [
         "## Graphs whose balls hold all nodes",
         _sentence(setting),
@@ -42,10 +43,10 @@ def _sentence(setting: dict[str, Any]) -> str:
     return (
         f"A round of *every* node with the default rings ({rings.per_ring} per ring, {rings.beyond} beyond, width "
         f"{rings.width}), written and read back with checksums, on graphs where k hops lead to all nodes: `time` is of "
-        f"all that on {cores_of(setting['cores'])} of {setting['processor']}, `x faster engine` compares it with the "
-        "faster of `sketch` and `exact`, `core time` is the processor's time without the reading back, and `estimate` "
-        f"is what `auto` expects of it; {turns_of(setting['turns'])}, each in a fresh process with compiled kernels. "
-        f"`{setting['command']}` makes this table:"
+        f"all that on {cores_of(setting['cores'])} of {setting['processor']}, `core time` is the processor's time "
+        "without the reading back, `/ faster` compares it with the lower one of `sketch` and `exact`, and `estimate` "
+        f"is the core time that `auto` expects; {turns_of(setting['turns'])}, each in a fresh process with compiled "
+        f"kernels. `{setting['command']}` makes this table:"
     )
 
 
