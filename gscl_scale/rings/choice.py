@@ -13,14 +13,14 @@ from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.twins import twins
 from gscl_scale.rings.words import BITS
 
-_PILOT = 48
+_PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
 _LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
 # measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
 # nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor
 _VISIT_NS = 1.6
 _ENTRY_NS = 180
 _ANCHOR_NS = 2000
-_ASKED = 4  # shared edge visits to ask a node whether it is beyond
+_ASKED = 8  # shared edge visits to ask a node whether it is beyond
 
 
 @dataclass(frozen=True)
