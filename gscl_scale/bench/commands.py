@@ -35,13 +35,19 @@ def rings(
     cores: Annotated[int, typer.Option(min=0, help="Cores to use; 0: all.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time of each measurement that is extrapolated.")] = 5.0,
     turns: Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")] = 3,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Measure one section: tools, or large-balls (graphs whose balls hold all nodes)."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for rings.json and rings.md.")] = Path("bench-results"),
 ) -> None:
     """Hop rings: our engines beside other tools.
 
-    igraph, scipy, networkit and torch-geometric, on the same cores."""
-    from gscl_scale.bench.rings import RingsBench, bench_rings
+    igraph, scipy, networkit and torch-geometric, on the same cores; and whether rings.engine auto chooses well."""
+    from gscl_scale.bench.rings import SECTIONS, RingsBench, bench_rings
 
+    if only and only not in SECTIONS:
+        raise UserError(f"bench rings: --only {only}: expected {' or '.join(SECTIONS)}; leave it out to measure both")
     config = Config.load(config_file, settings)
     depths = hops or [config.rings.hops]
     given: list[tuple[str, Sequence[Any]]] = [
@@ -52,8 +58,10 @@ def rings(
         ("--cores", [cores] if cores else []),
         ("--seconds", [] if seconds == 5.0 else [seconds]),
         ("--turns", [] if turns == 3 else [turns]),
+        ("--only", [only] if only else []),
     ]
-    asked = RingsBench(depths, peer_hops or depths, cores, seconds, turns, _command("rings", given))
+    sections = (only,) if only else SECTIONS
+    asked = RingsBench(depths, peer_hops or depths, cores, seconds, turns, _command("rings", given), sections)
     print(bench_rings(config, asked, out, Console()))
 
 

@@ -64,10 +64,18 @@ def engines_for(rings: RingsConfig) -> list[str]:
     return [name for name in names if name == "exact" or rings.sketchable()]
 
 
-def measure_whole(graph: Path, rings: RingsConfig, cores: Sequence[int], place: Path) -> Whole:
-    """Run precompute in a fresh process on these cores, with a worker for each; the samples are removed again."""
+def measure_whole(
+    graph: Path, rings: RingsConfig, cores: Sequence[int], place: Path, kept: Path | None = None
+) -> Whole:
+    """Run precompute in a fresh process on these cores, with a worker for each.
+
+    The samples are moved to the folder `kept`, if there is one, or removed again.
+    """
     with tempfile.TemporaryDirectory(dir=place, prefix=".samples-") as folder:
-        return in_process(cores, _run_whole, graph, Path(folder), rings, len(cores))
+        whole = in_process(cores, _run_whole, graph, Path(folder), rings, len(cores))
+        if kept:
+            (Path(folder) / "samples").rename(kept)
+        return whole
 
 
 def measure_exact(graph: Path, rings: RingsConfig, cores: Sequence[int], seconds: float, place: Path) -> Turn:

@@ -1,4 +1,4 @@
-"""`bench rings`: our engines and other tools in turn, on the same cores and the same graph."""
+"""`bench rings`: our engines and other tools in turn, on the same cores and the same graph; and engines by graph."""
 
 import os
 import platform
@@ -14,6 +14,7 @@ import numpy as np
 
 from gscl_scale import __version__
 from gscl_scale.bench.engines import Whole, engines_for, measure_exact, measure_whole
+from gscl_scale.bench.large_balls import BallSizes, measure_large_balls
 from gscl_scale.bench.listing import Trial, Turn, measure_peer, median_rate, random_anchors, try_forms
 from gscl_scale.bench.peers import PEERS, rows_of_scipy
 from gscl_scale.bench.rings_page import peer_depth, rings_page
@@ -25,6 +26,7 @@ from gscl_scale.graph.sources import read
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.runtime import Console
 
+SECTIONS = ("tools", "large-balls")
 _VISITED = 256  # anchors whose edge visits are counted
 
 
@@ -32,7 +34,9 @@ _VISITED = 256  # anchors whose edge visits are counted
 class RingsBench:
     """What to measure: depths of our engines and of the peers, on how many cores (0: all), how long and how often.
 
-    command   what to type to measure this again
+    command    what to type to measure this again
+    sections   tools: our engines beside the peers; large-balls: our engines where a ball holds all nodes
+    balls      the graphs of large-balls
     """
 
     hops: Sequence[int]
@@ -41,6 +45,8 @@ class RingsBench:
     seconds: float = 5.0
     turns: int = 3
     command: str = ""
+    sections: Sequence[str] = SECTIONS
+    balls: BallSizes = field(default_factory=BallSizes)
 
 
 @dataclass
@@ -64,10 +70,14 @@ def bench_rings(config: Config, asked: RingsBench, out: Path, console: Console) 
     with tempfile.TemporaryDirectory(dir=out, prefix=".bench-") as place:
         graph = write_graph(read(config.graph), config.graph, Path(place) / "graph")
         results = _Results()
-        _choose_forms(results, graph, asked, cores, console)
-        _measure_in_turn(results, graph, config.rings, asked, cores, console)
+        if "tools" in asked.sections:
+            _choose_forms(results, graph, asked, cores, console)
+            _measure_in_turn(results, graph, config.rings, asked, cores, console)
         setting = {**_setting(graph, config.rings, asked, cores, results), "load_before": load}
         written = {"setting": setting, "rows": _rows(results, graph)}
+        if "large-balls" in asked.sections:
+            found = measure_large_balls(graph, asked.balls, asked.turns, cores, Path(place), console)
+            written["large_balls"] = found
     page = rings_page(written)
     write_json(out / "rings.json", written)
     write_text(out / "rings.md", page + "\n")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from gscl_scale.bench.large_balls_page import large_balls
 from gscl_scale.markdown import amount, cores_of, table, turns_of
 
 _OURS = ("auto", "sketch", "exact")
@@ -11,13 +12,20 @@ Figures = dict[tuple[str, int], dict[str, float]]  # (competitor, hops) -> figur
 
 
 def rings_page(written: dict[str, Any]) -> str:
-    """Markdown: one sentence about the setting, the table, the batch, and what the peers were asked."""
-    setting, rows = written["setting"], written["rows"]
+    """Markdown: the sections that were measured, one after the other."""
+    setting = written["setting"]
+    parts = _tools(setting, written["rows"]) if written["rows"] else []
+    parts += large_balls(setting, written["large_balls"]) if "large_balls" in written else []
+    return "\n\n".join(parts)
+
+
+def _tools(setting: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[str]:
+    """One sentence about the setting, the table, the batch, and what the peers were asked."""
     figures: Figures = {}
     for row in rows:
         figures.setdefault((row["competitor"], row["hops"]), {})[row["figure"]] = row["value"]
     parts = [_sentence(setting), _competitors(setting, figures), *_best(figures), *_batch(figures)]
-    return "\n\n".join([*parts, *_notes(setting, figures)])
+    return [*parts, *_notes(setting, figures)]
 
 
 def peer_depth(hops: int, measured: Sequence[int]) -> int:

@@ -13,22 +13,27 @@ from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.twins import twins
 from gscl_scale.rings.words import BITS
 
-_PILOT = 48
+_PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
 _LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
 # measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
 # nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor
 _VISIT_NS = 1.6
 _ENTRY_NS = 180
 _ANCHOR_NS = 2000
-_ASKED = 4  # shared edge visits to ask a node whether it is beyond
+_ASKED = 8  # shared edge visits to ask a node whether it is beyond
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine, and the reason in a few words."""
+    """An engine, and the reason in a few words.
+
+    exact_s, sketch_s   seconds of a core that all anchors are expected to take; None where nothing was estimated
+    """
 
     engine: str
     reason: str
+    exact_s: float | None = None
+    sketch_s: float | None = None
 
 
 def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> Choice:
@@ -39,7 +44,8 @@ def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], conf
         return Choice("exact", "only it takes such rings.per_ring or rings.sharing")
     exact_s, sketch_s = (indptr.size - 1) * 1e-9 * _costs(indptr, indices, config)
     found = f"all anchors take the exact engine about {exact_s:,.1f} s of a core, the sketch {sketch_s:,.1f} s"
-    return Choice("exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch", found)
+    engine = "exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch"
+    return Choice(engine, found, float(exact_s), float(sketch_s))
 
 
 def expected_members(

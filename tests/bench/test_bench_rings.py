@@ -1,16 +1,19 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gscl_scale.bench import listing, rings
-from gscl_scale.bench.engines import batch_of
+from gscl_scale.bench import engines, listing, rings
+from gscl_scale.bench.engines import Whole, batch_of
+from gscl_scale.bench.large_balls import BallSizes, _core_s, _draw, difference
 from gscl_scale.bench.listing import random_anchors
 from gscl_scale.bench.peers import PEERS, Peer
 from gscl_scale.bench.rings import RingsBench, _rate_rows, bench_rings, mean_visits, take_cores
-from gscl_scale.bench.rings_page import peer_depth
+from gscl_scale.bench.rings_page import peer_depth, rings_page
 from gscl_scale.config import Config
 from gscl_scale.errors import RunError, UserError
+from gscl_scale.rings import ring_profile
 from gscl_scale.runtime import Console
 from gscl_scale.shards import Samples
 from tests.graphs import make_graph, make_samples, random_edges
@@ -18,6 +21,7 @@ from tests.oracles import distances
 
 QUIET = Console(quiet=True)
 TINY = ["graph.source=synthetic", "graph.preset=tiny", "rings.width=16", "rings.per_ring=4", "rings.beyond=8"]
+SMALL = BallSizes(star=3000, random=2000, mean_degree=20)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def measured(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rings, "PEERS", (*scipy, Peer("nowhere rings", "no_such_package", ())))
         patch.setattr(rings, "measure_peer", dies_at_rows)
-        page = bench_rings(Config.load(None, TINY), RingsBench([3], [2], 1, 0.1, 1), out, QUIET)
+        page = bench_rings(Config.load(None, TINY), RingsBench([3], [2], 1, 0.1, 1, sections=["tools"]), out, QUIET)
     return out, json.loads((out / "rings.json").read_text()), page
 
 
@@ -107,6 +111,90 @@ def test_the_page_is_written_and_says_at_which_depth_the_peers_were(measured):
     assert "(its k = 2)" in lines[0]
     assert "`sketch` at k = 3 against each other tool at k = 2: " in page or "`auto` at k = 3 against" in page
     assert sorted(path.name for path in out.iterdir()) == ["rings.json", "rings.md"]
+
+
+@pytest.fixture(scope="module")
+def on_large_balls(tmp_path_factory):
+    """Our engines on a small star, a graph of 300 nodes with a node joined to all, and a small random graph."""
+    out = tmp_path_factory.mktemp("bench")
+    asked = RingsBench([3], [2], 1, 0.1, 1, "the command", ["large-balls"], SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "in_process", lambda _, function, *arguments: function(*arguments))  # for quickness
+        patch.setattr(engines, "compile_kernels", lambda *_: None)
+        page = bench_rings(Config.load(None, TINY), asked, out, QUIET)
+    return json.loads((out / "rings.json").read_text()), page
+
+
+def ball_figures(found, graph, engine):
+    rows = [row for row in found["rows"] if (row["graph"], row["competitor"]) == (graph, engine)]
+    return {row["figure"]: row["value"] for row in rows}
+
+
+def test_balls_of_the_graphs_hold_all_nodes(tmp_path):
+    graph = make_graph(tmp_path / "graph", random_edges(200, 300, seed=3), 200, undirected=False)
+    star, with_hub, dense = _draw(graph, SMALL, tmp_path)
+    assert [(made.num_nodes, hops) for made, hops in (star, with_hub, dense)] == [(3000, 2), (201, 2), (2000, 4)]
+    assert star[0].indices.size == 2 * 2999
+    assert with_hub[0].indices.size == graph.indices.size + 2 * 200
+    assert 19 < dense[0].indices.size / 2000 <= 20
+    for made, hops in (star, with_hub, dense):
+        sizes, _ = ring_profile(made.indptr, made.indices, np.arange(0, made.num_nodes, 40), hops)
+        assert (1 + sizes.sum(axis=1) == made.num_nodes).all()
+
+
+def test_there_is_a_row_per_graph_with_large_balls_engine_and_figure(on_large_balls):
+    written, _ = on_large_balls
+    found = written["large_balls"]
+    assert written["rows"] == []
+    assert [graph["graph"] for graph in found["graphs"]] == [
+        "star of 3,000 nodes", f"{written['setting']['graph']} with a node joined to all",
+        "random, 2,000 nodes, mean degree 20",
+    ]  # fmt: skip
+    assert [(graph["hops"], graph["samples_differ"]) for graph in found["graphs"]] == [(2, ""), (2, ""), (4, "")]
+    for graph in found["graphs"]:
+        auto, sketch, exact = (ball_figures(found, graph["graph"], engine) for engine in ("auto", "sketch", "exact"))
+        chosen = {"sketch": sketch, "exact": exact}[graph["engine_chosen"]]
+        assert auto["core_seconds_estimated"] == chosen["core_seconds_estimated"] > 0
+        for of in (auto, sketch, exact):
+            for name in ("seconds", "core_seconds"):
+                faster = min(sketch[name], exact[name])
+                assert of[f"{name}_to_faster_engine"] == pytest.approx(of[name] / faster)
+            assert of["measured_to_estimated"] == pytest.approx(of["core_seconds"] / of["core_seconds_estimated"])
+
+
+def test_core_seconds_are_without_the_reading_back():
+    whole = Whole(5.0, 1.0, "exact", 10, 0, 0.0, 0, 0.5, [], [])
+    assert _core_s(whole) == 2.0
+
+
+def test_the_page_has_a_section_about_large_balls(on_large_balls):
+    written, page = on_large_balls
+    assert page.startswith("## Graphs whose balls hold all nodes\n\n")
+    assert "`the command` makes this table" in page
+    chosen = written["large_balls"]["graphs"][0]["engine_chosen"]
+    assert f"| star of 3,000 nodes | 3,000 | 5,998 | 2 | **auto** (it chose {chosen}) |" in page
+    assert page.count("| sketch |") == page.count("| exact |") == 3
+    assert page.count("`sketch` and `exact` have equal bytes in all columns but") == 3
+    found = written["large_balls"]
+    found["graphs"][1]["samples_differ"] = "beyond of part 0"
+    assert "all: the samples of `sketch` and `exact` **differ**, first in beyond of part 0" in rings_page(written)
+
+
+def test_a_difference_of_samples_is_named_but_not_that_of_estimated_sizes(tmp_path):
+    make_graph(tmp_path / "graph", random_edges(300, 2500, seed=4), 300)
+    make_samples(tmp_path / "graph", tmp_path / "samples", Config.load(None, TINY).rings)
+    (sample,) = Samples.open(tmp_path / "samples").round(0).parts
+    assert difference(sample, sample) == ""
+    exact = np.arange(300) > 0
+    one, other = replace(sample, ring_size=sample.ring_size + ~exact[:, None]), replace(sample, ring_size_exact=exact)
+    assert difference(one, sample) == "ring_size"
+    assert difference(one, other) == difference(other, one) == ""
+    for name in ("decided", "anchor"):
+        field = {"anchor": "anchors"}.get(name, name)
+        assert difference(replace(sample, **{field: getattr(sample, field) + 1}), sample) == name
+    beyond = replace(sample.beyond, members=sample.beyond.members[::-1])
+    assert difference(replace(sample, beyond=beyond), sample) == "beyond"
+    assert difference(replace(sample, rings=[*sample.rings[:-1], sample.beyond]), sample) == "ring_2"
 
 
 def test_peers_stand_beside_us_at_our_depth_or_else_at_their_deepest():

@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gscl_scale.bench import rings, scale
+from gscl_scale.bench import large_balls, rings, scale
 from gscl_scale.bench.commands import bench
+from gscl_scale.errors import UserError
 
 FLAGS = {
-    "rings": ["--config", "--set", "--hops", "--peer-hops", "--cores", "--seconds", "--turns", "--out"],
+    "rings": ["--config", "--set", "--hops", "--peer-hops", "--cores", "--seconds", "--turns", "--only", "--out"],
     "scale": ["--edges", "--graph", "--workers", "--turns", "--out", "--keep"],
 }
 
@@ -55,6 +56,19 @@ def test_rings_measures_the_peers_at_another_depth_where_asked(asked):
     command = "gscl-scale bench rings --hops 4 --hops 3 --peer-hops 2 --cores 1 --turns 2"
     assert what == rings.RingsBench([4, 3], [2], 1, 5.0, 2, command)
     assert out == Path("there")
+
+
+def test_rings_measures_one_section_where_asked(asked):
+    call("rings", "--only", "large-balls", "--turns", "2")
+    _, what, _, _ = asked["rings"]
+    assert (what.sections, what.balls) == (("large-balls",), large_balls.BallSizes(100_001, 50_000, 50))
+    assert what.command == "gscl-scale bench rings --turns 2 --only large-balls"
+
+
+def test_rings_refuses_a_section_that_there_is_not(asked):
+    with pytest.raises(UserError, match="--only hubs: expected tools or large-balls; leave it out to measure both"):
+        call("rings", "--only", "hubs")
+    assert not asked
 
 
 def test_scale_draws_three_graphs_unless_told_otherwise(asked):

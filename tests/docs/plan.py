@@ -156,7 +156,7 @@ PLAN = {
     "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(),
     "docs/large.md 3: $ gscl-scale bench rings --config configs/ogbn_arx": Shell(
         {
-            "--config configs/ogbn_arxiv_structure.yaml --hops 4 --peer-hops 3": "--set graph.source=synthetic --set graph.preset=tiny --hops 2 --turns 1 --seconds 0.2",
+            "--config configs/ogbn_arxiv_structure.yaml --hops 4 --peer-hops 3": "--set graph.source=synthetic --set graph.preset=tiny --hops 2 --turns 1 --seconds 0.2 --only tools",
             "bench scale": "bench scale --edges 2e4 --workers 1",
             "bench embed": "bench embed --edges 2e4 --width 8",
             "bench neighbors": "bench neighbors --rows 3e3 --width 16",
