@@ -1,6 +1,6 @@
 """Who is how far: priorities, ring samples, ring statistics; arrays in, arrays out."""
 
-from gscl_scale.rings.choice import Choice, choose_engine, expected_members, expected_near
+from gscl_scale.rings.choice import Choice, choose_engine, expected_lists
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import exact_rings, independent_rings
 from gscl_scale.rings.growth import RowChanges, growth_of_last_ring
@@ -25,8 +25,7 @@ __all__ = [
     "complete",
     "draw_priorities",
     "exact_rings",
-    "expected_members",
-    "expected_near",
+    "expected_lists",
     "first_level",
     "forget_marks",
     "growth_of_last_ring",

@@ -1,10 +1,12 @@
-"""Three machine instructions that numba has no name for."""
+"""Words of bits, and three machine instructions that numba has no name for."""
 
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba.extending import intrinsic
+
+BITS = 64  # of a word: anchors that share a search
 
 
 def _ones(typingctx: Any, word: Any) -> Any:

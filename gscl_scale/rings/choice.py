@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config import RingsConfig
+from gscl_scale.rings.bits import BITS
 from gscl_scale.rings.level import HEAD_PER_WIDTH, near_words
 from gscl_scale.rings.pilot import Pilot, pilot_search
 from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.twins import twins
-from gscl_scale.rings.words import BITS
 
 _PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
 _LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
@@ -48,27 +48,23 @@ def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], conf
     return Choice(engine, found, float(exact_s), float(sketch_s))
 
 
-def expected_members(
+def expected_lists(
     indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig
-) -> npt.NDArray[np.float64]:
-    """Members that an anchor is likely to have in each ring [k]."""
-    pilot = pilot_search(indptr, indices, _pilot_anchors(indptr.size - 1), config.hops)
+) -> tuple[float, float]:
+    """What an anchor is likely to have: members of its rings in all, and words of bits of the lowest nodes."""
+    num_nodes = indptr.size - 1
+    pilot = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops)
     balls = 1 + np.cumsum(pilot.sizes, axis=1)
     listed = np.minimum(pilot.sizes, config.width * pilot.sizes / balls)
     asked = np.stack([wanted(config.per_ring, row) for row in pilot.sizes])
     members = np.minimum(pilot.sizes, np.maximum(listed, asked)).astype(np.float64)
     members[~pilot.whole] = np.maximum(members[~pilot.whole], config.width)  # not seen to the end
-    return members.mean(axis=0)
-
-
-def expected_near(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: RingsConfig) -> float:
-    """Bytes that an anchor is likely to have for the bits of the lowest nodes."""
-    num_nodes = indptr.size - 1
     if config.sharing != "shared":
-        return 0.0
-    balls = 1 + pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops).sizes.sum(axis=1)
-    decided = np.where(balls < config.width, num_nodes, config.width * num_nodes / balls)  # nodes below `decided`
-    return float(8 * np.maximum(near_words(config.width, num_nodes) - decided // 64, 0).mean())
+        return float(members.sum(axis=1).mean()), 0.0
+    ball = balls[:, -1]
+    decided = np.where(ball < config.width, num_nodes, config.width * num_nodes / ball)  # nodes below `decided`
+    words = np.maximum(near_words(config.width, num_nodes) - decided // 64, 0)
+    return float(members.sum(axis=1).mean()), float(words.mean())
 
 
 def _pilot_anchors(num_nodes: int) -> npt.NDArray[np.int64]:

@@ -9,6 +9,7 @@ from gscl_scale import seeding
 from gscl_scale.config import RingsConfig
 from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier, words
+from gscl_scale.rings.bits import BITS
 from gscl_scale.rings.level import near_words
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.marks import marks
@@ -35,7 +36,7 @@ def exact_rings(
     drawn = (anchors, priorities.order, rank, priorities.priority)
     out = (config.beyond, ring_size, lengths, decided, near, first)
     if isinstance(config.per_ring, int) and words.pays(indptr, indices, anchors, config.hops):
-        with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, config.hops, words.BITS, mine) as known:
+        with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, config.hops, BITS, mine) as known:
             where = (indptr, indices, known, mine.bits)
             flat = words.search_words(*where, *drawn, config.hops, config.width, config.per_ring, *out)
     else:

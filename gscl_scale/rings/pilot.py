@@ -9,8 +9,9 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.kernel import kernel
 from gscl_scale.rings import frontier
+from gscl_scale.rings.bits import BITS
 
-_MOST_VISITS = 100_000_000  # of all searches together: half a second, and four times a graph of 25 million entries
+_MOST_VISITS = 40_000_000  # of all searches together: a quarter of a second, and four times a graph of 10 million edges
 _FEWEST = 4  # searches that fit into it
 # Work is counted in edge visits of a shared search. Measured on ogbn-arxiv and two web graphs: a search of its own also
 # marks and queues at every visit; a node that is found costs a few marks; and an anchor its lists.
@@ -26,7 +27,7 @@ class Pilot:
     whole [A]         whether the search was made to its end
     sizes [A, k]      nodes of each ring; 0 from where a search was cut off
     visits [A, k]     edges that a search looks at to find it
-    edges, nodes [k]  edges looked at and nodes found where all A anchors share one search, divided by A
+    edges, nodes [k]  edges looked at and nodes found by an anchor that shares its search with 63 others
     """
 
     whole: npt.NDArray[np.bool_]
@@ -59,7 +60,18 @@ def pilot_search(
     number = _search(
         indptr, indices, anchors, _MOST_VISITS, _MOST_VISITS // _FEWEST, whole, sizes, visits, edges, nodes
     )
-    return Pilot(whole[:number], sizes[:number], visits[:number], edges / number, nodes / number)
+    shared = (_per_anchor(edges, indices.size, number), _per_anchor(nodes, indptr.size - 1, number))
+    return Pilot(whole[:number], sizes[:number], visits[:number], *shared)
+
+
+def _per_anchor(found: npt.NDArray[np.int64], most: int, anchors: int) -> npt.NDArray[np.float64]:
+    """What one of a word of anchors has of all that so many anchors have found together, of `most` that there are.
+
+    Each anchor is as likely to find one that no other has found.
+    """
+    missed = 1 - found / max(most, 1)
+    of_word: npt.NDArray[np.float64] = most * (1 - missed ** (BITS / anchors))
+    return of_word / BITS
 
 
 @kernel

@@ -6,12 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.kernel import kernel
-from gscl_scale.rings.bits import lowest_bit
+from gscl_scale.rings.bits import BITS, lowest_bit
 from gscl_scale.rings.lists import merge, reserve
 from gscl_scale.rings.pilot import pilot_search
 from gscl_scale.rings.sample import first_open_word
 
-BITS = 64
 _PILOT = 32
 _PLANES = 40  # bits of the vertical counters
 _BUCKETS = 256  # of ranks that are sorted together

@@ -7,7 +7,7 @@ from gscl_scale import machine
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph import Graph
 from gscl_scale.machine import in_words
-from gscl_scale.rings import expected_members, expected_near
+from gscl_scale.rings import expected_lists
 from gscl_scale.shards.levels import LevelFiles, scratch_folder
 from gscl_scale.shards.plan import Plan
 
@@ -32,9 +32,8 @@ def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
     """What a round takes with so many workers on one machine."""
     config, num_nodes, item = plan.config, plan.num_nodes, graph.indices.dtype.itemsize
     row = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, graph.indices.dtype.name).row_bytes()
-    members = expected_members(graph.indptr, graph.indices, config)
-    anchor = _PER_ANCHOR_COLUMNS + item * (float(members.sum()) + config.beyond)
-    anchor += expected_near(graph.indptr, graph.indices, config)
+    members, words = expected_lists(graph.indptr, graph.indices, config)
+    anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2) * bool(plan.radii))
     per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
     memory = _PROGRAM + num_nodes * per_node + workers * (num_nodes * _PER_NODE_SEARCH + int(part))

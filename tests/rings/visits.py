@@ -33,6 +33,7 @@ from gscl_scale.rings import (
     sketch,
     words,
 )
+from gscl_scale.rings.bits import BITS
 from gscl_scale.rings.marks import marks
 from gscl_scale.rings.pilot import pilot_search
 from gscl_scale.rings.twins import twins
@@ -208,7 +209,7 @@ def find_twins(graph, indices, _order):
 def _shortcuts(graph, indices):
     with (
         marks(graph.anchors.size) as mine,
-        shortcuts.shortcuts(graph.indptr, indices, graph.anchors, HOPS, words.BITS, mine) as known,
+        shortcuts.shortcuts(graph.indptr, indices, graph.anchors, HOPS, BITS, mine) as known,
     ):
         return [array.copy() for array in known]
 
