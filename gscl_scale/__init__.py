@@ -3,17 +3,18 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from gscl_scale.version import __version__ as __version__
+
 __all__ = ["Config", "Graph", "NodeEmbedder", "fit"]
 
 if TYPE_CHECKING:
-    from gscl_scale.config import Config
+    from gscl_scale.config.config import Config
     from gscl_scale.estimator import NodeEmbedder, fit
-    from gscl_scale.graph import Graph
+    from gscl_scale.graph.graph import Graph
 
 _HOMES = {
-    "Config": "gscl_scale.config",
-    "Graph": "gscl_scale.graph",
+    "Config": "gscl_scale.config.config",
+    "Graph": "gscl_scale.graph.graph",
     "NodeEmbedder": "gscl_scale.estimator",
     "fit": "gscl_scale.estimator",
 }

@@ -16,7 +16,7 @@ def main() -> None:
     sys.unraisablehook = _unraisable
     try:
         try:
-            from gscl_scale.cli import main as command
+            from gscl_scale.cli.main import main as command
         except KeyboardInterrupt:
             print("gscl-scale: stopped before it began; run the same command again", file=sys.stderr)
             sys.exit(INTERRUPTED)

@@ -13,17 +13,24 @@ import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gscl_scale.config import Config
-from gscl_scale.embed import Workplace, encode_nodes, read_embeddings, read_rotation, turned
+from gscl_scale.config.config import Config
+from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.rotation import read_rotation
+from gscl_scale.embed.store import read_embeddings, turned
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.files import publish_folder
-from gscl_scale.finding import find_run
-from gscl_scale.graph import Draft, Graph, write_graph
-from gscl_scale.pipeline import embed, ingest, precompute, trained_encoder
-from gscl_scale.runs import Run, alone, claim, config_in, open_run, with_seed
-from gscl_scale.runtime import Console
-from gscl_scale.storage import working_copy
-from gscl_scale.training import checkpoints_of, train
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import publish_folder
+from gscl_scale.registry.locate import find_run
+from gscl_scale.run.folder import Run
+from gscl_scale.run.lock import alone
+from gscl_scale.run.record import claim, config_in, open_run, with_seed
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.embed import embed, trained_encoder
+from gscl_scale.stages.ingest import ingest
+from gscl_scale.stages.precompute import precompute
+from gscl_scale.stages.train import checkpoints_of, train
+from gscl_scale.storage.mirror import working_copy
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -81,17 +81,6 @@ def processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def in_words(size: float) -> str:
-    """Bytes as a reader wants them.
-
-    >>> in_words(3 << 30), in_words(5 << 20), in_words(7000)
-    ('3.0 GiB', '5 MiB', '7 KiB')
-    """
-    if size >= 2**30 / 10:
-        return f"{size / 2**30:,.1f} GiB"
-    return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"
-
-
 def _machine_memory(root: Path) -> int:
     for line in _lines(root / "proc/meminfo"):
         name, _, value = line.partition(":")

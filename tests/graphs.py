@@ -4,10 +4,12 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from gscl_scale.config import MemoryGraph
-from gscl_scale.graph import Draft, write_graph
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
 
 
 @st.composite

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from gscl_scale.storage import store_at
+from gscl_scale.storage.urls import store_at
 from tests.s3 import BUCKET, s3_server
 
 

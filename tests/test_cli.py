@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gscl_scale.files import read_json, write_json
-from gscl_scale.reproduce.tables import TABLES
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.studies.reproduce.tables import TABLES
 
 ROOT = Path(__file__).parent.parent
 QUICK = """
@@ -341,7 +341,7 @@ def test_a_run_that_is_interrupted_says_so_in_one_sentence(tmp_path):
 
 
 DROPPED = """
-import gscl_scale.cli, os, signal, sys, time, weakref
+import gscl_scale.cli.main, os, signal, sys, time, weakref
 from gscl_scale.__main__ import main
 
 class Thing:
@@ -356,13 +356,13 @@ def command():
     except KeyboardInterrupt:
         sys.exit("heard")
 
-gscl_scale.cli.main = command
+gscl_scale.cli.main.main = command
 main()
 """
 TOO_EARLY = """
 import builtins, sys
 def at_once(name, *rest, real=builtins.__import__):
-    if name == "gscl_scale.cli":
+    if name == "gscl_scale.cli.main":
         raise KeyboardInterrupt
     return real(name, *rest)
 from gscl_scale.__main__ import main
@@ -370,7 +370,7 @@ builtins.__import__ = at_once
 main()
 """
 BREAKS_AT_THE_END = """
-import atexit, gscl_scale.cli, os, sys
+import atexit, gscl_scale.cli.main, os, sys
 from gscl_scale.__main__ import main
 
 class Half:
@@ -382,11 +382,11 @@ def command():
     atexit.register(lambda: print("cleared away", file=sys.stderr))
     sys.exit(130)
 
-gscl_scale.cli.main = command
+gscl_scale.cli.main.main = command
 main()
 """
 TWICE = """
-import atexit, gscl_scale.cli, os, signal, sys
+import atexit, gscl_scale.cli.main, os, signal, sys
 from gscl_scale.__main__ import main
 
 def command():
@@ -394,7 +394,7 @@ def command():
     atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
     sys.exit(130)
 
-gscl_scale.cli.main = command
+gscl_scale.cli.main.main = command
 main()
 """
 
@@ -483,5 +483,5 @@ def test_config_prints_the_resolved_values_and_the_schema(tmp_path):
 
 
 def test_help_and_precompute_workers_do_not_import_torch(tmp_path):
-    program = "import sys, gscl_scale.cli, gscl_scale.shards.task; sys.exit('torch' in sys.modules)"
+    program = "import sys, gscl_scale.cli.main, gscl_scale.shards.task; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False).returncode == 0

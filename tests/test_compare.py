@@ -4,16 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gscl_scale import cli
-from gscl_scale.baselines import METHODS
-from gscl_scale.compare import _cost, _reference, compare
-from gscl_scale.config import Config
+from gscl_scale.cli import main as cli
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError, RunError
-from gscl_scale.evaluate import make_splits
-from gscl_scale.files import read_json, write_json
-from gscl_scale.report import comparison_page
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console
+from gscl_scale.evaluate.splits import make_splits
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.report.compare_methods import comparison_page
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.compare import _cost, _reference, compare
+from gscl_scale.train.objectives.methods import METHODS
 
 QUIET = Console(quiet=True)
 VALUES = {

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale.config import Config, schema_rows
+from gscl_scale.config.config import Config
+from gscl_scale.config.schema import schema_rows
 from gscl_scale.errors import ConfigError
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.config import Config
-from gscl_scale.graph import write_graph
-from gscl_scale.graph.sources import read
-from gscl_scale.shards import Samples
+from gscl_scale.config.config import Config
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_samples
 from tests.oracles import distances
 

@@ -15,14 +15,18 @@ from sklearn.preprocessing import StandardScaler
 from torch_geometric.data import Data
 
 import gscl_scale
-from gscl_scale import NodeEmbedder, embed, pipeline
-from gscl_scale.config import Config
+from gscl_scale import NodeEmbedder
+from gscl_scale.config.config import Config
+from gscl_scale.embed.rotation import write_rotation
+from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import FolderError, GraphError, LeaseError
-from gscl_scale.finding import Found
-from gscl_scale.graph import write_graph
+from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.pyg import draft_from_data
-from gscl_scale.runs import Run, alone
-from gscl_scale.runtime import Console
+from gscl_scale.registry.locate import Found
+from gscl_scale.run.folder import Run
+from gscl_scale.run.lock import alone
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.embed import embed as embed_stage
 from tests.embed.test_stage import NODES, grown, trained  # noqa: F401
 from tests.graphs import random_edges
 from tests.test_fit import SMALL
@@ -49,9 +53,9 @@ def test_it_embeds_its_own_graph_as_fit_does(fitted):
 def test_a_finished_run_embeds_another_graph_as_the_command_does(trained, tmp_path):  # noqa: F811
     config, run, _, _ = trained
     graph = grown(tmp_path)
-    made = pipeline.embed(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    made = embed_stage(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
     found = NodeEmbedder.load(run.folder).transform(graph)
-    np.testing.assert_array_equal(found, embed.read_embeddings(made)[1])
+    np.testing.assert_array_equal(found, read_embeddings(made)[1])
     assert len(found) == NODES + 10
 
 
@@ -85,11 +89,11 @@ def test_a_rotated_run_gives_rotated_rows_of_new_nodes_too(trained, tmp_path):  
         (tmp_path / "run" / name).symlink_to(run.folder / name)
     (tmp_path / "run/run.json").write_bytes((run.folder / "run.json").read_bytes())
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0].astype(np.float32)
-    embed.write_rotation(other.rotation, turn)
+    write_rotation(other.rotation, turn)
     graph = grown(tmp_path)
-    made = pipeline.embed(config, other, Console(quiet=True), graph.folder, tmp_path / "out")
+    made = embed_stage(config, other, Console(quiet=True), graph.folder, tmp_path / "out")
     turned = NodeEmbedder.load(tmp_path / "run").transform(graph)
-    np.testing.assert_array_equal(turned, embed.read_embeddings(made)[1])
+    np.testing.assert_array_equal(turned, read_embeddings(made)[1])
     assert np.abs(turned - NodeEmbedder.load(run.folder).transform(graph)).max() > 0.1
 
 
@@ -173,7 +177,7 @@ def test_half_a_graph_that_a_kill_has_left_in_the_run_folder_is_copied_again(tmp
         alone(tmp_path / "other"),  # as a command that works there
         monkeypatch.context() as elsewhere,
     ):
-        elsewhere.setattr("gscl_scale.runs._OURS", set())
+        elsewhere.setattr("gscl_scale.run.lock._OURS", set())
         with pytest.raises(LeaseError, match="is being worked on by"):
             NodeEmbedder(SETTINGS, run=tmp_path / "other").fit(graph)
 

@@ -12,13 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gscl_scale import files
 from gscl_scale.errors import FolderError, RunError
-from gscl_scale.files import publish
+from gscl_scale.io import atomic
+from gscl_scale.io.arrow import as_rows, map_array, map_arrow, write_arrow
+from gscl_scale.io.atomic import publish
+from gscl_scale.io.checksum import fingerprint_of, sha256_of
+from gscl_scale.io.json import read_json, write_json
 
 
 def test_a_published_file_appears_whole(tmp_path):
-    with files.publish(tmp_path / "below" / "a") as temporary:
+    with atomic.publish(tmp_path / "below" / "a") as temporary:
         temporary.write_text("new")
         assert not (tmp_path / "below" / "a").exists()
     assert (tmp_path / "below" / "a").read_text() == "new"
@@ -29,7 +32,7 @@ def test_a_failure_while_publishing_leaves_the_old_file_and_nothing_else(tmp_pat
     (tmp_path / "a").write_text("old")
 
     def fail():
-        with files.publish(tmp_path / "a") as temporary:
+        with atomic.publish(tmp_path / "a") as temporary:
             temporary.write_text("half")
             raise RuntimeError("killed")
 
@@ -50,18 +53,18 @@ def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_
 
 def test_a_published_folder_takes_the_place_of_the_old_one(tmp_path):
     for name in ("first", "second"):
-        with files.publish_folder(tmp_path / "f") as temporary:
+        with atomic.publish_folder(tmp_path / "f") as temporary:
             (temporary / name).touch()
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["second"]
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
 def test_a_failure_while_publishing_a_folder_leaves_the_old_one_and_nothing_else(tmp_path):
-    with files.publish_folder(tmp_path / "f") as temporary:
+    with atomic.publish_folder(tmp_path / "f") as temporary:
         (temporary / "old").touch()
 
     def fail():
-        with files.publish_folder(tmp_path / "f") as temporary:
+        with atomic.publish_folder(tmp_path / "f") as temporary:
             (temporary / "half").touch()
             raise RuntimeError("killed")
 
@@ -73,35 +76,35 @@ def test_a_failure_while_publishing_a_folder_leaves_the_old_one_and_nothing_else
 def test_leftovers_of_a_killed_attempt_are_cleared(tmp_path):
     (tmp_path / ".f.tmp").mkdir()
     (tmp_path / ".f.tmp" / "half").touch()
-    with files.publish_folder(tmp_path / "f") as temporary:
+    with atomic.publish_folder(tmp_path / "f") as temporary:
         assert not list(temporary.iterdir())
 
 
 def test_arrow_columns_are_mapped_without_a_copy(tmp_path):
     rows = np.arange(6, dtype=np.float32).reshape(3, 2)
-    files.write_arrow(tmp_path / "a.arrow", {"n": pa.array([1, 2, 3]), "rows": files.as_rows(rows)})
+    write_arrow(tmp_path / "a.arrow", {"n": pa.array([1, 2, 3]), "rows": as_rows(rows)})
     before = pa.total_allocated_bytes()
-    np.testing.assert_array_equal(files.map_array(tmp_path / "a.arrow", "rows"), rows)
-    assert files.map_array(tmp_path / "a.arrow", "n").tolist() == [1, 2, 3]
-    assert not files.map_array(tmp_path / "a.arrow", "rows").flags.writeable
+    np.testing.assert_array_equal(map_array(tmp_path / "a.arrow", "rows"), rows)
+    assert map_array(tmp_path / "a.arrow", "n").tolist() == [1, 2, 3]
+    assert not map_array(tmp_path / "a.arrow", "rows").flags.writeable
     assert pa.total_allocated_bytes() == before
 
 
 @pytest.mark.parametrize("kept", [0, 4, 20, 0.5, 0.99])
 def test_a_truncated_arrow_file_is_refused(tmp_path, kept):
     path = tmp_path / "a.arrow"
-    files.write_arrow(path, {"n": pa.array(np.arange(1000))})
+    write_arrow(path, {"n": pa.array(np.arange(1000))})
     whole = path.read_bytes()
     path.write_bytes(whole[: int(kept * len(whole)) if 0 < kept < 1 else kept])
     with pytest.raises(FolderError, match=r"a.arrow .*delete its folder and run again"):
-        files.map_arrow(path)
+        map_arrow(path)
 
 
 def test_a_file_that_is_no_arrow_file_or_not_there_is_refused(tmp_path):
     (tmp_path / "a.arrow").write_bytes(b"x" * 1000)
     for name in ("a.arrow", "b.arrow"):
         with pytest.raises(FolderError, match=name):
-            files.map_arrow(tmp_path / name)
+            map_arrow(tmp_path / name)
 
 
 def test_an_arrow_file_of_two_batches_is_refused(tmp_path):
@@ -110,24 +113,24 @@ def test_an_arrow_file_of_two_batches_is_refused(tmp_path):
         file.write_batch(batch)
         file.write_batch(batch)
     with pytest.raises(FolderError, match="expected one record batch"):
-        files.map_arrow(path)
+        map_arrow(path)
 
 
 def test_json_is_read_back(tmp_path):
-    files.write_json(tmp_path / "a.json", {"b": [1, 2]})
-    assert files.read_json(tmp_path / "a.json") == {"b": [1, 2]}
+    write_json(tmp_path / "a.json", {"b": [1, 2]})
+    assert read_json(tmp_path / "a.json") == {"b": [1, 2]}
 
 
 def test_any_bit_of_json_that_flips_is_noticed_or_changes_nothing(tmp_path):
     path, written = tmp_path / "a.json", {"share": 0.25, "rows": 90, "name": "é", "parts": [{"crc": 7}], "none": None}
-    files.write_json(path, written)
+    write_json(path, written)
     content, noticed = path.read_bytes(), 0
     for bit in range(8 * len(content)):
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         try:
-            read = files.read_json(path)
+            read = read_json(path)
         except FolderError:
             noticed += 1
         else:
@@ -148,26 +151,26 @@ def test_json_that_is_missing_or_damaged_is_refused(tmp_path, content, sentence)
     if content is not None:
         (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(FolderError, match=sentence):
-        files.read_json(tmp_path / "a.json")
+        read_json(tmp_path / "a.json")
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys():
-    assert files.fingerprint_of({"a": 1, "b": [2]}) == files.fingerprint_of(json.loads('{"b": [2], "a": 1}'))
-    assert files.fingerprint_of({"a": 1}) != files.fingerprint_of({"a": 2})
+    assert fingerprint_of({"a": 1, "b": [2]}) == fingerprint_of(json.loads('{"b": [2], "a": 1}'))
+    assert fingerprint_of({"a": 1}) != fingerprint_of({"a": 2})
 
 
 def test_the_checksum_of_a_file_is_that_of_its_bytes(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
-    assert files.sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_path):
-    program = "import sys, time, pathlib; from gscl_scale.files import locked\n"
+    program = "import sys, time, pathlib; from gscl_scale.io.atomic import locked\n"
     program += "with locked(pathlib.Path(sys.argv[1])): print('in', flush=True); time.sleep(60)"
     lock, entered = tmp_path / "sub" / "lock", threading.Event()
 
     def enter():
-        with files.locked(lock):
+        with atomic.locked(lock):
             entered.set()
 
     with subprocess.Popen([sys.executable, "-c", program, lock], stdout=subprocess.PIPE) as holder:
@@ -175,10 +178,10 @@ def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_pa
         waiting = threading.Thread(target=enter)
         waiting.start()
         assert not entered.wait(0.2)
-        with files.locked(lock, wait=False) as ours:
+        with atomic.locked(lock, wait=False) as ours:
             assert not ours
         holder.kill()
         assert entered.wait(10)
         waiting.join()
-    with files.locked(lock, wait=False) as ours:
+    with atomic.locked(lock, wait=False) as ours:
         assert ours

@@ -4,9 +4,9 @@ import torch
 from torch_geometric.data import Data
 
 import gscl_scale
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError, GraphError
-from gscl_scale.graph import Graph
+from gscl_scale.graph.graph import Graph
 from tests.graphs import make_graph, random_edges
 
 SMALL = {

@@ -101,7 +101,7 @@ def test_functions_of_the_user_are_kept_where_numba_keeps_them(package, tmp_path
 
 
 def test_intrinsics_and_the_decorator_are_sources_of_kernels():
-    assert {"rings/bits.py", "kernel.py"} <= dict(kernel_sources(_PACKAGE)).keys()
+    assert {"rings/kernels.py", "kernel.py"} <= dict(kernel_sources(_PACKAGE)).keys()
 
 
 def test_numba_is_used_through_the_decorator_alone():
@@ -109,7 +109,7 @@ def test_numba_is_used_through_the_decorator_alone():
     users = {
         path.relative_to(_PACKAGE).as_posix() for path in _PACKAGE.rglob("*.py") if numba.search(path.read_bytes())
     }
-    assert users == {"kernel.py", "rings/bits.py"}
+    assert users == {"kernel.py", "rings/kernels.py"}
 
 
 def test_all_that_kernels_take_from_other_modules_is_in_their_sources():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gscl_scale.logs import read_curve, read_events
+from gscl_scale.run.log import read_curve, read_events
 
 STEP = {"time": "2026-11-20T10:00:00.000+00:00", "stage": "train", "event": "step", "step": 0, "loss": 1.5}
 DONE = {"time": "2026-11-20T10:00:01.000+00:00", "stage": "embed", "event": "done", "epoch": 3}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gscl_scale import machine
-from gscl_scale.files import map_array, write_arrow
+from gscl_scale.io.arrow import map_array, write_arrow
 
 GIB = 1 << 30
 

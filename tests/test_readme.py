@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from gscl_scale import pipeline
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError, GsclError, LeaseError
-from gscl_scale.files import clear_away, publish_folder, write_json
-from gscl_scale.runs import alone, open_run
-from gscl_scale.runtime import Console
+from gscl_scale.io.atomic import clear_away, publish_folder
+from gscl_scale.io.json import write_json
+from gscl_scale.run.lock import alone
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.ingest import ingest
 from tests.test_cli import cli
 
 HOST = socket.gethostname()
 HOLDER = """
 import sys, time
 from pathlib import Path
-from gscl_scale.runs import alone
+from gscl_scale.run.lock import alone
 with alone(Path(sys.argv[1])):
     print("alone", flush=True)
     time.sleep(60)
@@ -60,7 +62,7 @@ def test_the_folder_of_a_killed_process_is_free(holder, tmp_path):
 WRITER = """
 import sys, time
 from pathlib import Path
-from gscl_scale.files import publish
+from gscl_scale.io.atomic import publish
 with publish(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     print("half", flush=True)
@@ -126,11 +128,11 @@ def test_a_run_with_work_is_not_forgotten_when_its_graph_cannot_be_read_again(tm
     run = open_run(config, tmp_path / "run")
     run.samples.mkdir()
     with pytest.raises(GsclError, match="does not exist"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest(config, run, Console(quiet=True))
     assert open_run(config, tmp_path / "run").folder == run.folder
     run.samples.rmdir()
     with pytest.raises(GsclError, match="does not exist"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest(config, run, Console(quiet=True))
     assert not run.folder.exists()
 
 

@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.batches.field import Field, transpose_pattern
-from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
-from gscl_scale.graph import SparseFeatures
+from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.kernel import kernel
-from gscl_scale.rings import Lists, Priorities, RingSample, near_words, wanted
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sample import Lists, RingSample, wanted
+from gscl_scale.rings.sketch.level import near_words
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
 

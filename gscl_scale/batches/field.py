@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
-from gscl_scale.graph import Messages
+from gscl_scale.graph.adjacency import Messages
 from gscl_scale.kernel import kernel
-from gscl_scale.rings import Priorities
+from gscl_scale.rings.priorities import Priorities
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
 _MANY = 4  # times the fan-out: who is kept of more neighbours is remembered as long as the draw is the same

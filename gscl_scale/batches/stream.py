@@ -13,9 +13,10 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
 from gscl_scale.batches.field import Draw, FieldMaker
-from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
-from gscl_scale.graph import Graph, SparseFeatures
-from gscl_scale.shards import RoundReader, SomeRounds
+from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.shards.reader import RoundReader, SomeRounds
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
 

@@ -14,18 +14,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale import __version__, seeding
+from gscl_scale import seeding
 from gscl_scale.bench.engines import compile_kernels
 from gscl_scale.bench.processes import in_process
-from gscl_scale.config import Config, MemoryGraph, RingsConfig
+from gscl_scale.config.config import Config
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import RunError
-from gscl_scale.files import read_json_lines, write_json, write_text
-from gscl_scale.graph import Draft, Graph, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import read_json_lines, write_json
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.markdown import cores_of, table, turns_of
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
+from gscl_scale.text import cores_of, table, turns_of
+from gscl_scale.version import __version__
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,21 @@ from typing import Any
 
 import torch
 
-from gscl_scale import __version__, machine
-from gscl_scale.bench.embed_page import embed_page
+from gscl_scale import machine
 from gscl_scale.bench.processes import in_process, most_allocated
 from gscl_scale.bench.scale import drawn_graph
-from gscl_scale.config import ModelConfig
-from gscl_scale.embed import Workplace, encode_nodes, scratch_folder, write_embeddings
-from gscl_scale.files import read_json_lines, write_json, write_text
-from gscl_scale.graph import Graph
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.store import scratch_folder, write_embeddings
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import read_json_lines, write_json
 from gscl_scale.machine import peak_memory, processor_name, usable_cores
-from gscl_scale.model import build_model
+from gscl_scale.model.model import build_model
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
+from gscl_scale.text import cores_of, table, turns_of
+from gscl_scale.version import __version__
 
 FEATURES = 32  # of a graph that is drawn
 
@@ -172,3 +175,45 @@ def _setting(asked: EmbedBench) -> dict[str, Any]:
         "cores": len(usable_cores()),
         "versions": {"gscl_scale": __version__, "python": platform.python_version(), "torch": torch.__version__},
     }
+
+
+def embed_page(written: dict[str, Any]) -> str:
+    """Markdown: one sentence about the setting, and the table."""
+    setting = written["setting"]
+    sentence = (
+        f"Embeddings of all nodes with {setting['layers']} layers of width {setting['width']}, without sampling, from "
+        f"the graph folder to the Parquet file, all of it in the time; {cores_of(setting['cores'])} of "
+        f"{setting['processor']}, {turns_of(setting['turns'])}. Edges per second are those of all layers. Allocated is "
+        "what the work takes beside the program and the files that it maps, and in brackets what it says before it "
+        "begins that this is at the most; peak memory is all of it, mapped files included where they are in memory. "
+        f"`{setting['command']}` makes this table:"
+    )
+    return f"{sentence}\n\n{_measured(written['rows'])}"
+
+
+def _measured(rows: list[dict[str, Any]]) -> str:
+    figures: dict[tuple[Any, ...], dict[str, float]] = {}
+    for row in rows:
+        key = row["nodes"], row["edges"], row["features"], row["encoder"], row["graph"]
+        figures.setdefault(key, {})[row["figure"]] = row["value"]
+    lines = [
+        [
+            f"{nodes:,}",
+            f"{edges:,}",
+            f"{features:,}",
+            encoder,
+            f"{of['seconds']:,.1f} s",
+            f"{of['file_seconds']:,.1f} s",
+            f"{of['nodes_per_second']:,.0f}",
+            f"{of['edges_per_second'] / 1e6:,.2f} million",
+            f"{of['allocated'] / 1e9:,.2f} ({of['memory_bound'] / 1e9:,.2f}) GB",
+            f"{of['peak_memory'] / 1e9:,.2f} GB",
+            f"{of['scratch'] / 1e9:,.2f} GB",
+        ]
+        for (nodes, edges, features, encoder, _), of in figures.items()
+    ]
+    headers = [
+        "nodes", "edges", "features", "encoder", "time", "of it the file", "nodes/s", "edges/s", "allocated (at most)",
+        "peak memory", "scratch on disk",
+    ]  # fmt: skip
+    return table(headers, lines, left=(3,))

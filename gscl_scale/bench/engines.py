@@ -16,14 +16,21 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.bench.listing import Turn
 from gscl_scale.bench.processes import in_process
-from gscl_scale.config import RingsConfig, SyntheticGraph
-from gscl_scale.files import read_json_lines
-from gscl_scale.graph import Graph, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.config.graphs import SyntheticGraph
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.io.json import read_json_lines
 from gscl_scale.machine import peak_memory
-from gscl_scale.rings import Lists, draw_priorities, exact_rings
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import Samples, precompute
+from gscl_scale.rings.exact.bfs import exact_rings
+from gscl_scale.rings.priorities import draw_priorities
+from gscl_scale.rings.sample import Lists
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
+from gscl_scale.shards.reader import Samples
 
 _BATCH = 4096
 _PER_RING = 16

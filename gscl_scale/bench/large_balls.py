@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.bench.engines import Whole, engines_for, measure_whole
-from gscl_scale.config import MemoryGraph, RingsConfig
-from gscl_scale.graph import Draft, Graph, write_graph
-from gscl_scale.rings import Choice, Lists, RingSample, choose_engine
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.choose_engine import Choice, choose_engine
+from gscl_scale.rings.sample import Lists, RingSample
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards.reader import Samples
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gscl_scale.config import RingsConfig
-from gscl_scale.markdown import cores_of, table, turns_of
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.text import cores_of, table, turns_of
 
 
 def large_balls(setting: dict[str, Any], found: dict[str, Any]) -> list[str]:

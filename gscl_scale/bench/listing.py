@@ -13,9 +13,9 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.bench.peers import PEERS, Form, Search
 from gscl_scale.bench.processes import in_process, on_each_core
-from gscl_scale.graph import Graph
+from gscl_scale.graph.graph import Graph
 from gscl_scale.machine import peak_memory
-from gscl_scale.rings import ring_profile
+from gscl_scale.rings.exact.ring_sizes import ring_profile
 
 _CHECKED = 12  # anchors whose rings are compared before a form is timed
 _TRIAL = 5  # a trial of a form takes this fraction of a measurement

@@ -13,17 +13,22 @@ from typing import Any
 
 import torch
 
-from gscl_scale import __version__, pipeline, training
 from gscl_scale.bench.processes import in_process, most_allocated
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import StoppedError
-from gscl_scale.files import write_json, write_text
-from gscl_scale.graph import Graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import write_json
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.markdown import cores_of, table
-from gscl_scale.runs import Run, open_run
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples
+from gscl_scale.run.folder import Run
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards.reader import Samples
+from gscl_scale.stages import train as training
+from gscl_scale.stages.ingest import ingest
+from gscl_scale.stages.precompute import precompute
+from gscl_scale.text import cores_of, table
+from gscl_scale.version import __version__
 
 TIMES = 10
 
@@ -64,12 +69,12 @@ def bench_memory(config: Config, asked: MemoryBench, out: Path, keep: Path | Non
         run = Run(folder, asked.graph or folder / "graph")
         if asked.graph is None:
             run = open_run(config, folder)
-            pipeline.ingest(config, run, console)
+            ingest(config, run, console)
         graph = Graph.open(run.graph)
         per_epoch = -(-graph.num_nodes // config.train.batch_size)
         epochs = -(-TIMES * asked.steps // per_epoch)
         config = config.model_copy(update={"train": config.train.model_copy(update={"epochs": epochs})})
-        pipeline.precompute(config, run, console)
+        precompute(config, run, console)
         rounds = Samples.open(run.samples).num_rounds
         trained = []
         for steps in (asked.steps, TIMES * asked.steps):

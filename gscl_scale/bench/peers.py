@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.graph import Graph
+from gscl_scale.graph.graph import Graph
 
 Anchors = npt.NDArray[np.int64]
 _FEW = 16  # fewer than 1 / _FEW of all nodes are told apart by stamps, more by a sweep over a mark per node

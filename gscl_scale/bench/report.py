@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gscl_scale import __version__
 from gscl_scale.bench.browser import Browser, Tab, chromium
 from gscl_scale.errors import FolderError, RunError
-from gscl_scale.files import write_json, write_text
-from gscl_scale.graph import Graph
-from gscl_scale.machine import in_words, processor_name, usable_cores
-from gscl_scale.markdown import table
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import write_json
+from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.text import in_words, table
+from gscl_scale.version import __version__
 
 _SEES = "document.querySelector('canvas').scrollIntoView({block: 'center'})"
 _PLACE = "(() => { const b = canvas.getBoundingClientRect(), [x, y] = toScreen(0); return [x + b.left, y + b.top]; })()"

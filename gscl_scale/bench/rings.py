@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from gscl_scale import __version__
 from gscl_scale.bench.engines import Whole, engines_for, measure_exact, measure_whole
 from gscl_scale.bench.large_balls import BallSizes, measure_large_balls
 from gscl_scale.bench.listing import Trial, Turn, measure_peer, median_rate, random_anchors, try_forms
 from gscl_scale.bench.peers import PEERS, rows_of_scipy
 from gscl_scale.bench.rings_page import peer_depth, rings_page
-from gscl_scale.config import Config, RingsConfig
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import RunError, UserError
-from gscl_scale.files import write_json, write_text
-from gscl_scale.graph import Graph, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import write_json
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
+from gscl_scale.version import __version__
 
 SECTIONS = ("tools", "large-balls")
 _VISITED = 256  # anchors whose edge visits are counted

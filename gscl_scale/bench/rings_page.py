@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gscl_scale.bench.large_balls_page import large_balls
-from gscl_scale.markdown import amount, cores_of, table, turns_of
+from gscl_scale.text import amount, cores_of, table, turns_of
 
 _OURS = ("auto", "sketch", "exact")
 

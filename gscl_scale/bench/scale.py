@@ -8,18 +8,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gscl_scale import __version__
 from gscl_scale.bench.engines import Whole, measure_whole
 from gscl_scale.bench.fit import Growth, fit_growth
 from gscl_scale.bench.processes import in_process
-from gscl_scale.bench.scale_page import scale_page
-from gscl_scale.config import RingsConfig, SyntheticGraph
+from gscl_scale.config.graphs import SyntheticGraph
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import UserError
-from gscl_scale.files import write_json, write_text
-from gscl_scale.graph import Graph, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import write_json
 from gscl_scale.machine import peak_memory, processor_name, usable_cores
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
+from gscl_scale.text import cores_of, table, turns_of
+from gscl_scale.version import __version__
 
 EDGES_PER_NODE = 10
 PAPERS100M = {"nodes": 111_059_956, "edges": 1_615_685_872}
@@ -168,3 +171,74 @@ def _setting(asked: ScaleBench) -> dict[str, Any]:
         "cores": len(usable_cores()),
         "versions": {"gscl_scale": __version__, "python": platform.python_version()},
     }
+
+
+def scale_page(written: dict[str, Any]) -> str:
+    """Markdown: one sentence about the setting, the table, and what follows from it."""
+    setting, rings = written["setting"], written["setting"]["rings"]
+    sentence = (
+        f"Ring samples of every node of synthetic graphs with communities and hubs: k = {rings['hops']}, "
+        f"{rings['per_ring']} per ring, {rings['beyond']} beyond, width {rings['width']}, one round, written and read "
+        f"back with checksums, all of it in the time; {cores_of(setting['cores'])} of {setting['processor']}, "
+        f"{turns_of(setting['turns'])}. Memory is the peak of all processes together, files that they map included; "
+        "cores used are seconds of processor per second, fewer than workers where others keep the machine busy. "
+        f"`{setting['command']}` makes this table:"
+    )
+    return "\n\n".join([sentence, _measured(written["rows"]), *_found(written)])
+
+
+def _measured(rows: list[dict[str, Any]]) -> str:
+    figures: dict[tuple[int, int, int, str], dict[str, float]] = {}
+    for row in rows:
+        key = row["edges"], row["nodes"], row["workers"], row["engine"]
+        figures.setdefault(key, {})[row["figure"]] = row["value"]
+    lines = [
+        [
+            f"{nodes:,}",
+            f"{edges:,}",
+            str(workers),
+            engine,
+            f"{of['seconds']:,.1f} s",
+            f"{of['anchors_per_second']:,.0f}",
+            f"{of['peak_memory'] / 1e9:,.2f} GB",
+            f"{of['bytes_written'] / 1e9:,.2f} GB",
+            f"{of['short_share']:.2%}",
+            f"{of['cores_used']:.1f}",
+        ]
+        for (edges, nodes, workers, engine), of in figures.items()
+    ]
+    headers = [
+        "nodes",
+        "edges",
+        "workers",
+        "engine",
+        "time",
+        "nodes/s",
+        "peak memory",
+        "written",
+        "short lists",
+        "cores used",
+    ]
+    return table(headers, lines, left=(3,))
+
+
+def _found(written: dict[str, Any]) -> list[str]:
+    """What the table says about workers and growth, a paragraph each."""
+    told = []
+    if "speedup" in written:
+        fewest, most = written["speedup"]["workers"]
+        told.append(
+            f"On the largest graph, {most} workers are {written['speedup']['value']:.2f} times as fast as {fewest}."
+        )
+    if "fit" in written:
+        fit, papers = written["fit"], written["papers100m"]
+        told.append(
+            f"With {fit['workers']} workers time grows as edges to the power of {fit['exponent']:.2f} (a straight line "
+            f"in logarithms); as a line it is {fit['fixed']:.2f} s and {fit['slope'] * 1e6:.2f} s per million edges."
+        )
+        told.append(
+            f"An extrapolation, not a measurement: papers100M ({papers['nodes']:,} nodes, {papers['edges']:,} edges) "
+            f"would take {papers['core_minutes_by_line']:,.0f} core-minutes by the line and "
+            f"{papers['core_minutes_by_power']:,.0f} by the power law, on a machine whose memory holds what is mapped."
+        )
+    return told

@@ -14,15 +14,20 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from gscl_scale import seeding
-from gscl_scale.batches import BatchStream, FieldMaker, epoch_order, steps_per_epoch
-from gscl_scale.config import Config
-from gscl_scale.graph import Graph, Messages
+from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.stream import BatchStream, epoch_order, steps_per_epoch
+from gscl_scale.config.config import Config
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
 from gscl_scale.kernel import kernel
 from gscl_scale.machine import keep_freed_memory, peak_memory, usable_cores
-from gscl_scale.model import Model, build_model, pairs, prepare_inputs, ring_loss
+from gscl_scale.model import pairs
+from gscl_scale.model.inputs import prepare_inputs
+from gscl_scale.model.loss import ring_loss
+from gscl_scale.model.model import Model, build_model
 from gscl_scale.model.projection import normalise
-from gscl_scale.shards import Samples
-from gscl_scale.train import training_step
+from gscl_scale.shards.reader import Samples
+from gscl_scale.train.step import training_step
 
 FORMS = ("edge_index", "sparse CSR")
 WITHOUT = (

@@ -9,19 +9,24 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gscl_scale import __version__
-from gscl_scale.batches import steps_per_epoch
+from gscl_scale.batches.stream import steps_per_epoch
 from gscl_scale.bench.processes import in_process
 from gscl_scale.bench.steps import FORMS, WITHOUT, Measured, measure_ours, measure_peer
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import UserError
-from gscl_scale.files import write_json, write_text
-from gscl_scale.graph import Graph, SparseFeatures, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import write_json
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.markdown import cores_of, table, turns_of
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
+from gscl_scale.text import cores_of, table, turns_of
+from gscl_scale.version import __version__
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES, DigitsGraph
-from gscl_scale.config.whole import Config
 
 
 def schema_rows() -> list[tuple[str, str, str, str]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from gscl_scale.config.graphs import Section
-from gscl_scale.runtime import RunnerSettings, TrainingSettings
+from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
 
 
 def _check_per_ring(value: Any) -> Any:

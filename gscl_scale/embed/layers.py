@@ -15,20 +15,22 @@ import torch
 from torch import Tensor
 
 from gscl_scale import machine
-from gscl_scale.config import RuntimeConfig
-from gscl_scale.embed.gather import Gather, OnDevice, gatherer
+from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.embed.aggregate import Gather, OnDevice, gatherer
 from gscl_scale.embed.plan import Step, aligned, pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.errors import RunError
-from gscl_scale.files import fingerprint_of
-from gscl_scale.graph import Graph, Messages, SparseFeatures
-from gscl_scale.graph.parallel import ahead
-from gscl_scale.machine import in_words
-from gscl_scale.model import chosen_device
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.io.checksum import fingerprint_of
+from gscl_scale.model.device import chosen_device
 from gscl_scale.model.encoder import AnyLayer, Encoder, SageLayer
 from gscl_scale.model.propagation import SparsePair, rows_of
 from gscl_scale.model.scaling import Scaling, sparse_rows
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.threads import ahead
+from gscl_scale.text import in_words
 
 Advance = Callable[..., None]
 InPieces = Callable[[Callable[[int, int], None], Iterable[tuple[int, int]]], None]

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph import Graph, Messages, SparseFeatures
-from gscl_scale.graph.ranges import cut
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SparseFeatures, cut
 from gscl_scale.model.encoder import Encoder, GatLayer
 from gscl_scale.model.scaling import Scaling
 

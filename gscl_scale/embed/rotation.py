@@ -14,10 +14,10 @@ import scipy.linalg
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError
-from gscl_scale.files import publish
-from gscl_scale.graph import Graph
-from gscl_scale.npyfiles import read_array
-from gscl_scale.shards import match_nodes
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import publish
+from gscl_scale.io.npy import read_array
+from gscl_scale.shards.graph_diff import match_nodes
 
 Rows = npt.NDArray[np.float32]
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, of_kind, size_of
-from gscl_scale.files import naming, read_json_lines, write_text
+from gscl_scale.io.atomic import naming, write_text
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.io.validate import Count, of_kind, size_of
 
 _JOURNAL = "journal.jsonl"
 _BYTES_AT_ONCE = 1 << 24

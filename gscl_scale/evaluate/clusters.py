@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.evaluate.rows import Vectors, take, unit
+from gscl_scale.evaluate.vectors import Vectors, take, unit
 
 N_INIT = 10
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import torch
 
 from gscl_scale import seeding
-from gscl_scale.config import EvaluateConfig
-from gscl_scale.evaluate.rows import KINDS, Kind, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
+from gscl_scale.evaluate.vectors import KINDS, Kind, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
 
 _LOGITS = 1 << 26  # most logits at once: 256 MB
 _BLOCK_ROWS = 32768

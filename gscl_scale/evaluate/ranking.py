@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.evaluate.rows import Vectors, cosines
-from gscl_scale.rings import Lists
+from gscl_scale.evaluate.vectors import Vectors, cosines
+from gscl_scale.rings.sample import Lists
 
 PAIRS_PER_HOP = 50_000
 

@@ -7,19 +7,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.config import EvaluateConfig
+from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import RunError
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi, sample_labelled
 from gscl_scale.evaluate.linear_probe import ProbeResult, probe_splits
 from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
 from gscl_scale.evaluate.ranking import ring_ranking
-from gscl_scale.evaluate.rows import Vectors, blocks, num_rows, rows_per_block, width
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
 from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_splits
 from gscl_scale.evaluate.validation import Selection
-from gscl_scale.graph import Graph
-from gscl_scale.runtime import Console
+from gscl_scale.evaluate.vectors import Vectors, blocks, num_rows, rows_per_block, width
+from gscl_scale.graph.graph import Graph
+from gscl_scale.runtime.console import Console
 
 METHODS = ("trained", "untrained", "raw")
 

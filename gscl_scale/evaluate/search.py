@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.evaluate.rows import Rows, Scaling, Vectors, blocks, load_rows, rows_per_block, take_dense, unit
+from gscl_scale.evaluate.vectors import Rows, Scaling, Vectors, blocks, load_rows, rows_per_block, take_dense, unit
 
 NEAREST = 5
 _QUERIES = 1024

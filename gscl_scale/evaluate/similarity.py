@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config import EvaluateConfig
-from gscl_scale.evaluate.rows import Vectors, cosines, num_rows, take, unit, width
-from gscl_scale.graph import Graph
-from gscl_scale.rings import Lists, RingSample
+from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.evaluate.vectors import Vectors, cosines, num_rows, take, unit, width
+from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.sample import Lists, RingSample
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 40

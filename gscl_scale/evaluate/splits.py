@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config import SplitsConfig
-from gscl_scale.graph import SPLIT_CODES, Graph
+from gscl_scale.config.sections import SplitsConfig
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SPLIT_CODES
 
 TRAIN, VAL, TEST = SPLIT_CODES["train"], SPLIT_CODES["val"], SPLIT_CODES["test"]
 MIN_LABELLED = 10

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.config import EvaluateConfig, SplitsConfig
+from gscl_scale.config.sections import EvaluateConfig, SplitsConfig
 from gscl_scale.evaluate.linear_probe import probe_splits
-from gscl_scale.evaluate.rows import Vectors
 from gscl_scale.evaluate.splits import TEST, VAL, Split, make_splits
-from gscl_scale.graph import Graph
+from gscl_scale.evaluate.vectors import Vectors
+from gscl_scale.graph.graph import Graph
 
 MOST_SPLITS = 5  # that `tune` measures on: one alone would be tuned to, twenty take longer than many a training
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
-from gscl_scale.files import naming
-from gscl_scale.graph.columns import ColumnFile
-from gscl_scale.graph.parallel import in_order
-from gscl_scale.graph.ranges import cut
+from gscl_scale.graph.types import cut
+from gscl_scale.io.arrow_writer import ColumnFile
+from gscl_scale.io.atomic import naming
 from gscl_scale.kernel import kernel
+from gscl_scale.runtime.threads import in_order
 
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256

@@ -13,16 +13,20 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from gscl_scale import machine, seeding
-from gscl_scale.checked import quoted
-from gscl_scale.config import GraphConfig
+from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
-from gscl_scale.files import fingerprint_of, map_array, publish_folder, sha256_of, write_arrow, write_json
-from gscl_scale.graph.columns import column_file, write_column
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
-from gscl_scale.graph.graph import FORMAT, SPLIT_CODES, Graph
-from gscl_scale.graph.parallel import in_order, num_threads
-from gscl_scale.graph.scratch import RowStream
-from gscl_scale.graph.structure import structural_features
+from gscl_scale.graph.graph import FORMAT, Graph
+from gscl_scale.graph.row_file import RowStream
+from gscl_scale.graph.structural_features import structural_features
+from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.io.arrow import map_array, write_arrow
+from gscl_scale.io.arrow_writer import column_file, write_column
+from gscl_scale.io.atomic import publish_folder
+from gscl_scale.io.checksum import fingerprint_of, sha256_of
+from gscl_scale.io.json import write_json
+from gscl_scale.runtime.threads import in_order, num_threads
+from gscl_scale.text import quoted
 
 Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream

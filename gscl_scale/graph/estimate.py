@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from gscl_scale import machine
-from gscl_scale.config import GraphConfig
+from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.draft import Draft
-from gscl_scale.graph.parallel import num_threads
-from gscl_scale.graph.size import Size
-from gscl_scale.graph.sources import read
-from gscl_scale.machine import in_words
+from gscl_scale.graph.sources.read import read
+from gscl_scale.graph.types import Size
+from gscl_scale.runtime.threads import num_threads
+from gscl_scale.text import in_words
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels

@@ -11,14 +11,17 @@ import pyarrow as pa
 from typing_extensions import TypedDict
 
 from gscl_scale import seeding
-from gscl_scale.checked import Count, FileEntry, FileName, of_kind, quoted, size_of
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.files import column_of, map_array, map_arrow, numbers_of, read_json, sha256_of
-from gscl_scale.graph.parallel import in_order, num_threads
-from gscl_scale.graph.sound import refuse_unsound, stamp_of
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.graph.validate import refuse_unsound, stamp_of
+from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.io.json import read_json
+from gscl_scale.io.validate import Count, FileEntry, FileName, of_kind, size_of
+from gscl_scale.runtime.threads import in_order, num_threads
+from gscl_scale.text import quoted
 
 FORMAT = 1
-SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
 _INDEX = ("int32", "int64")
 
 
@@ -36,23 +39,6 @@ class Manifest(TypedDict):
     notes: list[str]
     splits: NotRequired[list[str]]
     feature_columns: NotRequired[list[str]]
-
-
-@dataclass(frozen=True)
-class SparseFeatures:
-    """Features as compressed sparse rows: `values[indptr[v]:indptr[v + 1]]` at columns `indices[...]`."""
-
-    indptr: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float32]
-    width: int
-
-    def take(self, nodes: npt.NDArray[np.int64]) -> "SparseFeatures":
-        """The rows of some nodes; nothing else is read."""
-        starts = self.indptr[nodes]
-        offsets = np.concatenate([[0], np.cumsum(self.indptr[nodes + 1] - starts)])
-        places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
-        return SparseFeatures(offsets, self.indices[places], self.values[places], self.width)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gscl_scale.config import ModelConfig
+from gscl_scale.config.sections import ModelConfig
 from gscl_scale.model import noise
 from gscl_scale.model.inputs import Inputs, Layer
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product

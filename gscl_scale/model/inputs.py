@@ -8,8 +8,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gscl_scale.config import ModelConfig
-from gscl_scale.graph import Graph, Messages, SparseFeatures
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.propagation import Product, Propagation, SparseInput, SparsePair, sparse_product
 from gscl_scale.model.scaling import Scaling
 

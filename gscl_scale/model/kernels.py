@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.graph import Messages
+from gscl_scale.graph.adjacency import Messages
 from gscl_scale.kernel import kernel
-from gscl_scale.rings.bits import prefetch
+from gscl_scale.rings.kernels import prefetch
 
 _PIECES = 4  # per thread: hubs make some rows much longer than others
 _AHEAD = 4  # entries

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from gscl_scale import seeding
-from gscl_scale.config import ModelConfig
+from gscl_scale.config.sections import ModelConfig
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.projection import Projection, normalise

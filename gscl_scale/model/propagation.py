@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph import Messages, SparseFeatures
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model import kernels, noise
 
 Product = Literal["auto", "numba", "torch", "torch-sparse"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.graph import SparseFeatures
+from gscl_scale.graph.types import SparseFeatures
 
 _ROWS_AT_ONCE = 65536
 _NUMBERS_AT_ONCE = 1 << 22  # fewer rows where these are wide: in double precision a block is then 32 MiB

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from gscl_scale.files import publish
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.io.atomic import publish
 from gscl_scale.neighbors.exact import Nearest
 from gscl_scale.neighbors.places import Place
-from gscl_scale.runtime import Console
-from gscl_scale.vectors import Embeddings
+from gscl_scale.runtime.console import Console
 
 Search = Callable[[npt.NDArray[np.int64]], Nearest]
 WRITERS = {".parquet": pq.ParquetWriter, ".csv": pa.csv.CSVWriter}  # as the name of the file ends

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.vectors import Embeddings, Rows, unit
+from gscl_scale.embed.store import Embeddings, Rows, unit
 
 _QUERIES = 64  # whose products with a block are in memory together
 

@@ -9,12 +9,15 @@ import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from gscl_scale import seeding
+from gscl_scale.embed.store import Embeddings, Rows, unit
 from gscl_scale.errors import FolderError, RunError, UserError
-from gscl_scale.files import locked, publish, read_json, sha256_of, write_json
-from gscl_scale.machine import available_memory, in_words
+from gscl_scale.io.atomic import locked, publish
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.machine import available_memory
 from gscl_scale.neighbors.exact import Nearest, exact
-from gscl_scale.runtime import Console
-from gscl_scale.vectors import Embeddings, Rows, unit
+from gscl_scale.runtime.console import Console
+from gscl_scale.text import in_words
 
 FORMAT = 1
 RECALL = 0.99  # the fewest lists are searched with which so many of the nearest are found

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
+from gscl_scale.embed.store import FILE
 from gscl_scale.errors import FolderError
-from gscl_scale.files import map_array, read_json
-from gscl_scale.finding import find_run, place_for
-from gscl_scale.vectors import FILE
+from gscl_scale.io.arrow import map_array
+from gscl_scale.io.json import read_json
+from gscl_scale.registry.locate import find_run, place_for
 
 _NEEDED = (f"embeddings/{FILE}", "embeddings/manifest.json", "graph/manifest.json", "graph/labels.arrow")
 

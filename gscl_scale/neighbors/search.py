@@ -5,12 +5,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.embed.store import Embeddings, unit
 from gscl_scale.neighbors.answers import Search
 from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.neighbors.index import Index, open_index
 from gscl_scale.neighbors.places import Place
-from gscl_scale.runtime import Console
-from gscl_scale.vectors import Embeddings, unit
+from gscl_scale.runtime.console import Console
 
 
 def searcher(

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import of_kind, parse_json
 from gscl_scale.errors import FolderError, GsclError, LeaseError, StoppedError
+from gscl_scale.io.validate import of_kind, parse_json
 from gscl_scale.registry.ledger import Ledger, State
-from gscl_scale.runtime import Console
-from gscl_scale.storage import Store
+from gscl_scale.runtime.console import Console
+from gscl_scale.storage.stores import Store
 
 _HEARTBEATS = "heartbeats"
 _BEATS = 4  # within the time after which a silent holder is dead

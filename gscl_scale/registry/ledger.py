@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, checked, parse_json
-from gscl_scale.storage import Store
+from gscl_scale.io.validate import Count, checked, parse_json
+from gscl_scale.storage.stores import Store
 
 FOLDER = "ledger"
 

@@ -8,14 +8,14 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, checked, parse_json
 from gscl_scale.errors import FolderError
-from gscl_scale.files import fingerprint_of
+from gscl_scale.io.checksum import fingerprint_of
+from gscl_scale.io.validate import Count, checked, parse_json
 from gscl_scale.registry.lease import Lease
 from gscl_scale.registry.ledger import Ledger, State
-from gscl_scale.storage import LocalStore, fetch_folder, keep_folder, store_at
-from gscl_scale.storage.folders import INDEX, Index, index_of
-from gscl_scale.storage.places import cache_of
+from gscl_scale.storage.stores import LocalStore
+from gscl_scale.storage.transfer import INDEX, Index, fetch_folder, index_of, keep_folder
+from gscl_scale.storage.urls import cache_of, store_at
 
 CURRENT = "current.json"
 _VERSIONS = "versions"

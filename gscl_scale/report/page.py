@@ -3,15 +3,15 @@
 from html import escape
 from pathlib import Path
 
-from gscl_scale.evaluate.figures import graph_warnings, training_warnings, warnings_of
-from gscl_scale.files import write_text
-from gscl_scale.report.course import course
-from gscl_scale.report.findings import Findings
-from gscl_scale.report.made import what_was_run
-from gscl_scale.report.mapsection import map_section
-from gscl_scale.report.pieces import asset, whole_page
+from gscl_scale.evaluate.summary import graph_warnings, training_warnings, warnings_of
+from gscl_scale.io.atomic import write_text
+from gscl_scale.report.graph_section import graph, sampling
+from gscl_scale.report.html import asset, whole_page
+from gscl_scale.report.map_section import map_section
+from gscl_scale.report.provenance import what_was_run
 from gscl_scale.report.results import accuracy, by_fraction, headline, neighbourhoods, take_care
-from gscl_scale.report.surroundings import graph, sampling
+from gscl_scale.report.run_data import Findings
+from gscl_scale.report.training_curves import course
 
 
 def write_report(path: Path, found: Findings) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gscl_scale.files import publish
+from gscl_scale.io.atomic import publish
 
 Panels = Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]]  # lines of each panel: (value, deviation)
 PICTURES = (".svg", ".png", ".pdf")

@@ -3,8 +3,8 @@
 from html import escape
 from typing import Any
 
-from gscl_scale.evaluate.figures import METHODS, margin, missing_sentences, protocol_sentences
-from gscl_scale.report.pieces import figures, head, items, listing, plain_table, section, table, with_std
+from gscl_scale.evaluate.summary import METHODS, margin, missing_sentences, protocol_sentences
+from gscl_scale.report.html import figures, head, items, listing, plain_table, section, table, with_std
 from gscl_scale.report.plots import violins_svg
 
 

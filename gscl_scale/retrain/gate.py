@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from gscl_scale.config import GateConfig
+from gscl_scale.config.retrain import GateConfig
 from gscl_scale.errors import FolderError
 
 

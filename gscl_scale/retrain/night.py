@@ -12,15 +12,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gscl_scale import embed, pipeline, training
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
+from gscl_scale.embed.rotation import alignment, common_nodes
+from gscl_scale.embed.store import take_rows
 from gscl_scale.errors import FolderError, GsclError, RunError, StoppedError
-from gscl_scale.evaluate import read_metrics
-from gscl_scale.files import read_json, write_json
-from gscl_scale.graph import Graph
-from gscl_scale.registry import Lease, Registry, State, Version, leased
+from gscl_scale.evaluate.schema import read_metrics
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.registry.lease import Lease, leased
+from gscl_scale.registry.ledger import State
+from gscl_scale.registry.versions import Registry, Version
 from gscl_scale.retrain.gate import Figures, Verdict, judge
-from gscl_scale.retrain.work import (
+from gscl_scale.retrain.work_folder import (
     NOTE,
     changes_since,
     files_of,
@@ -29,8 +32,16 @@ from gscl_scale.retrain.work import (
     take_over,
     write_start,
 )
-from gscl_scale.runs import Run, claim, config_in, open_run, with_seed
-from gscl_scale.runtime import Console, asked_to_stop, stop_after
+from gscl_scale.run.folder import Run
+from gscl_scale.run.record import claim, config_in, open_run, with_seed
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.stop import asked_to_stop, stop_after
+from gscl_scale.stages import train as training
+from gscl_scale.stages.embed import embed as embed_stage
+from gscl_scale.stages.evaluate import evaluate
+from gscl_scale.stages.ingest import ingest
+from gscl_scale.stages.precompute import precompute
+from gscl_scale.stages.report import report
 
 _MEASURED = 20_000  # rows that norms and alignment are measured on
 
@@ -136,22 +147,22 @@ class _Night:
             shutil.rmtree(folder, ignore_errors=True)
         run = open_run(config, folder)
         write_json(folder / NOTE, note)
-        return run, pipeline.ingest(config, run, self._console)
+        return run, ingest(config, run, self._console)
 
     def _work(self, config: Config, run: Run, warm: bool) -> None:
         """The stages from the rings to the report; what is finished is skipped."""
         base, console = self._base, self._console
         since = base.folder if base and may_build_on(config, base) else None
-        pipeline.precompute(config, run, console, since=since)
+        precompute(config, run, console, since=since)
         self._go_on()
         if base and warm:
             write_start(run, base)
         training.train(config, run, console)
         self._go_on()
-        pipeline.embed(config, run, console, towards=base if config.retrain.rotate else None)
+        embed_stage(config, run, console, towards=base if config.retrain.rotate else None)
         self._go_on()
-        pipeline.evaluate(config, run, console)
-        pipeline.report(config, run, console)
+        evaluate(config, run, console)
+        report(config, run, console)
         self._go_on()
 
     def _may_start_warm(self, base: Run) -> bool:
@@ -199,14 +210,14 @@ class _Night:
         """Those of the new version, and of the current one."""
         metrics, graph = read_metrics(run.metrics), Graph.open(run.graph)
         nodes = np.unique(np.linspace(0, graph.num_nodes - 1, _MEASURED).astype(np.int64))
-        norm = float(np.median(np.linalg.norm(embed.take_rows(run.embeddings, nodes), axis=1)))
+        norm = float(np.median(np.linalg.norm(take_rows(run.embeddings, nodes), axis=1)))
         if self._base is None:
             return Figures.of(metrics, norm), None
-        common = embed.common_nodes(Graph.open(self._base.graph), graph, most=_MEASURED)
-        ours = embed.take_rows(run.embeddings, common.later)
-        theirs = embed.take_rows(self._base.embeddings, common.earlier)
+        common = common_nodes(Graph.open(self._base.graph), graph, most=_MEASURED)
+        ours = take_rows(run.embeddings, common.later)
+        theirs = take_rows(self._base.embeddings, common.earlier)
         before = self._registry.version(self._state.current).index.get("figures", {})
-        return Figures.of(metrics, norm, embed.alignment(ours, theirs)), Figures.parse(before)
+        return Figures.of(metrics, norm, alignment(ours, theirs)), Figures.parse(before)
 
     def _decide(self, version: Version, verdict: Verdict) -> State:
         """The one record that counts; then the pointer follows."""

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.config import RingsConfig
-from gscl_scale.rings.bits import BITS
-from gscl_scale.rings.marks import marks
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.rings.exact.hubs import shortcuts
+from gscl_scale.rings.exact.multi_source import finish_words
+from gscl_scale.rings.exact.twins import twins
+from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, replace_lists
-from gscl_scale.rings.shortcuts import shortcuts
-from gscl_scale.rings.twins import twins
-from gscl_scale.rings.words import finish_words
 
 
 def complete(

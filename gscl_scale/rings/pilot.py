@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.kernel import kernel
-from gscl_scale.rings import frontier
-from gscl_scale.rings.bits import BITS
+from gscl_scale.rings.exact import frontier
+from gscl_scale.rings.kernels import BITS
 
 _MOST_VISITS = 40_000_000  # of all searches together: a quarter of a second, and four times a graph of 10 million edges
 _FEWEST = 4  # searches that fit into it

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from gscl_scale.files import naming
+from gscl_scale.io.atomic import naming
 
 _QUIET_S = 2.0
 _LINE_EVERY_S = 5.0

@@ -44,7 +44,7 @@ def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Ru
     [1, 2, 3]
     """
     if settings.engine == "ray":
-        from gscl_scale.runtime.cluster import start_cluster_runner
+        from gscl_scale.runtime.cluster.runner import start_cluster_runner
 
         with start_cluster_runner(settings, own_cpus) as cluster:
             yield cluster

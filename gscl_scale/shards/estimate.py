@@ -5,11 +5,11 @@ from pathlib import Path
 
 from gscl_scale import machine
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph import Graph
-from gscl_scale.machine import in_words
-from gscl_scale.rings import expected_lists
+from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.choose_engine import expected_lists
 from gscl_scale.shards.levels import LevelFiles, scratch_folder
 from gscl_scale.shards.plan import Plan
+from gscl_scale.text import in_words
 
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks

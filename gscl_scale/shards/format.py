@@ -8,18 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.files import (
-    as_rows,
-    column_of,
-    flushing,
-    map_arrow,
-    numbers_of,
-    publish,
-    put_arrow,
-    sha256_of,
-    write_arrow,
-)
-from gscl_scale.rings import Lists, Priorities, RingSample
+from gscl_scale.io.arrow import as_rows, column_of, map_arrow, numbers_of, put_arrow, write_arrow
+from gscl_scale.io.atomic import flushing, publish
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sample import Lists, RingSample
 
 _NODES = ("int32", "int64")
 _WORDS = ("uint64",)

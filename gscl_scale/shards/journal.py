@@ -7,12 +7,14 @@ from typing import Any, NotRequired
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, of_kind, size_of
-from gscl_scale.files import naming, read_json_lines, sha256_of, write_text
+from gscl_scale.io.atomic import naming, write_text
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.io.validate import Count, of_kind, size_of
 from gscl_scale.shards.format import part_path, priorities_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import FORMAT, JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
-from gscl_scale.shards.task import PartRecord, PassRecord
+from gscl_scale.shards.records import PartRecord, PassRecord
 
 
 class _Pass(TypedDict):

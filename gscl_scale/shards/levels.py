@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
-from gscl_scale.files import naming
+from gscl_scale.io.atomic import naming
 from gscl_scale.machine import num_cores
-from gscl_scale.rings import Level, head_words
+from gscl_scale.rings.sketch.level import Level, head_words
 
 PASS_SHIFT = 14  # a task of a pass has a block of 2^14 vertices: its rows begin at a whole page, whatever the width
 

@@ -7,13 +7,14 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, FileEntry, Number, of_kind, quoted
-from gscl_scale.config import RingsConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
-from gscl_scale.files import read_json, read_json_lines
-from gscl_scale.graph import Graph
-from gscl_scale.rings import Choice, choose_engine
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json, read_json_lines
+from gscl_scale.io.validate import Count, FileEntry, Number, of_kind
+from gscl_scale.rings.choose_engine import Choice, choose_engine
 from gscl_scale.shards import levels
+from gscl_scale.text import quoted
 
 FORMAT = 2  # 1 has no column `near`
 _READABLE = (1, FORMAT)

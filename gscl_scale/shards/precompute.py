@@ -3,18 +3,19 @@
 from pathlib import Path
 
 from gscl_scale import machine
-from gscl_scale.config import RingsConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.files import fingerprint_of
-from gscl_scale.graph import Graph
-from gscl_scale.machine import in_words
-from gscl_scale.runtime import Console, Runner
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.checksum import fingerprint_of
+from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.shards.estimate import admit
+from gscl_scale.shards.incremental import Since
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
 from gscl_scale.shards.rounds import Rounds
-from gscl_scale.shards.since import Since
+from gscl_scale.text import in_words
 
 
 def precompute(

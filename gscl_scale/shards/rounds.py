@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import FolderError
-from gscl_scale.files import fingerprint_of, half_written, sha256_of, write_json
-from gscl_scale.graph import Graph
-from gscl_scale.rings import draw_priorities, pagerank
-from gscl_scale.runtime import Console, Runner
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import half_written
+from gscl_scale.io.checksum import fingerprint_of, sha256_of
+from gscl_scale.io.json import write_json
+from gscl_scale.rings.pagerank import pagerank
+from gscl_scale.rings.priorities import draw_priorities
+from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.shards.format import (
     map_priorities,
     priorities_path,
@@ -23,12 +27,13 @@ from gscl_scale.shards.format import (
     write_priorities,
     write_weights,
 )
+from gscl_scale.shards.incremental import Since
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.levels import scratch_folder
-from gscl_scale.shards.opened import close_round, open_weights
 from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
-from gscl_scale.shards.since import Since
-from gscl_scale.shards.task import PartRecord, PartTask, PassTask, level_files, run_part, run_pass
+from gscl_scale.shards.process_cache import close_round, open_weights
+from gscl_scale.shards.records import PartRecord, PartTask, PassTask
+from gscl_scale.shards.task import level_files, run_part, run_pass
 
 Advance = Callable[..., None]
 

@@ -1,33 +1,25 @@
 """The bodies of the tasks: a pass of the sketch over a range of vertices, and a finished part of the samples."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.config import RingsConfig
-from gscl_scale.files import link_or_copy, publish
-from gscl_scale.graph import Graph
-from gscl_scale.rings import (
-    Level,
-    RingSample,
-    complete,
-    exact_rings,
-    first_level,
-    growth_of_last_ring,
-    head_words,
-    independent_rings,
-    level_zero,
-    next_level,
-    read_rings,
-    rename_nodes,
-    replace_rows,
-)
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import link_or_copy, publish
+from gscl_scale.rings.complete import complete
+from gscl_scale.rings.exact.bfs import exact_rings, independent_rings
+from gscl_scale.rings.exact.recount import growth_of_last_ring
+from gscl_scale.rings.sample import RingSample, rename_nodes, replace_rows
+from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
+from gscl_scale.rings.sketch.level import Level, head_words
+from gscl_scale.rings.sketch.read import read_rings
 from gscl_scale.shards.format import part_path, write_part
+from gscl_scale.shards.incremental import map_counted, map_depths, map_matching
 from gscl_scale.shards.levels import LevelFiles
-from gscl_scale.shards.opened import (
+from gscl_scale.shards.process_cache import (
     OpenRound,
     open_graph,
     open_level,
@@ -37,93 +29,7 @@ from gscl_scale.shards.opened import (
     open_weights,
 )
 from gscl_scale.shards.reader import Samples
-from gscl_scale.shards.since import map_counted, map_depths, map_matching
-
-
-@dataclass(frozen=True)
-class PassTask:
-    """The balls of radius `radius` around the vertices first..end: plain values, cheap to send anywhere.
-
-    since     an earlier samples folder, where only the vertices that `map_depths` names are needed
-    threads   whether all tasks run in one process, which then keeps a level in its memory
-    """
-
-    graph_folder: Path
-    folder: Path
-    round_number: int
-    radius: int
-    first: int
-    end: int
-    config: RingsConfig
-    since: Path | None = None
-    threads: bool = False
-
-
-@dataclass(frozen=True)
-class PassRecord:
-    """What is reported of a finished pass over a range of vertices."""
-
-    round_number: int
-    radius: int
-    first: int
-    end: int
-    checksum: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class PartTask:
-    """The samples of a range of anchors: plain values, cheap to send anywhere.
-
-    since     an earlier samples folder, from which anchors are taken that have no other lists now
-    threads   whether all tasks run in one process, which then keeps a level in its memory
-    """
-
-    graph_folder: Path
-    folder: Path
-    round_number: int
-    part: int
-    first_anchor: int
-    end_anchor: int
-    config: RingsConfig
-    since: Path | None = None
-    threads: bool = False
-
-
-@dataclass(frozen=True)
-class PartRecord:
-    """What is reported of a finished part: a few bytes for the manifest.
-
-    members   entries of each ring and of beyond
-    short     lists of each that the exact engine finished for the sketch, of the anchors that were sampled now
-    """
-
-    round_number: int
-    part: int
-    anchors: tuple[int, int]
-    rows: int
-    bytes: int
-    sha256: str
-    members: list[int]
-    ring_size_sum: list[int]
-    short: list[int] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    def for_manifest(self) -> dict[str, Any]:
-        """What is the same however the part was made."""
-        return {name: value for name, value in self.to_json().items() if name != "short"}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "PartRecord":
-        """From plain values."""
-        known = {one.name: values[one.name] for one in fields(cls) if one.name in values}
-        return cls(**{**known, "anchors": tuple(values["anchors"])})
+from gscl_scale.shards.records import PartRecord, PartTask, PassRecord, PassTask
 
 
 def run_pass(task: PassTask) -> PassRecord:

@@ -24,12 +24,13 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, FileEntry, NameBelow
 from gscl_scale.errors import GsclError, LeaseError, OvertakenError
-from gscl_scale.files import read_json, sha256_in, write_json
-from gscl_scale.storage.folders import at_once, fetch_file, value_in
-from gscl_scale.storage.places import cache_of, is_remote, store_at
+from gscl_scale.io.checksum import sha256_in
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.io.validate import Count, FileEntry, NameBelow
 from gscl_scale.storage.stores import Store
+from gscl_scale.storage.transfer import at_once, fetch_file, value_in
+from gscl_scale.storage.urls import cache_of, is_remote, store_at
 
 _PUSHES = ".pushes"
 _NOTE = ".mirror.json"

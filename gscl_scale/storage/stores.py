@@ -11,10 +11,11 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow.fs as arrow_fs
 
-from gscl_scale.checked import read_text_bytes, shortened
 from gscl_scale.errors import AbsentError, FolderError, GsclError, RunError
-from gscl_scale.files import link_or_copy, naming, publish
+from gscl_scale.io.atomic import link_or_copy, naming, publish
+from gscl_scale.io.validate import read_text_bytes
 from gscl_scale.storage.patience import is_final, patiently
+from gscl_scale.text import shortened
 
 _CHUNK = 1 << 22
 _MOST_COPIED = 5_000_000_000  # bytes that S3 copies by one request

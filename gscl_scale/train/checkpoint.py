@@ -11,10 +11,13 @@ from typing import Any, NotRequired
 import torch
 from typing_extensions import TypedDict
 
-from gscl_scale.checked import Count, FileName, listed, shortened, size_of
 from gscl_scale.errors import FolderError
-from gscl_scale.files import publish, read_json, sha256_of, write_json
-from gscl_scale.runtime import Console
+from gscl_scale.io.atomic import publish
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.io.validate import Count, FileName, size_of
+from gscl_scale.runtime.console import Console
+from gscl_scale.text import listed, shortened
 
 _MANIFEST = "manifest.json"
 _KEEP = 2

@@ -12,16 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.config import Config, TrainConfig
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import StoppedError
-from gscl_scale.model import Inputs, Model
-from gscl_scale.rings import NEAR_PER_WIDTH
-from gscl_scale.runtime import Console, Meter, asked_to_stop
+from gscl_scale.model.inputs import Inputs
+from gscl_scale.model.model import Model
+from gscl_scale.rings.sketch.level import NEAR_PER_WIDTH
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.settings import Meter
+from gscl_scale.runtime.stop import asked_to_stop
 from gscl_scale.train.checkpoint import Checkpoints, Position, fill, fill_optimizer
-from gscl_scale.train.scalars import Scalars, scalars_to
+from gscl_scale.train.metrics import Told
+from gscl_scale.train.process_group import ALONE, World
 from gscl_scale.train.step import StepResult, training_step
-from gscl_scale.train.told import Told
-from gscl_scale.train.world import ALONE, World
+from gscl_scale.train.tensorboard import Scalars, scalars_to
 
 Validate = Callable[[Model], float]
 

@@ -14,13 +14,17 @@ import torch
 from torch import Tensor
 
 from gscl_scale import seeding
-from gscl_scale.batches import Batch, Block
-from gscl_scale.config import Config, TrainConfig
+from gscl_scale.batches.collate import Batch
+from gscl_scale.batches.field import Block
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import DivergedError
-from gscl_scale.model import Inputs, Layer, Model, RingLoss, features_on, ring_loss
+from gscl_scale.model.inputs import Inputs, Layer, features_on
+from gscl_scale.model.loss import RingLoss, ring_loss
+from gscl_scale.model.model import Model
 from gscl_scale.model.pairs import PairPattern, pair_products
 from gscl_scale.model.propagation import SparseInput, SparsePair, pair_of
-from gscl_scale.train.world import ALONE, World
+from gscl_scale.train.process_group import ALONE, World
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gscl_scale.baselines import Objective, ViewStream, build_objective
-from gscl_scale.config import Config
-from gscl_scale.graph import Graph
-from gscl_scale.model import Inputs, Model, build_model, prepare_inputs
+from gscl_scale.config.config import Config
+from gscl_scale.graph.graph import Graph
+from gscl_scale.model.inputs import Inputs, prepare_inputs
+from gscl_scale.model.model import Model, build_model
+from gscl_scale.train.objectives.methods import build_objective
+from gscl_scale.train.objectives.objective import Objective
+from gscl_scale.train.objectives.views import ViewStream
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features
 
 WIDTH, FEATURES = 4, 6

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale.baselines import OBJECTIVES, grace
-from gscl_scale.baselines.grace import contrast
 from gscl_scale.errors import ConfigError
+from gscl_scale.train.objectives import grace
+from gscl_scale.train.objectives.grace import contrast
+from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.baselines.made import FEATURES, TARGETS, WIDTH, made
 from tests.model.graphs import NUM_NODES
 

@@ -4,18 +4,26 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale import pipeline, training
-from gscl_scale.baselines import METHODS, OBJECTIVES, ObjectiveTrainer, configured
-from gscl_scale.config import Config
-from gscl_scale.embed import read_embeddings
+from gscl_scale import pipeline
+from gscl_scale.config.config import Config
+from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import ConfigError, FolderError
-from gscl_scale.evaluate import make_splits
-from gscl_scale.files import read_json, write_json
-from gscl_scale.graph import SPLIT_CODES, Graph
-from gscl_scale.logs import read_curve
-from gscl_scale.runs import config_in, open_run, status
-from gscl_scale.runtime import Console
-from gscl_scale.train import World, encode_all
+from gscl_scale.evaluate.splits import make_splits
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.run.log import read_curve
+from gscl_scale.run.record import config_in, open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages import train as training
+from gscl_scale.stages.embed import embed
+from gscl_scale.stages.evaluate import evaluate
+from gscl_scale.stages.status import status
+from gscl_scale.stages.train import train
+from gscl_scale.train.loop import encode_all
+from gscl_scale.train.objectives.methods import METHODS, OBJECTIVES, configured
+from gscl_scale.train.objectives.trainer import ObjectiveTrainer
+from gscl_scale.train.process_group import World
 from tests.graphs import make_graph, random_edges
 
 VALUES = {
@@ -86,9 +94,9 @@ def test_a_supervised_run_is_measured_on_the_split_whose_labels_it_learns_and_on
     config, run, console = prepared(tmp_path / "run", "supervised")
     config = config.model_copy(update={"train": config.train.model_copy(update={"seed": 4})})
     graph = Graph.open(run.graph)
-    pipeline.train(config, run, console)
-    pipeline.embed(config, run, console)
-    metrics = pipeline.evaluate(config, run, console)
+    train(config, run, console)
+    embed(config, run, console)
+    metrics = evaluate(config, run, console)
     assert [split["name"] for split in metrics["probe"]["splits"]] == ["random_0.3_1"]
     (learnt,) = make_splits(graph, config.evaluate, learnt=4)
     for section in ("clusters", "search"):
@@ -197,7 +205,7 @@ def test_columns_of_a_supervised_encoder_that_no_class_has_are_zero(tmp_path, en
     model = {**VALUES["model"], "encoder": encoder, "width": 16, "last_activation": False}
     config, run, console = prepared(tmp_path / "run", "supervised", model=model)
     training.train(config, run, console)
-    pipeline.embed(config, run, console)
+    embed(config, run, console)
     rows = read_embeddings(run.embeddings)[1]
     classes = len(Graph.open(run.graph).classes)
     assert classes < 16
@@ -209,7 +217,7 @@ def test_a_standardised_encoder_embeds_block_by_block_what_a_pass_over_the_graph
     sections = {"model": {**VALUES["model"], "layers": 2, "norm": "batch", "last_activation": False}}
     config, run, console = prepared(tmp_path / "run", "bgrl", **sections)
     training.train(config, run, console)
-    pipeline.embed(config, run, console)
+    embed(config, run, console)
     model = training.build_model(config.model, 5, 0)
     model.load_state_dict(training.checkpoints_of(config, run).chosen()[0]["model"])
     whole = encode_all(model, training.prepare_inputs(Graph.open(run.graph), config.model, torch.device("cpu")))

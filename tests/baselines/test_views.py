@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from gscl_scale import seeding
-from gscl_scale.baselines.views import View, ViewStream, drop_edges
-from gscl_scale.config import Config
-from gscl_scale.model import prepare_inputs
+from gscl_scale.config.config import Config
+from gscl_scale.model.inputs import prepare_inputs
+from gscl_scale.train.objectives.views import View, ViewStream, drop_edges
 from tests.graphs import make_graph, random_edges
 from tests.model.graphs import graph_of, random_features, random_sparse_features
 

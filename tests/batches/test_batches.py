@@ -5,11 +5,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gscl_scale.batches import BatchStream, collate, epoch_order, held_out, steps_per_epoch
-from gscl_scale.config import LossConfig, RingsConfig, TrainConfig
-from gscl_scale.graph import Graph
-from gscl_scale.rings import Lists, Priorities, RingSample, exact_rings, wanted
-from gscl_scale.shards import Samples
+from gscl_scale.batches.collate import collate
+from gscl_scale.batches.stream import BatchStream, epoch_order, held_out, steps_per_epoch
+from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.exact.bfs import exact_rings
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sample import Lists, RingSample, wanted
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.oracles import csr_of, distances
 

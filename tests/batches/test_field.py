@@ -6,12 +6,15 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gscl_scale.batches import Batch, Draw, FieldMaker, Pairs
-from gscl_scale.config import ModelConfig
-from gscl_scale.graph import Messages, SparseFeatures
-from gscl_scale.model import MappedFeatures, build_model, prepare_inputs
-from gscl_scale.rings import draw_priorities
-from gscl_scale.train import batch_inputs
+from gscl_scale.batches.collate import Batch, Pairs
+from gscl_scale.batches.field import Draw, FieldMaker
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.model.inputs import MappedFeatures, prepare_inputs
+from gscl_scale.model.model import build_model
+from gscl_scale.rings.priorities import draw_priorities
+from gscl_scale.train.step import batch_inputs
 from tests.graphs import random_edges
 from tests.model.graphs import graph_of, random_features, random_sparse_features
 from tests.oracles import distances

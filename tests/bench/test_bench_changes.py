@@ -4,9 +4,9 @@ import pytest
 
 from gscl_scale.bench import changes
 from gscl_scale.bench.changes import bench_changes
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import RunError
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
 
 CONFIG = Config.parse(
     {

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gscl_scale.bench import embed
-from gscl_scale.bench.commands import bench
-from gscl_scale.runtime import Console
+from gscl_scale.cli.bench import bench
+from gscl_scale.runtime.console import Console
 from tests.graphs import make_graph, random_edges
 
 

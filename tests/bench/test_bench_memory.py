@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gscl_scale.bench import memory
-from gscl_scale.bench.commands import bench
-from gscl_scale.config import Config
-from gscl_scale.runtime import Console
+from gscl_scale.cli.bench import bench
+from gscl_scale.config.config import Config
+from gscl_scale.runtime.console import Console
 
 pytestmark = pytest.mark.slow
 

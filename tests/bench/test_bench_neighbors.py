@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gscl_scale.bench import neighbors
-from gscl_scale.bench.commands import bench
-from gscl_scale.runtime import Console
+from gscl_scale.cli.bench import bench
+from gscl_scale.runtime.console import Console
 from tests.neighbors.made import drawn, write_folder
 
 

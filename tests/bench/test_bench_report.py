@@ -7,7 +7,7 @@ import pytest
 from gscl_scale.bench.browser import CHROMIUM
 from gscl_scale.bench.report import ReportBench, bench_report
 from gscl_scale.errors import FolderError
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
 from tests.report.made import clustered, graph_of, page_of
 from tests.report.test_report import CURVE, metrics, statistics
 

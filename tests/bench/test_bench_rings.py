@@ -11,11 +11,11 @@ from gscl_scale.bench.listing import random_anchors
 from gscl_scale.bench.peers import PEERS, Peer
 from gscl_scale.bench.rings import RingsBench, _rate_rows, bench_rings, mean_visits, take_cores
 from gscl_scale.bench.rings_page import peer_depth, rings_page
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import RunError, UserError
-from gscl_scale.rings import ring_profile
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples
+from gscl_scale.rings.exact.ring_sizes import ring_profile
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.oracles import distances
 

@@ -5,7 +5,7 @@ import pytest
 from gscl_scale.bench.fit import fit_growth
 from gscl_scale.bench.scale import ScaleBench, bench_scale, drawn_graph
 from gscl_scale.errors import UserError
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
 from tests.graphs import make_graph, random_edges
 
 QUIET = Console(quiet=True)

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gscl_scale.bench.steps import FORMS, WITHOUT
-from gscl_scale.cli import app
+from gscl_scale.cli.main import app
 
 SMALL = ["graph.source=synthetic", "graph.preset=tiny", "rings.width=16", "rings.per_ring=4", "rings.beyond=8"]
 MODEL = ["model.layers=2", "model.width=16", "model.projection=16", "train.batch_size=64", "train.negatives=0"]

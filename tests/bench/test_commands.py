@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gscl_scale.bench import large_balls, rings, scale
-from gscl_scale.bench.commands import bench
+from gscl_scale.cli.bench import bench
 from gscl_scale.errors import UserError
 
 FLAGS = {

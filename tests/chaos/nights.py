@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from gscl_scale.registry import Registry
+from gscl_scale.registry.versions import Registry
 from tests.chaos.attempts import finish
 from tests.chaos.faults import Kind
 from tests.chaos.lanes import DISK, PROCESS, Local, Story

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from gscl_scale.files import read_json
-from gscl_scale.logs import read_curve
+from gscl_scale.io.json import read_json
+from gscl_scale.run.log import read_curve
 
 TOLERANCE = 1e-4  # relative, of losses that other numbers of processes have added up in another order
 _EXACT = ("graph/*", "samples/*", "samples/*/*")

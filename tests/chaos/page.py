@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from gscl_scale.markdown import table
+from gscl_scale.text import table
 from tests.chaos.campaign import Fallen
 
 BEGIN, END = "<!-- campaign -->", "<!-- end of campaign -->"

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from gscl_scale.errors import FolderError
-from gscl_scale.storage import Mirror, folder_of, store_at
+from gscl_scale.storage.mirror import Mirror
+from gscl_scale.storage.urls import folder_of, store_at
 from tests.chaos import faults
 from tests.chaos.attempts import Attempt, finish
 from tests.chaos.faults import Draw, Fault, Kind

@@ -7,9 +7,9 @@ import shlex
 import pytest
 import typer
 
-from gscl_scale.cli import app
-from gscl_scale.config import Config
-from gscl_scale.config.reading import apply_setting
+from gscl_scale.cli.main import app
+from gscl_scale.config.config import Config
+from gscl_scale.config.read import apply_setting
 from tests.cluster.kube import ROOT
 
 FILES = [*(path for path in sorted((ROOT / "cluster").rglob("*")) if path.is_file()), ROOT / "docs" / "cluster.md"]

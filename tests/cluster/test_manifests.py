@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from tests.cluster.kube import (
     FOLDER,
     ROOT,

@@ -12,10 +12,10 @@ import yaml
 from torch_geometric.data import Data
 
 from gscl_scale import pipeline
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.graph.estimate import admit, size_of
-from gscl_scale.tune.space import read_space
+from gscl_scale.studies.tune.space import read_space
 from tests.docs.blocks import BLOCKS, run_block, shells
 from tests.docs.pages import PAGES, ROOT, assert_alike, blocks
 from tests.docs.plan import PLAN, Elsewhere, Printed, Python, Yaml

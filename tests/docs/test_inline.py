@@ -5,7 +5,7 @@ import shlex
 import pytest
 import typer
 
-from gscl_scale.cli import app
+from gscl_scale.cli.main import app
 from tests.cluster.test_commands import parses
 from tests.docs.pages import PAGES, inline
 

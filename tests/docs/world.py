@@ -13,9 +13,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from gscl_scale import pipeline
-from gscl_scale.config import Config
-from gscl_scale.runs import Run, open_run
-from gscl_scale.runtime import Console
+from gscl_scale.config.config import Config
+from gscl_scale.run.folder import Run
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.ingest import ingest
 from tests.docs.pages import ROOT
 
 BIN = Path(sys.executable).parent
@@ -64,9 +66,7 @@ def finish_runs(folder):
             copy = shutil.copytree if (folder / "runs/mine" / name).is_dir() else shutil.copy
             (folder / "runs/yesterday").mkdir(exist_ok=True)
             copy(folder / "runs/mine" / name, folder / "runs/yesterday" / name)
-        pipeline.ingest(
-            Config.load(Path("new.yaml")), open_run(Config.load(Path("new.yaml")), Path("runs/tomorrow")), QUIET
-        )
+        ingest(Config.load(Path("new.yaml")), open_run(Config.load(Path("new.yaml")), Path("runs/tomorrow")), QUIET)
     assert Run.at(folder / "runs/mine").metrics.exists()
 
 

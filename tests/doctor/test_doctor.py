@@ -10,11 +10,12 @@ from collections import namedtuple
 import pytest
 from packaging.requirements import Requirement
 
-from gscl_scale.config import Config, RuntimeConfig
-from gscl_scale.doctor import hardware
-from gscl_scale.doctor.places import examine_places
-from gscl_scale.doctor.running import examine_ray
-from gscl_scale.doctor.software import unmet
+from gscl_scale.cli.doctor import hardware
+from gscl_scale.cli.doctor.folders import examine_places
+from gscl_scale.cli.doctor.ray import examine_ray
+from gscl_scale.cli.doctor.software import unmet
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import RuntimeConfig
 from tests.test_cli import cli
 
 Usage = namedtuple("Usage", "total used free")
@@ -120,7 +121,7 @@ def test_a_package_that_is_missing_or_too_old_is_named():
 def test_numba_without_a_place_for_compiled_code_is_trouble():
     program = (
         "from numba.core.caching import CacheImpl; CacheImpl._locator_classes = []; "  # as for a user without a home
-        "from gscl_scale.doctor.software import _kernels; finding = _kernels(); print(finding.state, finding.cure)"
+        "from gscl_scale.cli.doctor.software import _kernels; finding = _kernels(); print(finding.state, finding.cure)"
     )
     told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert told.startswith("trouble set NUMBA_CACHE_DIR to a folder that can be written")

@@ -8,16 +8,18 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gscl_scale.config import ModelConfig
-from gscl_scale.embed import Workplace, encode_nodes, layers
-from gscl_scale.embed.gather import OnDevice
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.embed import layers
+from gscl_scale.embed.aggregate import OnDevice
+from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.embed.plan import sizes_of
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.model import Inputs, Layer, build_model, prepare_inputs
+from gscl_scale.model.inputs import Inputs, Layer, prepare_inputs
+from gscl_scale.model.model import build_model
 from gscl_scale.model.propagation import SparsePair
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.runtime import Console
-from gscl_scale.train import encode_all
+from gscl_scale.runtime.console import Console
+from gscl_scale.train.loop import encode_all
 from tests.graphs import make_graph, random_edges
 
 NODES = 300

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.embed import Workplace, encode_nodes
+from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
 from tests.embed.test_layers import CPU, NODES, QUIET, by_layers, events, features_of, hubs, model_of
 from tests.graphs import make_graph
 
@@ -23,10 +23,11 @@ ROOT = Path(__file__).parent.parent.parent
 SLOW = """
 import sys, time, torch
 from pathlib import Path
-from gscl_scale.embed import Workplace, encode_nodes, scratch
-from gscl_scale.graph import Graph
+from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed import scratch
+from gscl_scale.graph.graph import Graph
 from gscl_scale.model.scaling import Scaling
-from gscl_scale.runtime import Console
+from gscl_scale.runtime.console import Console
 from tests.embed.test_layers import model_of
 
 folder, encoder = Path(sys.argv[1]), sys.argv[2]

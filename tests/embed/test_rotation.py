@@ -7,8 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 
-from gscl_scale.embed import alignment, best_rotation, common_nodes, take_rows
-from gscl_scale.graph import Graph
+from gscl_scale.embed.rotation import alignment, best_rotation, common_nodes
+from gscl_scale.embed.store import take_rows
+from gscl_scale.graph.graph import Graph
 from tests.embed.test_stage import trained  # noqa: F401
 from tests.graphs import make_graph, random_edges
 

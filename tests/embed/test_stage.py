@@ -12,15 +12,19 @@ import pytest
 from typer.testing import CliRunner
 
 import gscl_scale
-from gscl_scale import embed, pipeline
-from gscl_scale import vectors as vectors_module
-from gscl_scale.cli import app
-from gscl_scale.config import Config
+from gscl_scale.cli.main import app
+from gscl_scale.config.config import Config
+from gscl_scale.embed import store as vectors_module
+from gscl_scale.embed.store import fingerprint_in, is_complete, open_embeddings, read_embeddings
 from gscl_scale.errors import FolderError, GraphError, UserError
 from gscl_scale.estimator import NodeEmbedder
-from gscl_scale.graph import Graph
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console
+from gscl_scale.graph.graph import Graph
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.embed import copy_embeddings
+from gscl_scale.stages.embed import embed as embed_stage
+from gscl_scale.stages.evaluate import evaluate
+from gscl_scale.stages.report import report_runs
 from tests.graphs import make_graph, random_edges
 
 NODES = 80
@@ -76,8 +80,8 @@ def test_the_files_are_as_they_always_were_and_scratch_is_gone(trained):
 def test_another_graph_is_embedded_with_the_trained_model_and_its_scaling(trained, tmp_path):
     config, run, vectors, _ = trained
     graph = grown(tmp_path)
-    folder = pipeline.embed(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
-    ids, found = embed.read_embeddings(folder)
+    folder = embed_stage(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    ids, found = read_embeddings(folder)
     assert ids.to_pylist()[-1] == f"user-{NODES + 9}"
     assert found.shape == (NODES + 10, 8)
     near = set(range(10))  # nodes that a new one is next to
@@ -87,13 +91,13 @@ def test_another_graph_is_embedded_with_the_trained_model_and_its_scaling(traine
     assert len(far) > 10
     assert np.abs(found[far] - vectors[far]).max() < 1e-5
     before = (tmp_path / "out/embeddings.parquet").stat().st_mtime_ns
-    pipeline.embed(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    embed_stage(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
     assert (tmp_path / "out/embeddings.parquet").stat().st_mtime_ns == before
 
 
 def test_evaluate_embeds_the_untrained_encoder_in_files_that_go(trained):
     config, run, _, _ = trained
-    metrics = pipeline.evaluate(config, run, Console(run.log, quiet=True))
+    metrics = evaluate(config, run, Console(run.log, quiet=True))
     assert 0 <= metrics["probe"]["untrained"]["test_mean"] <= 1
     assert not (run.folder / "untrained").exists()
     assert any('"stage": "evaluate", "event": "layer"' in line for line in run.log.read_text().splitlines())
@@ -106,7 +110,7 @@ def test_embeddings_that_would_fill_the_memory_are_mapped_from_a_file_that_goes(
     vectors_module.write_embeddings(tmp_path / "made", graph, vectors, "made", False)
     for memory, mapped in ((4 * vectors.nbytes, False), (4 * vectors.nbytes - 1, True)):
         monkeypatch.setattr(vectors_module, "available_memory", lambda memory=memory: memory)
-        with embed.open_embeddings(tmp_path / "made", tmp_path / "place") as opened:
+        with open_embeddings(tmp_path / "made", tmp_path / "place") as opened:
             assert isinstance(opened, np.memmap) == mapped
             np.testing.assert_array_equal(opened, vectors)
             assert len(list((tmp_path / "place").glob(".vectors-*"))) == mapped
@@ -116,7 +120,7 @@ def test_embeddings_that_would_fill_the_memory_are_mapped_from_a_file_that_goes(
     (tmp_path / "made/embeddings.parquet").write_bytes(content)
     with (
         pytest.raises(FolderError, match="got other bytes; run gscl-scale embed again"),
-        embed.open_embeddings(tmp_path / "made", tmp_path / "place"),
+        open_embeddings(tmp_path / "made", tmp_path / "place"),
     ):
         pass
 
@@ -127,8 +131,8 @@ def test_the_figures_of_mapped_embeddings_are_the_same(trained, monkeypatch):
     for memory in (vectors_module.available_memory(), 0):
         monkeypatch.setattr(vectors_module, "available_memory", lambda memory=memory: memory)
         run.metrics.unlink(missing_ok=True)
-        found.append(pipeline.evaluate(config, run, Console(quiet=True)))
-        pipeline.report_runs({"a": run.folder, "b": run.folder}, run.folder / "two.html", Console(quiet=True))
+        found.append(evaluate(config, run, Console(quiet=True)))
+        report_runs({"a": run.folder, "b": run.folder}, run.folder / "two.html", Console(quiet=True))
     assert found[0] == found[1]
     assert not [path for path in run.folder.iterdir() if path.name.startswith(".vectors") or ".run" in path.name]
 
@@ -137,10 +141,10 @@ def test_a_folder_that_holds_something_else_is_left_alone(trained, tmp_path):
     config, run, _, _ = trained
     graph = grown(tmp_path)
     with pytest.raises(FolderError, match="is not empty and holds no embeddings; choose another --out"):
-        pipeline.embed(config, run, Console(quiet=True), graph.folder, graph.folder)
+        embed_stage(config, run, Console(quiet=True), graph.folder, graph.folder)
     assert Graph.open(graph.folder).fingerprint == graph.fingerprint
     with pytest.raises(GraphError, match="has 5 features per node, the encoder was trained on 4"):
-        pipeline.embed(config, run, Console(quiet=True), grown(tmp_path, 5).folder, tmp_path / "out")
+        embed_stage(config, run, Console(quiet=True), grown(tmp_path, 5).folder, tmp_path / "out")
 
 
 def test_features_in_another_order_are_refused_and_those_of_a_node_table_are_known_by_name(trained, tmp_path):
@@ -148,7 +152,7 @@ def test_features_in_another_order_are_refused_and_those_of_a_node_table_are_kno
     with pytest.raises(
         GraphError, match=r"has 'y' as feature column 2, the encoder was trained on 'x'; bring the same"
     ):
-        pipeline.embed(
+        embed_stage(
             config, run, Console(quiet=True), grown(tmp_path, columns=["age", "y", "x", "z"]).folder, tmp_path / "out"
         )
     assert not (tmp_path / "out").exists()
@@ -162,11 +166,11 @@ def test_features_in_another_order_are_refused_and_those_of_a_node_table_are_kno
 def test_half_written_files_and_scratch_of_a_kill_are_cleared_away(trained):
     config, run, _, _ = trained
     (run.embeddings / "scratch").mkdir()
-    pipeline.embed(config, run, Console(quiet=True))
+    embed_stage(config, run, Console(quiet=True))
     assert not (run.embeddings / "scratch").exists()
     (run.embeddings / ".embeddings.parquet.host-1.tmp").write_bytes(b"half")
     (run.embeddings / "manifest.json").unlink()
-    pipeline.embed(config, run, Console(quiet=True))
+    embed_stage(config, run, Console(quiet=True))
     assert not list(run.embeddings.glob(".*"))
 
 
@@ -174,9 +178,9 @@ def test_embeddings_whose_manifest_is_damaged_are_written_again(trained):
     config, run, _, _ = trained
     before, manifest = run.embeddings.joinpath("embeddings.parquet").read_bytes(), run.embeddings / "manifest.json"
     manifest.write_text(manifest.read_text().replace("1", "2"))
-    pipeline.embed(config, run, Console(quiet=True))
+    embed_stage(config, run, Console(quiet=True))
     assert run.embeddings.joinpath("embeddings.parquet").read_bytes() == before
-    assert embed.is_complete(run.embeddings, embed.fingerprint_in(run.embeddings), config.runtime.npy)
+    assert is_complete(run.embeddings, fingerprint_in(run.embeddings), config.runtime.npy)
 
 
 def test_the_command_takes_another_graph_and_tells_bad_requests_in_one_sentence(trained, tmp_path):
@@ -209,8 +213,8 @@ def test_embeddings_are_copied_into_one_file_all_of_them_or_some_in_the_order_as
     (tmp_path / "ids.csv").write_text("id\nuser-70\nuser-2\nuser-41\n")
     monkeypatch.setattr(vectors_module, "_BYTES_EXPORTED", 1)  # as few rows at once as there can be
     for ids, rows in ((None, range(NODES)), (tmp_path / "ids.csv", [70, 2, 41])):
-        pipeline.copy_embeddings(run.embeddings, tmp_path / "copy.npy", ids)
-        pipeline.copy_embeddings(run.embeddings, tmp_path / "copy.parquet", ids)
+        copy_embeddings(run.embeddings, tmp_path / "copy.npy", ids)
+        copy_embeddings(run.embeddings, tmp_path / "copy.parquet", ids)
         assert (np.load(tmp_path / "copy.npy") == vectors[list(rows)]).all()
         table = pq.read_table(tmp_path / "copy.parquet")
         assert table.column("id").to_pylist() == [f"user-{row}" for row in rows]

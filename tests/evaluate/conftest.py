@@ -8,8 +8,9 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from gscl_scale import seeding
-from gscl_scale.config import MemoryGraph
-from gscl_scale.graph import Draft, Graph, write_graph
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.graph import Graph
 
 
 @pytest.fixture

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from gscl_scale import seeding
-from gscl_scale.config import NpzGraph
-from gscl_scale.evaluate import consistency, statistics, statistics_table
-from gscl_scale.graph import Graph, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.config.graphs import NpzGraph
+from gscl_scale.evaluate import graph_statistics
+from gscl_scale.evaluate.graph_statistics import statistics, statistics_table
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
 
 LABELLED = [0, 1, 0, 0, 1, 0]
 PATH = [(0, 1), (1, 2), (2, 3), (3, 4)]  # and node 5 alone
@@ -74,8 +76,8 @@ def test_large_graphs_are_sampled_without_being_asked(
 ) -> None:
     graph = make_graph(100, [(a, (a + 1) % 100) for a in range(100)])
     assert statistics(graph)["protocol"]["exact"]
-    monkeypatch.setattr(consistency, "_EXACT_VISITS", 10_000)
-    monkeypatch.setattr(consistency, "_SAMPLED_VISITS", 20_000)
+    monkeypatch.setattr(graph_statistics, "_EXACT_VISITS", 10_000)
+    monkeypatch.setattr(graph_statistics, "_SAMPLED_VISITS", 20_000)
     assert statistics(graph)["protocol"]["anchors"] == 66
 
 

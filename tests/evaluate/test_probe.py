@@ -7,11 +7,12 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from gscl_scale import seeding
-from gscl_scale.config import EvaluateConfig
-from gscl_scale.evaluate import Split, linear_probe, probe, probe_splits
-from gscl_scale.evaluate.linear_probe import _correct, _gradient, _Labelled
-from gscl_scale.evaluate.rows import KINDS, Scaling, fit_scaling, load_rows, stays_sparse
-from gscl_scale.graph import SparseFeatures
+from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.evaluate import linear_probe
+from gscl_scale.evaluate.linear_probe import _correct, _gradient, _Labelled, probe, probe_splits
+from gscl_scale.evaluate.splits import Split
+from gscl_scale.evaluate.vectors import KINDS, Scaling, fit_scaling, load_rows, stays_sparse
+from gscl_scale.graph.types import SparseFeatures
 
 
 def blobs(distance: float, nodes: int = 300, classes: int = 3) -> tuple[Any, Any, Any]:

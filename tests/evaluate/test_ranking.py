@@ -3,7 +3,7 @@ import pytest
 
 from gscl_scale import seeding
 from gscl_scale.evaluate.ranking import ring_ranking
-from gscl_scale.rings import Lists
+from gscl_scale.rings.sample import Lists
 
 # node 0 looks at 1 (near), 2 (two hops), 3 (beyond); node 4 has a near node and nothing farther
 ANCHORS = np.array([0, 4])

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from gscl_scale import seeding
-from gscl_scale.config import EvaluateConfig, RingsConfig
+from gscl_scale.config.sections import EvaluateConfig, RingsConfig
 from gscl_scale.errors import RunError
-from gscl_scale.evaluate import combine_repeats, evaluate_run, figures_table, ring_lists
-from gscl_scale.evaluate.figures import warnings_of
-from gscl_scale.graph import Graph
-from gscl_scale.rings import Lists, RingSample
+from gscl_scale.evaluate.run import evaluate_run
+from gscl_scale.evaluate.similarity import ring_lists
+from gscl_scale.evaluate.summary import combine_repeats, figures_table, warnings_of
+from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.sample import Lists, RingSample
 
 QUICK = EvaluateConfig(initialisations=3, probe_epochs=50, probe_learning_rate=0.1, random_splits=2)
 

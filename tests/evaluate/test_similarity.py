@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from gscl_scale import seeding
-from gscl_scale.evaluate import ring_similarity
-from gscl_scale.evaluate.similarity import spread
-from gscl_scale.rings import Lists
+from gscl_scale.evaluate.similarity import ring_similarity, spread
+from gscl_scale.rings.sample import Lists
 
 LEVELS = [
     Lists(np.array([0, 1, 1]), np.array([1], np.int32)),

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gscl_scale.config import Config, EvaluateConfig
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate import Split, make_splits, why_no_splits
-from gscl_scale.evaluate.splits import _random
-from gscl_scale.graph import Graph
+from gscl_scale.evaluate.splits import Split, _random, make_splits, why_no_splits
+from gscl_scale.graph.graph import Graph
 
 
 def test_random_splits_cover_the_labelled_nodes_and_no_other(random_graph: Graph) -> None:

@@ -7,25 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gscl_scale import pipeline, training
-from gscl_scale.config import Config, EvaluateConfig, TunedOn
-from gscl_scale.evaluate import (
-    MOST_SPLITS,
-    evaluate_run,
-    figures_table,
-    make_splits,
-    probe_splits,
-    read_metrics,
-    selection_of,
-    training_splits,
-    tune_splits,
-    validation_accuracy,
-)
-from gscl_scale.evaluate.kept import flaw_of_metrics
-from gscl_scale.files import write_json
-from gscl_scale.graph import Graph
-from gscl_scale.report import comparison_page
-from gscl_scale.runtime import Console
+from gscl_scale import pipeline
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import EvaluateConfig, TunedOn
+from gscl_scale.evaluate.linear_probe import probe_splits
+from gscl_scale.evaluate.run import evaluate_run
+from gscl_scale.evaluate.schema import flaw_of_metrics, read_metrics
+from gscl_scale.evaluate.splits import make_splits
+from gscl_scale.evaluate.summary import figures_table
+from gscl_scale.evaluate.validation import MOST_SPLITS, selection_of, training_splits, tune_splits, validation_accuracy
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import write_json
+from gscl_scale.report.compare_methods import comparison_page
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages import train as training
+from gscl_scale.stages.report import report_runs
 
 TRAIN, VAL, TEST = 1, 2, 3
 NODES = 90
@@ -203,6 +199,6 @@ def test_a_run_leaves_them_out_and_figures_of_before_are_read_and_measured_again
     before = read_metrics(path)
     del before["made_from"]["selection"], before["probe"]["protocol"]["left_out"]
     write_json(path, before)
-    pipeline.report_runs({"one": tmp_path / "run", "other": tmp_path / "run"}, tmp_path / "both.html", quiet)
+    report_runs({"one": tmp_path / "run", "other": tmp_path / "run"}, tmp_path / "both.html", quiet)
     assert read_metrics(path) == before
     assert pipeline.run(config, tmp_path / "run", quiet, pages=False) == metrics

@@ -14,11 +14,13 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from gscl_scale.__main__ import main
-from gscl_scale.batches import BatchStream, FieldMaker, held_out
-from gscl_scale.cli import app
-from gscl_scale.graph import Graph, Messages
-from gscl_scale.runs import config_in
-from gscl_scale.shards import Samples
+from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.stream import BatchStream, held_out
+from gscl_scale.cli.main import app
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
+from gscl_scale.run.record import config_in
+from gscl_scale.shards.reader import Samples
 
 
 @dataclass(frozen=True)

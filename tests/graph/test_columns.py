@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gscl_scale.files import as_rows, map_array, write_arrow
-from gscl_scale.graph.columns import ColumnFile, column_file, write_column
+from gscl_scale.io.arrow import as_rows, map_array, write_arrow
+from gscl_scale.io.arrow_writer import ColumnFile, column_file, write_column
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float32])

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gscl_scale.errors import GraphError
-from gscl_scale.files import map_array
 from gscl_scale.graph import csr
-from gscl_scale.graph.columns import ColumnFile, column_file
 from gscl_scale.graph.csr import EdgeBuckets, RowRange, build_rows, index_dtype
+from gscl_scale.io.arrow import map_array
+from gscl_scale.io.arrow_writer import ColumnFile, column_file
 
 AWKWARD = {
     "no edges": (4, []),

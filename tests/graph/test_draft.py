@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from gscl_scale.config import MemoryGraph
+from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph import Draft, Graph, SparseFeatures, draft, structure, write_graph
-from gscl_scale.graph.columns import ColumnFile
-from gscl_scale.graph.draft import encode_labels
-from gscl_scale.graph.scratch import RowStream
+from gscl_scale.graph import draft, structural_features
+from gscl_scale.graph.draft import Draft, encode_labels, write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.row_file import RowStream
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.io.arrow_writer import ColumnFile
 
 EDGES = (np.array([0, 1, 2, 2, 4]), np.array([1, 0, 3, 2, 3]))
 UNDIRECTED, DIRECTED = MemoryGraph(), MemoryGraph(undirected=False)
@@ -121,7 +123,7 @@ def test_features_of_the_structure_do_not_depend_on_threads_or_parts(tmp_path, m
     config = MemoryGraph(structural_features=16)
     first = write(tmp_path, config, "first", features=None)
     monkeypatch.setattr(draft, "num_threads", lambda: 2)
-    monkeypatch.setattr(structure, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(structural_features, "_ROWS_AT_ONCE", 2)
     assert write(tmp_path, config, "again", features=None).fingerprint == first.fingerprint
 
 

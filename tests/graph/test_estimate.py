@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale import machine
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.estimate import admit, need_of, read_if_it_fits, size_of
-from gscl_scale.graph.size import Size
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.sources.read import read
+from gscl_scale.graph.types import Size
 
 GIB = 1 << 30
 LARGE = Config.load(None, ["graph.source=synthetic", "graph.preset=large"]).graph

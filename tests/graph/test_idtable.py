@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gscl_scale.graph.sources.idtable import NumberRows, NumberSet
+from gscl_scale.graph.sources.tableids import NumberRows, NumberSet
 
 ANY = st.lists(st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), max_size=60)
 

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from gscl_scale import cli, machine, pipeline
-from gscl_scale.config import Config
+from gscl_scale import machine, pipeline
+from gscl_scale.cli import main as cli
+from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
-from gscl_scale.files import write_json
-from gscl_scale.runs import open_run, read_record
-from gscl_scale.runtime import Console
+from gscl_scale.io.json import write_json
+from gscl_scale.run.record import open_run, read_record
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.ingest import ingest as ingest_stage
 
 
 @pytest.fixture
@@ -96,11 +98,11 @@ def test_a_graph_whose_making_was_cut_off_is_never_taken_for_one_of_inputs_that_
     with monkeypatch.context() as killed:
         killed.setattr(pipeline, "write_json", _killed_after(1, pipeline.write_json))
         with pytest.raises(KeyboardInterrupt):
-            pipeline.ingest(config, run, Console(quiet=True))
+            ingest_stage(config, run, Console(quiet=True))
     assert (run.graph / "manifest.json").exists()
     edges.write_text(edges.read_text() + "\n3,9")
     with pytest.raises(FolderError, match="has changed since"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest_stage(config, run, Console(quiet=True))
 
 
 @pytest.mark.parametrize("change", ["come", "gone", "other"])
@@ -111,15 +113,15 @@ def test_a_folder_of_tables_that_has_changed_since_is_refused(tmp_path, change):
         (edges / f"part-{number}.csv").write_text(f"source,target\n{number},{number + 1}\n")
     config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
     run = open_run(config, tmp_path / "run")
-    pipeline.ingest(config, run, Console(quiet=True))
-    pipeline.ingest(config, run, Console(quiet=True))
+    ingest_stage(config, run, Console(quiet=True))
+    ingest_stage(config, run, Console(quiet=True))
     file = edges / f"part-{2 if change == 'come' else 1}.csv"
     if change == "gone":
         file.unlink()
     else:
         file.write_text("source,target\n1,9\n")
     with pytest.raises(FolderError, match=f"{file.name} has changed since"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest_stage(config, run, Console(quiet=True))
 
 
 def path_of_three(folder):
@@ -136,28 +138,28 @@ def test_hidden_files_beside_tables_are_no_inputs(tmp_path):
     (folder / "part-0.csv").write_text("source,target\n0,1\n1,2\n")
     config = Config.parse({"graph": {"source": "tables", "edges": str(folder)}})
     run = open_run(config, tmp_path / "run")
-    made = pipeline.ingest(config, run, Console(quiet=True)).fingerprint
+    made = ingest_stage(config, run, Console(quiet=True)).fingerprint
     (folder / "_SUCCESS").touch()
     (folder / ".part-0.csv.crc").write_text("x")
-    assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
+    assert ingest_stage(config, run, Console(quiet=True)).fingerprint == made
     record = dict(read_record(run.folder))
     noted = {**record["inputs"], str(folder / "_SUCCESS"): [0, 1]}  # as by an earlier version
     write_json(run.folder / "run.json", {**record, "inputs": noted})
     (folder / "_SUCCESS").unlink()
-    assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
+    assert ingest_stage(config, run, Console(quiet=True)).fingerprint == made
     (folder / "part-1.csv").write_text("source,target\n0,2\n")
     with pytest.raises(FolderError, match=r"part-1\.csv"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest_stage(config, run, Console(quiet=True))
 
 
 def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tmp_path):
     edges, config, run = path_of_three(tmp_path)
-    made = pipeline.ingest(config, run, Console(quiet=True)).fingerprint
+    made = ingest_stage(config, run, Console(quiet=True)).fingerprint
     os.utime(edges, (1, 1))
-    assert pipeline.ingest(config, run, Console(quiet=True)).fingerprint == made
+    assert ingest_stage(config, run, Console(quiet=True)).fingerprint == made
     edges.write_text("source,target\n0,1\n0,2\n")
     with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest_stage(config, run, Console(quiet=True))
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp_path, monkeypatch):
@@ -170,21 +172,21 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp
         return graph
 
     monkeypatch.setattr(pipeline, "write_graph", and_then_it_changes)
-    pipeline.ingest(config, run, Console(quiet=True))
+    ingest_stage(config, run, Console(quiet=True))
     with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest_stage(config, run, Console(quiet=True))
 
 
 def test_the_record_of_an_earlier_version_has_no_checksums_and_is_compared_by_time(tmp_path):
     edges, config, run = path_of_three(tmp_path)
-    pipeline.ingest(config, run, Console(quiet=True))
+    ingest_stage(config, run, Console(quiet=True))
     record = read_record(run.folder)
     inputs = {name: seen[:2] for name, seen in record["inputs"].items()}
     write_json(run.folder / "run.json", {**record, "inputs": inputs})
-    pipeline.ingest(config, run, Console(quiet=True))
+    ingest_stage(config, run, Console(quiet=True))
     os.utime(edges, (1, 1))
     with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
-        pipeline.ingest(config, run, Console(quiet=True))
+        ingest_stage(config, run, Console(quiet=True))
 
 
 def _killed_after(calls, function):

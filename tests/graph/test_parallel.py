@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gscl_scale.graph.parallel import ahead, in_order
+from gscl_scale.runtime.threads import ahead, in_order
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from gscl_scale.errors import RunError
-from gscl_scale.graph.scratch import RowFile
-from gscl_scale.graph.structure import structural_features
+from gscl_scale.graph.row_file import RowFile
+from gscl_scale.graph.structural_features import structural_features
 try:
     if sys.argv[1] == "rows":
         rows = RowFile()

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from gscl_scale.config import DigitsGraph, MemoryGraph
+from gscl_scale.config.graphs import DigitsGraph, MemoryGraph
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph import write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.digits import nearest_others
+from gscl_scale.graph.sources.read import read
 
 
 def test_every_image_has_its_neighbours_and_most_are_of_its_own_class(tmp_path):

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.config import NpzGraph
+from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph import SparseFeatures, write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.graph.types import SparseFeatures
 
 EDGES = np.array([[0, 1, 2], [1, 2, 3]])
 PIECES = {"x_data": np.ones(2), "x_indices": np.array([0, 2]), "x_indptr": np.array([0, 1, 2]), "x_shape": [2, 3]}

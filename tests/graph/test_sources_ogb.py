@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gscl_scale.config import OgbGraph
+from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph import write_graph
-from gscl_scale.graph.sources import ogb, read
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.sources import ogb
+from gscl_scale.graph.sources.read import read
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ogb", "ignore::FutureWarning:ogb")
 

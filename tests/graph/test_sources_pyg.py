@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gscl_scale.config import MemoryGraph, PygGraph
+from gscl_scale.config.graphs import MemoryGraph, PygGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph import write_graph
-from gscl_scale.graph.sources import read
+from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.pyg import draft_from_data, import_geometric
+from gscl_scale.graph.sources.read import read
 
 Data, HeteroData = (getattr(import_geometric("torch_geometric.data"), name) for name in ("Data", "HeteroData"))
 EDGE_INDEX = torch.tensor([[0, 1, 3], [1, 2, 2]])

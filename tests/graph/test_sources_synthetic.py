@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from gscl_scale.config import SyntheticGraph
-from gscl_scale.graph import write_graph
-from gscl_scale.graph.sources import read, synthetic
+from gscl_scale.config.graphs import SyntheticGraph
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.sources import synthetic
+from gscl_scale.graph.sources.read import read
 
 
 def ingest(folder, **options):

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale import seeding
-from gscl_scale.config import TablesGraph
+from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph import write_graph
-from gscl_scale.graph.sources import read, tablefiles, tableids
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.sources import tablefiles, tableids
+from gscl_scale.graph.sources.read import read
 
 SOURCES, TARGETS = ["c", "a", "b", "d"], ["a", "b", "d", "d"]
 NODES = {"id": ["d", "b", "a", "c"], "label": ["x", None, "y", "x"], "split": ["train", "valid", None, "test"]}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.markdown import table as markdown
+from gscl_scale.text import table as markdown
 from tests.hostile.readers import READERS
 from tests.hostile.trial import MEMORY
 

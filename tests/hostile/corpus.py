@@ -14,15 +14,16 @@ import scipy.sparse as sp
 import yaml
 
 from gscl_scale import pipeline
-from gscl_scale.config import Config
-from gscl_scale.embed import Embeddings, write_rotation
+from gscl_scale.config.config import Config
+from gscl_scale.embed.rotation import write_rotation
+from gscl_scale.embed.store import Embeddings
 from gscl_scale.neighbors.index import open_index
-from gscl_scale.report import kept_map
-from gscl_scale.reproduce.cells import Cell
-from gscl_scale.retrain import retrain
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console
-from gscl_scale.tune.records import Book, Trial, claim_search
+from gscl_scale.report.node_map import kept_map
+from gscl_scale.retrain.night import retrain
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.reproduce.cells import Cell
+from gscl_scale.studies.tune.records import Book, Trial, claim_search
 from tests.hostile.mutate import parquet_bombs
 
 NODES = 40
@@ -135,7 +136,7 @@ def _journals(config: Config) -> None:
     shutil.copytree("run/graph", "cut/graph")
     manifest = json.loads(Path("cut/samples/manifest.json").read_text())
     Path("cut/samples/manifest.json").unlink()
-    head = {name: manifest[name] for name in ("graph_fingerprint", "rings")}
+    head = {name: manifest[name] for name in ("format", "graph_fingerprint", "rings")}
     parts = [{"part": part} for part in manifest["rounds"][0]["parts"][:2]]
     passes = [{"pass": {"round_number": 1, "radius": 1, "first": 0, "end": NODES, "checksum": 7}}]
     lines = "".join(json.dumps(line) + "\n" for line in (head, *parts, *passes))
@@ -163,8 +164,8 @@ def _cell(config: Config) -> None:
     values = {**SETTINGS, "graph": {"source": "npz", "path": "cora.npz"}}
     Path("papers").mkdir()
     Path("papers/cora.yaml").write_text(yaml.safe_dump(values))
-    from gscl_scale.reproduce.cells import cells_of
-    from gscl_scale.reproduce.tables import TABLES as PAPER
+    from gscl_scale.studies.reproduce.cells import cells_of
+    from gscl_scale.studies.reproduce.tables import TABLES as PAPER
 
     for cells in cells_of(PAPER["main"], Path("papers"), ["cora"], [], 2).values():
         for cell in cells:

@@ -14,30 +14,48 @@ from urllib.error import URLError
 
 import numpy as np
 
-from gscl_scale import cli, embed, logs, pipeline, runs, shards, training
-from gscl_scale.batches import BatchStream
-from gscl_scale.config import Config
+from gscl_scale.batches.stream import BatchStream
+from gscl_scale.cli import main as cli
+from gscl_scale.config.config import Config
+from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.scratch import Scratch
+from gscl_scale.embed.store import Embeddings, fingerprint_in, is_complete, read_embeddings, take_rows
 from gscl_scale.errors import GsclError
-from gscl_scale.evaluate import read_metrics, statistics
-from gscl_scale.files import read_json_lines
-from gscl_scale.graph import Graph, Messages, write_graph
+from gscl_scale.evaluate.graph_statistics import statistics
+from gscl_scale.evaluate.schema import read_metrics
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
-from gscl_scale.model import build_model
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.model.model import build_model
 from gscl_scale.neighbors.index import open_index
-from gscl_scale.registry import Registry
-from gscl_scale.report import kept_map
-from gscl_scale.reproduce import reproduce
+from gscl_scale.registry.versions import Registry
+from gscl_scale.report.node_map import kept_map
 from gscl_scale.retrain.gate import Figures
-from gscl_scale.retrain.telling import Told, write_metrics
-from gscl_scale.retrain.work import changes_since
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.storage import LocalStore, fetch_folder
+from gscl_scale.retrain.notify import Told, write_metrics
+from gscl_scale.retrain.work_folder import changes_since
+from gscl_scale.run import log, record
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import is_complete as shards_is_complete
+from gscl_scale.shards.precompute import precompute
+from gscl_scale.shards.reader import Samples
+from gscl_scale.stages import train as training
+from gscl_scale.stages.evaluate import stats
+from gscl_scale.stages.ingest import ingest
+from gscl_scale.stages.report import report
+from gscl_scale.stages.status import status
 from gscl_scale.storage.mirror import Mirror
-from gscl_scale.train import Checkpoints, Trainer, fill
-from gscl_scale.tune.records import Book, claim_search
-from gscl_scale.tune.space import read_space
+from gscl_scale.storage.stores import LocalStore
+from gscl_scale.storage.transfer import fetch_folder
+from gscl_scale.studies.reproduce.reproduce import reproduce
+from gscl_scale.studies.tune.records import Book, claim_search
+from gscl_scale.studies.tune.space import read_space
+from gscl_scale.train.checkpoint import Checkpoints, fill
+from gscl_scale.train.loop import Trainer
 from tests.hostile import mutate
 from tests.hostile.corpus import CSV, RUN, TABLES
 
@@ -102,7 +120,7 @@ def _graph(rng: Random) -> None:
 
 def _precompute(folder: Path, since: tuple[Path, Path] | None = None, graph: str = "run/graph") -> None:
     with start_runner(RunnerSettings(workers=1)) as runner:
-        shards.precompute(Path(graph), folder, _config().rings, 2, runner, QUIET, since)
+        precompute(Path(graph), folder, _config().rings, 2, runner, QUIET, since)
 
 
 def _samples(rng: Random) -> None:
@@ -113,8 +131,8 @@ def _samples(rng: Random) -> None:
         _precompute(folder)
     elif choice < 0.2:
         _precompute(Path("new"), (Path("run/graph"), folder))
-    shards.is_complete(folder, graph, config.rings, 2)
-    samples = shards.Samples.open(folder)
+    shards_is_complete(folder, graph, config.rings, 2)
+    samples = Samples.open(folder)
     samples.identity()
     stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss)
     for step in (0, stream.steps_per_epoch):
@@ -194,16 +212,16 @@ def _mirror(rng: Random) -> None:
 
 def _run_folder(rng: Random) -> None:
     run = Run.at(Path("run"))
-    runs.status(run.folder)
-    logs.read_curve(run.log)
+    status(run.folder)
+    log.read_curve(run.log)
     read_json_lines(run.log)
     graph = Graph.open(run.graph)
     changes_since(run, graph)
     if rng.random() < 0.4:
-        config = runs.open_run(_config(), run.folder) and _config()
-        pipeline.ingest(config, run, QUIET)
-        pipeline.stats(run)
-        pipeline.report(config, run, QUIET)
+        config = record.open_run(_config(), run.folder) and _config()
+        ingest(config, run, QUIET)
+        stats(run)
+        report(config, run, QUIET)
     elif rng.random() < 0.5:
         metrics = read_metrics(run.metrics)
         cli._print_figures(metrics)
@@ -212,18 +230,18 @@ def _run_folder(rng: Random) -> None:
 
 def _embeddings(rng: Random) -> None:
     run = Run.at(Path("run"))
-    embed.is_complete(run.embeddings, "x", True)
-    embed.fingerprint_in(run.embeddings)
-    embed.read_embeddings(run.embeddings)
-    embed.take_rows(run.embeddings, np.array([0, 3, 39]))
-    for _ in embed.Embeddings(run.embeddings).blocks():
+    is_complete(run.embeddings, "x", True)
+    fingerprint_in(run.embeddings)
+    read_embeddings(run.embeddings)
+    take_rows(run.embeddings, np.array([0, 3, 39]))
+    for _ in Embeddings(run.embeddings).blocks():
         pass
-    open_index(embed.Embeddings(run.embeddings), run.embeddings / "index", QUIET)
+    open_index(Embeddings(run.embeddings), run.embeddings / "index", QUIET)
 
 
 def _map(rng: Random) -> None:
     kept_map(Path("map"), np.eye(40, 4, dtype=np.float32), "made", 0)
-    embed.read_rotation(Path("rotation.npy"))
+    read_rotation(Path("rotation.npy"))
 
 
 def _scratch(rng: Random) -> None:

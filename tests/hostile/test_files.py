@@ -20,14 +20,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale import files
-from gscl_scale.checked import NameBelow, lines_of, of_kind, parse_json
-from gscl_scale.config import Config, PygGraph
+from gscl_scale.config.config import Config
+from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import ConfigError, FolderError, GraphError, GsclError
-from gscl_scale.graph.sources import ogb, read
-from gscl_scale.npyfiles import read_array
-from gscl_scale.storage import LocalStore, fetch_folder
-from gscl_scale.train import load_state
+from gscl_scale.graph.sources import ogb
+from gscl_scale.graph.sources.read import read
+from gscl_scale.io import atomic
+from gscl_scale.io.arrow import as_rows, map_arrow, write_arrow
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.io.json import read_json
+from gscl_scale.io.npy import read_array
+from gscl_scale.io.validate import NameBelow, lines_of, of_kind, parse_json
+from gscl_scale.storage.stores import LocalStore
+from gscl_scale.storage.transfer import fetch_folder
+from gscl_scale.train.checkpoint import load_state
 from tests.hostile import mutate
 from tests.hostile.mutate import Executes, npy
 from tests.neighbors.made import write_folder
@@ -46,9 +52,9 @@ def special(path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     "reader",
     [
-        files.read_json,
-        files.map_arrow,
-        files.sha256_of,
+        read_json,
+        map_arrow,
+        sha256_of,
         load_state,
         lambda path: list(lines_of(path)),
         lambda path: read_array(path, "make it again"),
@@ -70,7 +76,7 @@ def test_what_is_no_plain_file_is_refused_before_it_is_opened(tmp_path, reader, 
 def test_no_bytes_make_another_error_than_one_sentence(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("any") / "file"
     path.write_bytes(content)
-    for reader in (files.read_json, files.map_arrow, load_state, lambda one: read_array(one, "x"), Config.load):
+    for reader in (read_json, map_arrow, load_state, lambda one: read_array(one, "x"), Config.load):
         try:
             reader(path)
         except GsclError as error:
@@ -225,7 +231,7 @@ def test_a_text_that_memory_does_not_hold_as_values_is_refused(tmp_path, monkeyp
     with path.open("wb") as file:
         file.truncate(10**12)
     with pytest.raises(FolderError, match="no file that gscl-scale wrote is so large"):
-        files.read_json(path)
+        read_json(path)
 
 
 def test_a_compressed_arrow_file_is_refused_before_it_is_unpacked(tmp_path):
@@ -237,20 +243,20 @@ def test_a_compressed_arrow_file_is_refused_before_it_is_unpacked(tmp_path):
             file.write_table(table)
         before = pa.total_allocated_bytes()
         with pytest.raises(FolderError, match="expected one uncompressed record batch"):
-            files.map_arrow(tmp_path / "a.arrow")
+            map_arrow(tmp_path / "a.arrow")
         assert pa.total_allocated_bytes() - before < 1_000_000
 
 
 def test_an_arrow_file_whose_first_message_has_no_head_is_refused_before_its_reader_ends_the_process(tmp_path):
     path = tmp_path / "a.arrow"
-    files.write_arrow(path, {"row": files.as_rows(np.eye(2, dtype=np.float32))})
+    write_arrow(path, {"row": as_rows(np.eye(2, dtype=np.float32))})
     content = bytearray(path.read_bytes())
     message = 16 + struct.unpack_from("<I", content, 16)[0]
     fields = message - struct.unpack_from("<i", content, message)[0] + 4
     content[fields + 2 : fields + 6] = bytes(4)  # neither the type of its head nor the head
     path.write_bytes(content)
     with pytest.raises(FolderError, match="does not begin with its columns"):
-        files.map_arrow(path)
+        map_arrow(path)
 
 
 def test_a_line_of_a_log_that_nobody_wrote_is_passed_over(tmp_path):
@@ -312,7 +318,7 @@ def test_a_lock_that_is_a_pipe_or_leads_elsewhere_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "outside")
     for name, sentence in (("pipe", "is no plain file"), ("link", "leads elsewhere; delete it")):
-        with pytest.raises(FolderError, match=sentence), files.locked(tmp_path / name):
+        with pytest.raises(FolderError, match=sentence), atomic.locked(tmp_path / name):
             pass
     assert not (tmp_path / "outside").exists()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gscl_scale.cli import main
-from gscl_scale.config import Config
+from gscl_scale.cli.main import main
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError, GsclError
-from gscl_scale.storage import store_at
+from gscl_scale.storage.urls import store_at
 from tests.hostile.corpus import SETTINGS
 from tests.s3 import BUCKET
 

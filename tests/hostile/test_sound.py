@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.files import map_arrow, write_arrow
-from gscl_scale.graph import Graph
-from gscl_scale.shards import Samples
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.arrow import map_arrow, write_arrow
 from gscl_scale.shards.levels import LevelFiles
+from gscl_scale.shards.reader import Samples
 from tests.hostile.corpus import NODES
 from tests.hostile.trial import _repair
 

@@ -5,11 +5,12 @@ import pytest
 import torch
 from torch_geometric.nn import GATConv, SAGEConv
 
-from gscl_scale.config import ModelConfig
-from gscl_scale.graph import Messages
-from gscl_scale.model import Layer, build_model, noise, prepare_inputs
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.model import noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
-from gscl_scale.model.inputs import edge_index
+from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
+from gscl_scale.model.model import build_model
 from gscl_scale.model.projection import normalise
 from gscl_scale.model.propagation import Propagation
 from tests.model import oracles

@@ -4,10 +4,10 @@ import scipy.sparse as sp
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from gscl_scale.config import ModelConfig
-from gscl_scale.graph import Messages, SparseFeatures
-from gscl_scale.model import MappedFeatures, prepare_inputs
-from gscl_scale.model.inputs import edge_index, prepare_features
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.model.inputs import MappedFeatures, edge_index, prepare_features, prepare_inputs
 from gscl_scale.model.propagation import Propagation, SparseInput
 from gscl_scale.model.scaling import notes_on
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features

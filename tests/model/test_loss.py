@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale.config import LossConfig
-from gscl_scale.model import ring_loss
+from gscl_scale.config.sections import LossConfig
+from gscl_scale.model.loss import ring_loss
 from tests.model import oracles
 
 RANKINGS, POSITIVES = ("listwise", "pairwise"), ("in", "out")

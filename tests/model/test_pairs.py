@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale.batches import Pairs
+from gscl_scale.batches.collate import Pairs
 from gscl_scale.model import pairs
 from gscl_scale.model.pairs import PairPattern, pair_products
 

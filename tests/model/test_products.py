@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph import Messages
+from gscl_scale.graph.adjacency import Messages
 from gscl_scale.model.propagation import Propagation, sparse_product
 from tests.graphs import random_edges
 from tests.model.graphs import graph_of, random_features

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
-from gscl_scale.graph import Messages
+from gscl_scale.graph.adjacency import Messages
 from gscl_scale.model.inputs import edge_index, prepare_features
 from gscl_scale.model.propagation import Propagation, SparseInput, SparsePair, sparse_product
 from tests.model import oracles

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from gscl_scale.files import write_arrow
-from gscl_scale.vectors import Embeddings, write_parquet
+from gscl_scale.embed.store import Embeddings, write_parquet
+from gscl_scale.io.arrow import write_arrow
 
 CLUSTERS = 12
 

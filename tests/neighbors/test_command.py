@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from gscl_scale.cli import app
+from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
 from gscl_scale.neighbors.places import place_of
-from gscl_scale.registry import Registry, leased
-from gscl_scale.runtime import Console
-from gscl_scale.storage import Mirror, store_at
+from gscl_scale.registry.lease import leased
+from gscl_scale.registry.versions import Registry
+from gscl_scale.runtime.console import Console
+from gscl_scale.storage.mirror import Mirror
+from gscl_scale.storage.urls import store_at
 from tests.neighbors.made import drawn, slow_nearest, write_folder, write_run
 from tests.s3 import BUCKET
 
@@ -186,7 +188,8 @@ def test_of_a_registry_the_current_version_is_asked_and_stays_as_it_is(place, tm
 
 def test_the_command_does_not_import_torch(run):
     program = (
-        "import sys\nfrom gscl_scale.cli import main\ntry:\n    main()\nfinally:\n    print('torch' in sys.modules)"
+        "import sys\nfrom gscl_scale.cli.main import main\n"
+        "try:\n    main()\nfinally:\n    print('torch' in sys.modules)"
     )
     command = [sys.executable, "-c", program, "neighbors", str(run), "--id", "node-7"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
+from gscl_scale.embed.store import read_embeddings, unit
 from gscl_scale.neighbors import exact
-from gscl_scale.vectors import read_embeddings, unit
 from tests.neighbors.made import drawn, slow_nearest, write_folder
 
 
@@ -60,7 +60,7 @@ import sys, numpy as np
 from pathlib import Path
 from gscl_scale import machine
 from gscl_scale.neighbors.exact import exact
-from gscl_scale.vectors import Embeddings, unit
+from gscl_scale.embed.store import Embeddings, unit
 embeddings = Embeddings(Path(sys.argv[1]))
 nodes = np.array([5])
 queries = unit(embeddings.take(nodes))

@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 
+from gscl_scale.embed.store import unit
 from gscl_scale.errors import RunError
 from gscl_scale.neighbors import index
 from gscl_scale.neighbors.exact import Nearest, exact
-from gscl_scale.runtime import Console
-from gscl_scale.vectors import unit
+from gscl_scale.runtime.console import Console
 from tests.neighbors.made import drawn, write_folder
 
 QUIET = Console(quiet=True)

@@ -13,8 +13,9 @@ import pytest
 import ray
 
 from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
-from gscl_scale.runtime import RunnerSettings, start_runner
 from gscl_scale.runtime.cluster import runner as runner_module
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
 from tests.ray import toys
 from tests.ray.clusters import ROOT, cluster, free_port, wait_until
 from tests.ray.toys import Toy
@@ -251,7 +252,8 @@ def test_nothing_runs_on_after_the_consumer_has_stopped(two, tmp_path):
 DRIVER = """
 import signal, sys
 from pathlib import Path
-from gscl_scale.runtime import RunnerSettings, start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
 from tests.ray import toys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
 with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
@@ -287,7 +289,8 @@ LATE = """
 import sys
 import ray
 from gscl_scale.errors import RunError
-from gscl_scale.runtime import RunnerSettings, start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
 from tests.ray import toys
 try:
     with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
@@ -442,7 +445,8 @@ def test_a_machine_that_does_not_come_up_is_started_once_more(machines, tmp_path
 LAPTOP = """
 import sys
 from gscl_scale.errors import TaskError
-from gscl_scale.runtime import RunnerSettings, start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
 from tests.ray import toys
 with start_runner(RunnerSettings(engine="ray")) as runner:
     results = list(runner.run(toys.tell, toys.toys(8)))

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gscl_scale.config import Config
-from gscl_scale.files import read_json_lines
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.config.config import Config
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
 from tests.ray.clusters import RAY, cluster, free_port
 from tests.shards.test_precompute import assert_same_bytes
 
@@ -68,7 +70,8 @@ def test_a_submitted_job_writes_the_bytes_of_one_machine(guarded, dashboard_port
 
 JOIN = """
 import sys
-from gscl_scale.runtime import RunnerSettings, start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
 with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
     print(runner.workers)
 """

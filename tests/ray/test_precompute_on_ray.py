@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gscl_scale.config import RingsConfig
-from gscl_scale.files import read_json_lines
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
 from tests.graphs import make_graph, random_edges
 from tests.ray.clusters import ROOT, wait_until
 from tests.shards.test_precompute import assert_same_bytes
@@ -103,9 +105,11 @@ DRIVER = """
 import sys
 import threading
 from pathlib import Path
-from gscl_scale.config import RingsConfig
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.shards.precompute import precompute
 address, graph, samples, config = sys.argv[1:]
 with start_runner(RunnerSettings(engine="ray", address=address)) as runner:
     precompute(Path(graph), Path(samples), RingsConfig.model_validate_json(config), 1, runner,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gscl_scale.embed import read_embeddings
-from gscl_scale.files import read_json_lines
-from gscl_scale.registry import Registry
-from gscl_scale.retrain import retrain
-from gscl_scale.runtime import Console
+from gscl_scale.embed.store import read_embeddings
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.registry.versions import Registry
+from gscl_scale.retrain.night import retrain
+from gscl_scale.runtime.console import Console
 from tests.ray.test_training_on_ray import on
 from tests.retrain.town import Town
 from tests.s3 import BUCKET, s3_server

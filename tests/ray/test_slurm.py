@@ -15,10 +15,12 @@ import psutil
 import pytest
 import yaml
 
-from gscl_scale.config import Config
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import precompute
+from gscl_scale.config.config import Config
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards.precompute import precompute
 from tests.ray.clusters import RAY, ROOT, wait_until
 from tests.shards.test_precompute import assert_same_bytes
 

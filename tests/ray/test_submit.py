@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gscl_scale.files import read_json_lines
-from gscl_scale.runs import Run
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.run.folder import Run
 from tests.ray.clusters import ROOT, cluster, free_port, wait_until
 
 pytestmark = pytest.mark.ray

@@ -20,13 +20,18 @@ import ray
 from ray._raylet import GcsClient
 from ray.core.generated import autoscaler_pb2
 
-from gscl_scale import pipeline, training
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError, TaskError
-from gscl_scale.files import read_json_lines
-from gscl_scale.logs import read_curve
-from gscl_scale.runs import Run, open_run
-from gscl_scale.runtime import Console, RunnerSettings, TrainingSettings, start_runner
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.run.folder import Run
+from gscl_scale.run.log import read_curve
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
+from gscl_scale.stages import train as training
+from gscl_scale.stages.precompute import precompute
+from gscl_scale.stages.train import train as train_stage
 from tests.graphs import make_graph, random_edges
 from tests.ray.clusters import ROOT, wait_until
 from tests.ray.toys import Toy, tell
@@ -60,7 +65,7 @@ def prepared(tmp_path_factory):
     config = Config.parse(VALUES)
     run = open_run(config, tmp_path_factory.mktemp("prepared") / "run")
     make_graph(run.graph, random_edges(NODES, 6000, seed=0), NODES)
-    pipeline.precompute(config, run, Console(quiet=True))
+    precompute(config, run, Console(quiet=True))
     return run.folder
 
 
@@ -90,7 +95,7 @@ def on(cluster, workers, **settings):
 
 
 def train(config, run, quiet=True):
-    pipeline.train(config, run, Console(run.log, quiet=quiet))
+    train_stage(config, run, Console(run.log, quiet=quiet))
 
 
 def losses(run):
@@ -176,11 +181,12 @@ def test_a_process_that_is_silent_is_noticed_in_time_and_the_training_goes_on(tw
 DRIVER = """
 import sys
 from pathlib import Path
-from gscl_scale import pipeline, training
-from gscl_scale.config import Config
+from gscl_scale import pipeline
+from gscl_scale.stages import train as training
+from gscl_scale.config.config import Config
 from gscl_scale.errors import StoppedError
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
 from tests.ray.trainings import traced_process
 training.train_process = traced_process
 run = Run.at(Path(sys.argv[2]))
@@ -290,7 +296,7 @@ def test_a_training_that_is_broken_off_too_often_is_given_up():
 
 
 def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
-    from gscl_scale.runtime.cluster.machines import Machine
+    from gscl_scale.runtime.cluster.nodes import Machine
     from gscl_scale.runtime.cluster.training import Break, size_of
 
     settings = TrainingSettings(workers=(2, 5))

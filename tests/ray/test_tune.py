@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import yaml
 
-from gscl_scale import tune
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import RunError, StoppedError
-from gscl_scale.files import read_json, read_json_lines
-from gscl_scale.runtime import Console
+from gscl_scale.io.json import read_json, read_json_lines
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.tune.leaderboard import best_of
+from gscl_scale.studies.tune.tune import tune as tune_tune
 from tests.ray.clusters import ROOT, wait_until
 
 pytestmark = [
@@ -50,7 +51,7 @@ def records(folder):
 
 def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing(two, tmp_path, capfd):
     config, run = on(two), tmp_path / "run"
-    ended = tune.tune(config, space_file(tmp_path), run, 4, None, Console())
+    ended = tune_tune(config, space_file(tmp_path), run, 4, None, Console())
     told = capfd.readouterr()
     assert told.out == ""
     assert "tune: 4 trials to go, 2 at once with 1 cores each" in told.err
@@ -61,7 +62,7 @@ def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing
     assert read_json(run / "trials/001/trial.json")["settings"] == {
         "model.width": 16, "rings.hops": 1, "train.learning_rate": 1e-3,
     }  # fmt: skip
-    best = tune.best_of(ended)
+    best = best_of(ended)
     assert best.accuracy > 0.3  # of five classes
     loaded = Config.load(run / "best.yaml")
     assert (loaded.model.width, loaded.rings.hops) == (best.settings["model.width"], best.settings["rings.hops"])
@@ -100,7 +101,7 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
     assert before
     assert broken
 
-    ended = tune.tune(config, space_file(tmp_path), run, 5, None, Console(quiet=True))
+    ended = tune_tune(config, space_file(tmp_path), run, 5, None, Console(quiet=True))
     assert [trial.number for trial in ended] == [1, 2, 3, 4, 5]
     after = records(run)
     assert {name: after[name] for name in before} == before
@@ -110,7 +111,7 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
         assert len(events(run, name, "started")) == 2
         assert events(run, name, "resumed")
 
-    again = tune.tune(config, space_file(tmp_path), run, 3, None, Console(quiet=True))
+    again = tune_tune(config, space_file(tmp_path), run, 3, None, Console(quiet=True))
     assert again == ended
 
 
@@ -118,7 +119,7 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
 def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two, tmp_path):
     space = space_file(tmp_path, {"train.learning_rate": [1e30, 1e31, 1e32]})
     with pytest.raises(RunError, match=r"all of 3 trials failed, the first because .*the loss is nan"):
-        tune.tune(on(two), space, tmp_path / "run", 3, None, Console(quiet=True))
+        tune_tune(on(two), space, tmp_path / "run", 3, None, Console(quiet=True))
     assert [record["ended"] for record in records(tmp_path / "run").values()] == ["failed"] * 3
     assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
 
@@ -135,7 +136,7 @@ def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp
 
     with ThreadPoolExecutor(1) as pool:
         killed = pool.submit(kill)
-        (ended,) = tune.tune(config, space_file(tmp_path), run, 1, None, Console(quiet=True))
+        (ended,) = tune_tune(config, space_file(tmp_path), run, 1, None, Console(quiet=True))
         killed.result()
     assert ended.ended == "finished"
     assert events(run, "001", "resumed")
@@ -159,7 +160,7 @@ def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_pat
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask)
         with pytest.raises(raised, match=words):
-            tune.tune(on(two, epochs=100000), space_file(tmp_path), run, 2, None, Console(quiet=True))
+            tune_tune(on(two, epochs=100000), space_file(tmp_path), run, 2, None, Console(quiet=True))
         asked.result()
     assert not [thread for thread in threading.enumerate() if thread.name == "fit"]
     assert capfd.readouterr() == ("", "")
@@ -173,7 +174,7 @@ def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_pat
 @pytest.mark.slow
 def test_a_search_ends_when_its_time_is_up(two, tmp_path):
     with pytest.raises(RunError, match=r"no trial has finished; run the same command again to go on"):
-        tune.tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
+        tune_tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
 
 
 def checkpointed(run, name):

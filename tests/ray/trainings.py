@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gscl_scale import training
-from gscl_scale.train import join_world, loop
+from gscl_scale.stages import train as training
+from gscl_scale.train import loop
+from gscl_scale.train.process_group import join_world
 
 
 def traced_process(values: dict[str, Any], stop: threading.Event | None = None, meter=lambda figures: None) -> None:

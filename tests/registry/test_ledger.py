@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gscl_scale.errors import FolderError, LeaseError, RunError, StoppedError
-from gscl_scale.registry import Ledger, State, leased
-from gscl_scale.runtime import Console
+from gscl_scale.registry.lease import leased
+from gscl_scale.registry.ledger import Ledger, State
+from gscl_scale.runtime.console import Console
 
 QUIET = Console(quiet=True)
 

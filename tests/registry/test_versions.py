@@ -5,9 +5,10 @@ import json
 import pytest
 
 from gscl_scale.errors import FolderError, UserError
-from gscl_scale.registry import Registry, leased
-from gscl_scale.registry.changing import promote, rollback
-from gscl_scale.runtime import Console
+from gscl_scale.registry.lease import leased
+from gscl_scale.registry.promote import promote, rollback
+from gscl_scale.registry.versions import Registry
+from gscl_scale.runtime.console import Console
 
 QUIET = Console(quiet=True)
 

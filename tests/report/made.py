@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gscl_scale.config import Config
-from gscl_scale.graph import Draft, Graph, write_graph
-from gscl_scale.report import Findings, write_report
-from gscl_scale.report.nodemap import draw_map
+from gscl_scale.config.config import Config
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.report.node_map import draw_map
+from gscl_scale.report.page import write_report
+from gscl_scale.report.run_data import Findings
 
 HOSTILE_IDS = [
     "</script><script>document.title='owned'</script>",

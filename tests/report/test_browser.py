@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from gscl_scale.bench.browser import CHROMIUM, Browser, Tab, chromium
-from gscl_scale.report import Findings, NodeMap, write_report
+from gscl_scale.report.node_map import NodeMap
+from gscl_scale.report.page import write_report
+from gscl_scale.report.run_data import Findings
 from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
 from tests.report.test_report import CURVE, metrics, statistics
 

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale.report import kept_map, neighbour_overlap
-from gscl_scale.report.mapsection import _class_table
-from gscl_scale.report.nodemap import draw_map
-from gscl_scale.report.payload import as_json, packed, texts
+from gscl_scale.report.compare_runs import neighbour_overlap
+from gscl_scale.report.map_section import _class_table, as_json, packed, texts
+from gscl_scale.report.node_map import draw_map, kept_map
 from tests.report.made import clustered, graph_of
 
 

@@ -11,9 +11,10 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from gscl_scale.config import Config
-from gscl_scale.report import Findings, plot_consistency, write_report
-from gscl_scale.report.plots import as_svg
+from gscl_scale.config.config import Config
+from gscl_scale.report.page import write_report
+from gscl_scale.report.plots import as_svg, plot_consistency
+from gscl_scale.report.run_data import Findings
 
 VOID = {"meta", "path", "use", "br", "circle", "rect", "line", "link", "img"}
 HOSTILE = "<script>alert('$x^2$')</script>"

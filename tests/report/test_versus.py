@@ -3,8 +3,9 @@ from typing import Any
 
 import numpy as np
 
-from gscl_scale.config import Config
-from gscl_scale.report import Findings, write_comparison
+from gscl_scale.config.config import Config
+from gscl_scale.report.compare_runs import write_comparison
+from gscl_scale.report.run_data import Findings
 from tests.report.test_report import CURVE, HOSTILE, Page, figures, metrics, statistics
 
 

@@ -15,16 +15,19 @@ import pytest
 import yaml
 from PIL import Image
 
-import gscl_scale.reproduce
-from gscl_scale import cli, pipeline
-from gscl_scale.baselines.methods import OBJECTIVES
-from gscl_scale.config import Config
+import gscl_scale.studies.reproduce
+from gscl_scale import pipeline
+from gscl_scale.cli import main as cli
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError, UserError
-from gscl_scale.files import read_json, write_json
-from gscl_scale.reproduce import TABLES, Line, Table, cells, reproduce
-from gscl_scale.reproduce.cells import Cell, measure
-from gscl_scale.reproduce.page import Value, draw, page, values_of
-from gscl_scale.runtime import Console
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.reproduce import cells
+from gscl_scale.studies.reproduce.cells import Cell, measure
+from gscl_scale.studies.reproduce.page import Value, draw, page, values_of
+from gscl_scale.studies.reproduce.reproduce import reproduce
+from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
+from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.graphs import random_edges
 
 CONFIG = """
@@ -161,7 +164,16 @@ def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
         shutil.copytree(root / "docs/results" / kept, tmp_path / "results" / kept)
     tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
     for table in (line.split()[0] for line in tables.read_text().splitlines()):
-        reproduce(table, gscl_scale.reproduce.CONFIGS, tmp_path / "results", [], [], None, Console(quiet=True), True)
+        reproduce(
+            table,
+            gscl_scale.studies.reproduce.reproduce.CONFIGS,
+            tmp_path / "results",
+            [],
+            [],
+            None,
+            Console(quiet=True),
+            True,
+        )
     page = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (tmp_path / "results/results.md").read_text())
     assert page == (root / "docs/results.md").read_text()
     assert all((root / "docs" / picture).exists() for picture in re.findall(r"\]\((\S+\.png)\)", page))
@@ -185,7 +197,7 @@ def test_a_cell_that_is_asked_to_stop_ends_the_table(places, monkeypatch):
         asked.append(cell.name)
         raise StoppedError("asked to stop")
 
-    monkeypatch.setattr(gscl_scale.reproduce, "measure", stopped)
+    monkeypatch.setattr(gscl_scale.studies.reproduce, "measure", stopped)
     with pytest.raises(StoppedError):
         run(places)
     assert len(asked) == 1
@@ -286,7 +298,7 @@ def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch)
     table = Table("Mean cosine", ("one",), lines, ("similarity",), shape="along hops")
     monkeypatch.setitem(TABLES, "similarity", table)
     drawn = []
-    module = importlib.import_module("gscl_scale.reproduce.page")
+    module = importlib.import_module("gscl_scale.studies.reproduce.page")
     monkeypatch.setattr(module, "plot_panels", lambda *given: drawn.append(given))
     assert "![Mean cosine](similarity.png)" in run(places, name="similarity", seeds=1)
     (cell,) = [read_json(path) for path in (places[1] / "cells").iterdir()]
@@ -321,7 +333,7 @@ def test_two_commands_at_once_share_the_cells(places, monkeypatch):
             both.wait(30)  # neither goes on before the other has a cell of its own
         return measure(cell, out, console)
 
-    monkeypatch.setattr("gscl_scale.reproduce.measure", slow)
+    monkeypatch.setattr("gscl_scale.studies.reproduce.cells.measure", slow)
     with ThreadPoolExecutor(2) as pool:
         pages = list(pool.map(lambda _: run(places, seeds=1), range(2)))
     assert pages[0] == pages[1]
@@ -434,7 +446,9 @@ def test_a_page_ends_in_the_command_that_made_it(places):
     verb, name, *words = shlex.split(command)
     assert (verb, name) == ("reproduce", "tiny")
     assert words == ["--seeds", "1", "--configs", str(places[0]), "--set", "evaluate.probe_weight_decay=[0.0, 0.1]"]
-    assert inspect.signature(cli.reproduce).parameters["configs"].default == gscl_scale.reproduce.CONFIGS
+    assert (
+        inspect.signature(cli.reproduce).parameters["configs"].default == gscl_scale.studies.reproduce.reproduce.CONFIGS
+    )
 
 
 def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, monkeypatch):
@@ -554,7 +568,7 @@ def test_an_empty_ring_is_a_dash_in_the_table_and_a_gap_in_the_picture(tmp_path,
     records = {("GSCL", "one"): {**found, "figures": {**found["figures"], "rings": {"similarity": [0.5, None, 0.25]}}}}
     assert "| GSCL | 0.500, -, 0.250 |" in page("similarity", table, records, {}, "made so")
     drawn = []
-    module = importlib.import_module("gscl_scale.reproduce.page")
+    module = importlib.import_module("gscl_scale.studies.reproduce.page")
     monkeypatch.setattr(module, "plot_panels", lambda *given: drawn.append(given[0]))
     draw(table, records, tmp_path / "similarity.png")
     assert drawn == [{"one": {"GSCL": [(0.5, 0.0), None, (0.25, 0.0)]}}]

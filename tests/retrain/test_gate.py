@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from gscl_scale.config import GateConfig
-from gscl_scale.retrain import Figures, judge
+from gscl_scale.config.retrain import GateConfig
+from gscl_scale.retrain.gate import Figures, judge
 
 GATE = GateConfig()
 NOW = Figures(probe=0.90, ranking=0.80, alignment=None, norm=2.0, cosine=0.3, rank=20.0)

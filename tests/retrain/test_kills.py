@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from gscl_scale.errors import LeaseError
-from gscl_scale.registry import Registry
-from gscl_scale.retrain import retrain
-from gscl_scale.runtime import Console
+from gscl_scale.registry.versions import Registry
+from gscl_scale.retrain.night import retrain
+from gscl_scale.runtime.console import Console
 from tests.retrain.town import Town
 
 QUIET = Console(quiet=True)

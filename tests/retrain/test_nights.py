@@ -7,13 +7,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gscl_scale.embed import read_embeddings
+from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import RunError, StoppedError
-from gscl_scale.files import read_json_lines
-from gscl_scale.registry import Registry
-from gscl_scale.registry.changing import promote, rollback
-from gscl_scale.retrain import nightly, retrain
-from gscl_scale.runtime import Console
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.registry.promote import promote, rollback
+from gscl_scale.registry.versions import Registry
+from gscl_scale.retrain.night import retrain
+from gscl_scale.retrain.notify import nightly
+from gscl_scale.runtime.console import Console
 from tests.retrain.town import Town
 
 QUIET = Console(quiet=True)
@@ -194,7 +195,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, tmp_path, mon
     assert metrics_in(tmp_path / "retrain.prom")["result", "failed"] == 1
 
     told.unlink()
-    monkeypatch.setattr("gscl_scale.retrain.telling.retrain", lambda *_: (_ for _ in ()).throw(MemoryError))
+    monkeypatch.setattr("gscl_scale.retrain.notify.retrain", lambda *_: (_ for _ in ()).throw(MemoryError))
     with pytest.raises(MemoryError):
         nightly(config, str(tmp_path / "registry"), QUIET)
     assert json.loads(told.read_text())["reason"] == "MemoryError"

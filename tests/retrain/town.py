@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 
 NODES, COMMUNITIES, EDGES = 1200, 4, 3000
 

@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gscl_scale import seeding
-from gscl_scale.config import RingsConfig
-from gscl_scale.rings import Priorities, draw_priorities, exact_rings, near_words, pagerank, wanted, words
-from gscl_scale.rings.exact import independent_rings
-from gscl_scale.rings.priorities import round_key
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.rings.exact import multi_source
+from gscl_scale.rings.exact.bfs import exact_rings, independent_rings
+from gscl_scale.rings.pagerank import pagerank
+from gscl_scale.rings.priorities import Priorities, draw_priorities, round_key
+from gscl_scale.rings.sample import wanted
+from gscl_scale.rings.sketch.level import near_words
 from tests.graphs import awkward_graphs, random_edges
 from tests.oracles import csr_of, distances, obvious_sample
 
@@ -29,7 +32,7 @@ def assert_one_by_one_equals_64_at_once(indptr, indices, priorities, config):
     samples = []
     for together in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(words, "pays", lambda *_, answer=together: answer)
+            patch.setattr(multi_source, "pays", lambda *_, answer=together: answer)
             samples.append(exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config))
     one, other = samples
     for mine, theirs in zip((*one.rings, one.beyond), (*other.rings, other.beyond), strict=True):
@@ -156,9 +159,9 @@ def test_more_than_one_word_of_anchors_with_hubs_is_sampled_as_one_by_one():
 
 def test_anchors_share_a_traversal_where_balls_are_large_and_not_where_they_are_small():
     dense = csr_of(random_edges(2000, 12000, seed=0), 2000)
-    assert words.pays(*dense, np.arange(2000), 4)
-    assert not words.pays(*dense, np.arange(2000), 1)
-    assert not words.pays(*dense, np.arange(20), 4)
+    assert multi_source.pays(*dense, np.arange(2000), 4)
+    assert not multi_source.pays(*dense, np.arange(2000), 1)
+    assert not multi_source.pays(*dense, np.arange(20), 4)
 
 
 def test_large_rings_and_hubs_are_sampled_as_defined():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gscl_scale.rings import RowChanges, growth_of_last_ring
+from gscl_scale.rings.exact.recount import RowChanges, growth_of_last_ring
 from tests.oracles import csr_of
 
 

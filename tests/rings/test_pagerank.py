@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale.rings import pagerank
+from gscl_scale.rings.pagerank import pagerank
 from tests.graphs import awkward_graphs
 from tests.oracles import csr_of
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale.rings import ring_profile
+from gscl_scale.rings.exact.ring_sizes import ring_profile
 from tests.graphs import awkward_graphs
 from tests.oracles import csr_of, distances
 

@@ -5,25 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale.config import RingsConfig
-from gscl_scale.rings import (
-    Level,
-    Priorities,
-    complete,
-    draw_priorities,
-    exact_rings,
-    first_level,
-    head_words,
-    level_zero,
-    near_words,
-    next_level,
-    pagerank,
-    read_rings,
-    ring_profile,
-    shortcuts,
-    words,
-)
-from gscl_scale.rings.marks import marks
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.rings.complete import complete
+from gscl_scale.rings.exact import hubs, multi_source
+from gscl_scale.rings.exact.bfs import exact_rings
+from gscl_scale.rings.exact.ring_sizes import ring_profile
+from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.pagerank import pagerank
+from gscl_scale.rings.priorities import Priorities, draw_priorities
+from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
+from gscl_scale.rings.sketch.level import Level, head_words, near_words
+from gscl_scale.rings.sketch.read import read_rings
 from tests.graphs import awkward_graphs, random_edges
 from tests.oracles import csr_of, distances
 
@@ -155,7 +147,7 @@ def test_searches_that_take_every_shortcut_find_the_same(graph, undirected, hops
     config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=5)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_DEGREE", "_EDGES", "_SAVED"):
-            patch.setattr(shortcuts, name, 0)
+            patch.setattr(hubs, name, 0)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
         twice = np.tile(np.arange(graph[1]), 2)  # few enough for shortcuts in their first hop, too
         one, other = (exact(indptr, indices, twice, priorities, config, together) for together in (True, False))
@@ -181,7 +173,7 @@ def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undi
     indptr, indices = csr_of(edges, num_nodes, undirected)
     priorities = draw_priorities(identities(num_nodes), 8, 0, None, np.int32)
     config = RingsConfig(hops=hops, width=12, per_ring=8, beyond=5)
-    with marks(num_nodes) as mine, shortcuts.shortcuts(indptr, indices, np.arange(1263), hops, 64, mine) as known:
+    with marks(num_nodes) as mine, hubs.shortcuts(indptr, indices, np.arange(1263), hops, 64, mine) as known:
         assert known.offsets.size > 2
         assert known.nodes.size > 0
     assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
@@ -205,7 +197,7 @@ def assert_same_samples_and_sizes(indptr, indices, priorities, config, undirecte
 def exact(indptr, indices, anchors, priorities, config, together):
     """The exact engine, 64 anchors `together` or one by one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "pays", lambda *_: together)
+        patch.setattr(multi_source, "pays", lambda *_: together)
         return exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
 
 
@@ -224,7 +216,7 @@ def test_marks_are_left_as_they_were_and_those_of_a_search_that_failed_are_dropp
     priorities = draw_priorities(identities(700), 5, 0, None, np.int32)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_DEGREE", "_EDGES", "_SAVED"):
-            patch.setattr(shortcuts, name, 0)
+            patch.setattr(hubs, name, 0)
         completed(indptr, indices, priorities, RingsConfig(hops=3, width=4, per_ring=8), 0)
     with marks(700) as first:
         assert not first.bits.any()

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.rings import choice, head_words
+from gscl_scale.rings import choose_engine
 from gscl_scale.rings.pilot import pilot_search
+from gscl_scale.rings.sketch.level import head_words
 from tests.rings.visits import (
     HOPS,
     KERNELS,
@@ -220,7 +221,7 @@ def test_a_pilot_ends_when_it_has_read_its_budget_and_a_quarter(visits, graph):
 
 @every_graph
 def test_the_choice_of_the_engine_takes_a_pilot_and_the_twins_among_its_anchors(visits, graph):
-    anchors = choice._pilot_anchors(graph.anchors.size)
+    anchors = choose_engine._pilot_anchors(graph.anchors.size)
     assert visits("choose") <= 1.25 * PILOT_BUDGET * graph.indices.size + 3 * graph.degrees[anchors].sum()
 
 
@@ -239,6 +240,6 @@ def test_the_estimate_counts_what_is_beyond_as_short_where_less_is_left_than_is_
     for shape in ("star", "hub joined to all", "dense", "path"):
         graph = graph_of(shape, num_nodes)
         sizes = pilot_search(graph.indptr, graph.indices, graph.anchors, HOPS).sizes
-        _, beyond = choice._expected_short(sizes, num_nodes, NARROW)
+        _, beyond = choose_engine._expected_short(sizes, num_nodes, NARROW)
         few_of_many = shape == "path"
         assert beyond.tolist() == [not few_of_many] * num_nodes

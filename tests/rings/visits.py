@@ -12,31 +12,23 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gscl_scale.config import RingsConfig
-from gscl_scale.rings import (
-    Priorities,
-    RowChanges,
-    choose_engine,
-    complete,
-    exact_rings,
-    first_level,
-    frontier,
-    growth_of_last_ring,
-    head_words,
-    level_zero,
-    next_level,
-    pilot,
-    read,
-    read_rings,
-    ring_profile,
-    shortcuts,
-    sketch,
-    words,
-)
-from gscl_scale.rings.bits import BITS
-from gscl_scale.rings.marks import marks
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.rings import pilot
+from gscl_scale.rings.choose_engine import choose_engine
+from gscl_scale.rings.complete import complete
+from gscl_scale.rings.exact import frontier, hubs, multi_source
+from gscl_scale.rings.exact.bfs import exact_rings
+from gscl_scale.rings.exact.recount import RowChanges, growth_of_last_ring
+from gscl_scale.rings.exact.ring_sizes import ring_profile
+from gscl_scale.rings.exact.twins import twins
+from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.pilot import pilot_search
-from gscl_scale.rings.twins import twins
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sketch import join, read
+from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
+from gscl_scale.rings.sketch.level import head_words
+from gscl_scale.rings.sketch.read import read_rings
 from tests.oracles import csr_of, distances
 
 SHAPES = ("star", "hub joined to all", "dense", "path")
@@ -126,7 +118,7 @@ def _arrays(sample):
 
 def _exact(graph, indices, order, anchors, together):
     priorities = Priorities(order, graph.priorities.priority)
-    with patch.object(words, "pays", lambda *_: together):
+    with patch.object(multi_source, "pays", lambda *_: together):
         return _arrays(exact_rings(graph.indptr, indices, anchors, priorities, graph.priorities.rank(), NARROW))
 
 
@@ -209,7 +201,7 @@ def find_twins(graph, indices, _order):
 def _shortcuts(graph, indices):
     with (
         marks(graph.anchors.size) as mine,
-        shortcuts.shortcuts(graph.indptr, indices, graph.anchors, HOPS, BITS, mine) as known,
+        hubs.shortcuts(graph.indptr, indices, graph.anchors, HOPS, BITS, mine) as known,
     ):
         return [array.copy() for array in known]
 
@@ -219,7 +211,7 @@ def find_shortcuts(graph, indices, _order):
 
 
 def find_every_shortcut(graph, indices, _order):
-    with patch.multiple(shortcuts, _DEGREE=0, _EDGES=0, _SAVED=0):
+    with patch.multiple(hubs, _DEGREE=0, _EDGES=0, _SAVED=0):
         return _shortcuts(graph, indices)
 
 
@@ -291,7 +283,7 @@ def stand_in_for_compiler():
         "lowest_bit": lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64,
         "prefetch": lambda *_: None,
     }
-    for module in (read, sketch, words):
+    for module in (read, join, multi_source):
         for name in plain.keys() & vars(module).keys():
             setattr(module, name, plain[name])
     frontier.np = SimpleNamespace(uint8=int)  # numba adds it to an integer of 64 bits, numpy to one of 8

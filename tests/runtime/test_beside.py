@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gscl_scale.runtime.cluster.beside import Beside
+from gscl_scale.runtime.cluster.background import Beside
 
 
 @pytest.fixture

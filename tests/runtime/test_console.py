@@ -1,6 +1,7 @@
 import json
 
-from gscl_scale.runtime import Console, console
+from gscl_scale.runtime import console
+from gscl_scale.runtime.console import Console
 
 
 def test_events_are_one_object_a_line_with_time_stage_and_event(tmp_path):

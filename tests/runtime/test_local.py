@@ -7,7 +7,9 @@ import time
 import pytest
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.runtime import RunnerSettings, num_workers, start_runner
+from gscl_scale.runtime.local import num_workers
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
 
 
 def local(workers):

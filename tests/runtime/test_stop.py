@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 
-from gscl_scale.runtime import asked_to_stop, stop_after
+from gscl_scale.runtime.stop import asked_to_stop, stop_after
 
 
 def test_a_request_is_heard_by_all_who_listen_and_by_those_who_begin_to_later():

@@ -4,12 +4,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gscl_scale.config import RingsConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, StoppedError, TaskError
-from gscl_scale.files import read_json, read_json_lines
-from gscl_scale.graph import Graph
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import RoundsAhead, Samples, is_complete, rounds
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json, read_json_lines
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.shards import rounds
+from gscl_scale.shards.precompute import is_complete
+from gscl_scale.shards.prefetch import RoundsAhead
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 
 CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds="epoch", part_anchors=50, ahead=2)

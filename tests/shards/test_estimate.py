@@ -1,14 +1,14 @@
 import pytest
 
 from gscl_scale import machine
-from gscl_scale.config import RingsConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.graph import Graph
-from gscl_scale.shards import Samples
+from gscl_scale.graph.graph import Graph
 from gscl_scale.shards.estimate import admit, need_of
 from gscl_scale.shards.format import part_path
 from gscl_scale.shards.levels import scratch_folder
 from gscl_scale.shards.plan import make_plan
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 
 CONFIG = RingsConfig(hops=3, width=32, per_ring=8, beyond=16, rounds=1, engine="sketch")

@@ -1,5 +1,8 @@
+import dataclasses
 import filecmp
+import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,13 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.config import RingsConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, FolderError
-from gscl_scale.files import read_json, read_json_lines
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples, is_complete, levels
+from gscl_scale.io.json import read_json, read_json_lines, write_json
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards import levels
+from gscl_scale.shards.format import map_part, part_path, write_part
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import make_plan
+from gscl_scale.shards.precompute import is_complete
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 
 COMMAND = [sys.executable, "-m", "gscl_scale"]
@@ -23,9 +29,12 @@ CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds=3, part_ancho
 KILLED = """
 import dataclasses, os, signal, sys
 from pathlib import Path
-from gscl_scale.config import RingsConfig
-from gscl_scale.runtime import Console, RunnerSettings, start_runner
-from gscl_scale.shards import levels, precompute, rounds, task
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.shards import levels, rounds, task
+from gscl_scale.shards.precompute import precompute
 levels.PASS_SHIFT = 6
 
 name, after = sys.argv[3], int(sys.argv[4])
@@ -156,7 +165,7 @@ def test_finished_samples_are_complete_and_not_made_again(graph_folder, referenc
 
 
 def make_graph_opened(folder):
-    from gscl_scale.graph import Graph
+    from gscl_scale.graph.graph import Graph
 
     return Graph.open(folder)
 
@@ -190,6 +199,29 @@ def test_an_unfinished_folder_of_another_configuration_is_refused_too(graph_fold
     )
     with pytest.raises(FolderError, match="made with rings"):
         make_samples(graph_folder, samples, config, 1)
+
+
+def test_samples_of_an_earlier_version_are_read_but_not_added_to(graph_folder, reference, tmp_path, config):
+    samples = tmp_path / "samples"
+    shutil.copytree(reference, samples)
+    manifest = {**read_json(samples / "manifest.json"), "format": 1}
+    write_json(samples / "manifest.json", manifest)
+    assert is_complete(samples, make_graph_opened(graph_folder), config, 1)
+    Samples.open(samples).round(0)
+    with pytest.raises(FolderError, match=r"begun by an earlier version .* choose another --run, or delete"):
+        make_samples(graph_folder, samples, config.model_copy(update={"rounds": 4}), 1)
+    (samples / "manifest.json").unlink()
+    head = {name: manifest[name] for name in ("graph_fingerprint", "rings")}
+    (samples / "progress.jsonl").write_text(json.dumps(head) + "\n")
+    with pytest.raises(FolderError, match=r"begun by an earlier version .* choose another --run, or delete"):
+        make_samples(graph_folder, samples, config, 1)
+
+
+def test_a_part_of_an_earlier_version_has_no_bits_of_the_lowest_nodes(reference, tmp_path):
+    part = map_part(part_path(reference, 0, 1))
+    write_part(tmp_path / "part.arrow", dataclasses.replace(part, near=None))
+    assert map_part(tmp_path / "part.arrow").near is None
+    assert part.near is not None
 
 
 @pytest.mark.parametrize("name", ["part-00003.arrow", "priorities.arrow"])
@@ -272,7 +304,7 @@ def test_independent_samples_have_no_common_priorities(graph_folder, tmp_path):
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-from gscl_scale import cli
+from gscl_scale.cli import main as cli
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.argv = ["gscl-scale", *sys.argv[2:]]

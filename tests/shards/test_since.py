@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gscl_scale.config import RingsConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
-from gscl_scale.files import read_json, read_json_lines, write_json
-from gscl_scale.graph import Graph
-from gscl_scale.runtime import Console
-from gscl_scale.shards import Samples, levels
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json, read_json_lines, write_json
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards import levels
 from gscl_scale.shards.journal import Journal
+from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.shards.test_precompute import assert_same_bytes, files_of
 
@@ -205,7 +206,7 @@ def test_weights_that_have_changed_are_not_trusted(tmp_path):
 
 
 def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path, monkeypatch):
-    from gscl_scale.files import map_array
+    from gscl_scale.io.arrow import map_array
 
     edges = random_edges(200, 600, seed=3)
     more = np.concatenate([edges, [[200, 5]]])

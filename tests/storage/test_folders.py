@@ -3,8 +3,8 @@
 import pytest
 
 from gscl_scale.errors import FolderError
-from gscl_scale.storage import fetch_folder, keep_folder, store_at
-from gscl_scale.storage.folders import INDEX, index_of
+from gscl_scale.storage.transfer import INDEX, fetch_folder, index_of, keep_folder
+from gscl_scale.storage.urls import store_at
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gscl_scale.errors import FolderError, LeaseError, OvertakenError, RunError
-from gscl_scale.files import sha256_in
-from gscl_scale.finding import Found, place_for
-from gscl_scale.runs import Run
-from gscl_scale.storage import Mirror, small_files, store_at, working_copy
-from gscl_scale.storage.places import cache_of
+from gscl_scale.io.checksum import sha256_in
+from gscl_scale.registry.locate import Found, place_for
+from gscl_scale.run.folder import Run
+from gscl_scale.storage.mirror import Mirror, small_files, working_copy
+from gscl_scale.storage.urls import cache_of, store_at
 from tests.test_cli import cli, write_tables
 
 pytestmark = pytest.mark.parametrize("place", ["s3"], indirect=True)

@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from gscl_scale.errors import FolderError, RunError
-from gscl_scale.storage import LocalStore, patience, store_at
-from gscl_scale.storage.places import cache_of
+from gscl_scale.storage import patience
+from gscl_scale.storage.stores import LocalStore
+from gscl_scale.storage.urls import cache_of, store_at
 from tests.s3 import BUCKET
 
 

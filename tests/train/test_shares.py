@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale.batches import BatchStream, FieldMaker, Share
-from gscl_scale.config import Config
-from gscl_scale.graph import Graph, Messages
-from gscl_scale.model import MappedFeatures, build_model, prepare_inputs, ring_loss
-from gscl_scale.shards import Samples
-from gscl_scale.train import batch_inputs, batch_loss, join_world, training_step
+from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.stream import BatchStream, Share
+from gscl_scale.config.config import Config
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
+from gscl_scale.model.inputs import MappedFeatures, prepare_inputs
+from gscl_scale.model.loss import ring_loss
+from gscl_scale.model.model import build_model
+from gscl_scale.shards.reader import Samples
 from gscl_scale.train import step as step_module
+from gscl_scale.train.process_group import join_world
+from gscl_scale.train.step import batch_inputs, batch_loss, training_step
 from tests.graphs import make_graph, make_samples, random_edges
 
 NODES = 122  # three batches of 40 anchors and one of 2

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import yaml
 
-from gscl_scale import pipeline
-from gscl_scale.config import Config
-from gscl_scale.files import read_json_lines
-from gscl_scale.logs import read_curve
-from gscl_scale.runs import open_run
-from gscl_scale.runtime import Console
+from gscl_scale.config.config import Config
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.run.log import read_curve
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.precompute import precompute
+from gscl_scale.stages.train import train
 from tests.graphs import make_graph, random_edges
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,7 +34,7 @@ def prepared(folder):
     config = Config.parse(VALUES)
     run = open_run(config, folder)
     make_graph(run.graph, random_edges(240, 700, seed=3), 240, labels=np.arange(240) % 3)
-    pipeline.precompute(config, run, Console(quiet=True))
+    precompute(config, run, Console(quiet=True))
     return config, run
 
 
@@ -61,7 +62,7 @@ def torchrun(folder, *arguments):
 @pytest.fixture
 def alone(tmp_path):
     config, run = prepared(tmp_path / "alone")
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train(config, run, Console(run.log, quiet=True))
     return run
 
 

@@ -10,18 +10,24 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale import pipeline, training
-from gscl_scale.batches import BatchStream
-from gscl_scale.config import Config
+from gscl_scale.batches.stream import BatchStream
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, StoppedError
-from gscl_scale.files import read_json_lines
-from gscl_scale.graph import Graph
-from gscl_scale.logs import read_curve
-from gscl_scale.model import build_model, prepare_inputs
-from gscl_scale.runs import open_run
-from gscl_scale.runtime import Console, asked_to_stop
-from gscl_scale.shards import Samples
-from gscl_scale.train import Checkpoints, Position, Trainer, Training, training_step, write_state
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.model.inputs import prepare_inputs
+from gscl_scale.model.model import build_model
+from gscl_scale.run.log import read_curve
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.stop import asked_to_stop
+from gscl_scale.shards.reader import Samples
+from gscl_scale.stages import train as training
+from gscl_scale.stages.precompute import precompute
+from gscl_scale.stages.train import train as train_stage
+from gscl_scale.train.checkpoint import Checkpoints, Position, write_state
+from gscl_scale.train.loop import Trainer, Training
+from gscl_scale.train.step import training_step
 from tests.graphs import make_graph, random_edges
 
 QUIET = Console(quiet=True)
@@ -35,9 +41,10 @@ DISTURBED = """
 import os, signal, sys, time
 from pathlib import Path
 from gscl_scale import pipeline
-from gscl_scale.config import Config
-from gscl_scale.runs import Run
-from gscl_scale.runtime import Console, asked_to_stop
+from gscl_scale.config.config import Config
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.stop import asked_to_stop
 from gscl_scale.train import loop
 
 config = Config.parse({values})
@@ -61,7 +68,7 @@ def prepared(folder: Path, values=VALUES):
     config = Config.parse(values)
     run = open_run(config, folder)
     make_graph(run.graph, random_edges(120, 300, seed=3), 120, labels=np.arange(120) % 3)
-    pipeline.precompute(config, run, QUIET)
+    precompute(config, run, QUIET)
     return config, run
 
 
@@ -87,7 +94,7 @@ def losses(run):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     config, run = prepared(tmp_path_factory.mktemp("undisturbed") / "run")
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     return config, run
 
 
@@ -95,7 +102,7 @@ def test_rounds_made_ahead_of_the_training_give_the_same_losses(undisturbed, tmp
     values = {**VALUES, "rings": {**VALUES["rings"], "ahead": 1}}
     config, run = prepared(tmp_path / "run", values)
     assert len(list(run.samples.glob("round-*"))) == 1
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     assert losses(run)[:6] == losses(undisturbed[1])[:6]
     assert losses(run) == losses(undisturbed[1])
     assert len(list(run.samples.glob("round-*"))) <= 3
@@ -105,7 +112,7 @@ def test_a_gpu_that_ray_would_not_give_is_refused_before_a_cluster_is_looked_for
     _, run = prepared(tmp_path / "run")
     config = Config.parse({**VALUES, "runtime": {"engine": "ray", "device": "cuda"}})
     with pytest.raises(ConfigError, match=r"runtime\.worker_gpus is 0.* set runtime\.worker_gpus to 1"):
-        pipeline.train(config, run, QUIET)
+        train_stage(config, run, QUIET)
     assert not events(run, "started")
 
 
@@ -125,7 +132,7 @@ def test_a_killed_and_resumed_run_has_the_loss_curve_and_weights_of_the_undistur
     ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert len(losses(run)) == 13
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == [(12, 4)]
     assert losses(run) == losses(undisturbed[1])
     assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
@@ -138,7 +145,7 @@ def test_a_run_that_was_killed_in_mid_epoch_goes_on_in_mid_epoch(undisturbed, tm
     ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert len(losses(run)) == 10
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == [(8, 2)]
     assert [event["step"] for event in events(run, "step")] == [*range(10), *range(8, 18)]
     assert losses(run) == losses(undisturbed[1])
@@ -160,7 +167,7 @@ def test_a_run_that_is_asked_to_stop_saves_its_step_and_goes_on_from_there(undis
     assert 4 < stopped["step"] < 18
     assert len(losses(run)) == stopped["step"]
     assert (run.checkpoints / f"step-{stopped['step']:08d}.pt").exists()
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     assert [event["step"] for event in events(run, "resumed")] == [stopped["step"]]
     assert [event["step"] for event in events(run, "step")] == list(range(18))
     assert losses(run) == losses(undisturbed[1])
@@ -176,13 +183,13 @@ def test_to_be_asked_to_stop_in_the_last_validation_ends_what_comes_after_the_tr
 
     monkeypatch.setattr(training, "validation_accuracy", asked)
     with pytest.raises(StoppedError, match="when it had all its steps; the same command goes on"):
-        pipeline.train(config, run, QUIET)
+        train_stage(config, run, QUIET)
     assert training.checkpoints_of(config, run).is_finished()
 
 
 def test_the_ways_of_saving_do_not_change_what_is_trained(undisturbed, tmp_path):
     config, run = prepared(tmp_path / "run", with_train(checkpoint_every=5, checkpoint_minutes=1e-9))
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     assert losses(run) == losses(undisturbed[1])
     assert sorted(path.name for path in run.checkpoints.glob("*.pt")) == ["step-00000017.pt", "step-00000018.pt"]
 
@@ -206,7 +213,7 @@ def test_training_on_sampled_neighbours_runs_and_its_loss_falls(tmp_path, encode
     model = {**VALUES["model"], "encoder": encoder, "layers": 2, "propagation": "sampled", "fanout": [3, 2]}
     train = with_train(epochs=10, learning_rate=0.01, validate_every=5)
     config, run = prepared(tmp_path / "run", {**train, "model": model})
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     curve = [loss for _, loss in losses(run)]
     told = read_json_lines(run.log)
     assert [event["epoch"] for event in told if event["event"] == "validation"] == [5, 10]
@@ -224,7 +231,7 @@ def test_the_loss_falls(undisturbed):
 def test_a_step_with_fewer_negatives_than_asked_for_is_logged_and_the_setting_named(tmp_path, capsys, width, number):
     rings = {**VALUES["rings"], "hops": 4, "width": width, "per_ring": 1, "rounds": 1}
     config, run = prepared(tmp_path / "run", {**with_train(negatives=100, epochs=1), "rings": rings})
-    pipeline.train(config, run, Console(run.log))
+    train_stage(config, run, Console(run.log))
     steps = events(run, "step")
     assert {step["negatives"] for step in steps} == {number}
     assert all(0 < step["negatives_per_anchor"] < number for step in steps)
@@ -236,7 +243,7 @@ def test_a_step_with_fewer_negatives_than_asked_for_is_logged_and_the_setting_na
 def test_a_finished_training_is_skipped(undisturbed):
     config, run = undisturbed
     before = run.log.read_text()
-    pipeline.train(config, run, Console(run.log, quiet=True))
+    train_stage(config, run, Console(run.log, quiet=True))
     assert run.log.read_text() == before
 
 

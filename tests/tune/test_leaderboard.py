@@ -1,13 +1,14 @@
 import pytest
 
-from gscl_scale import runs
-from gscl_scale.config import Config, TunedOn
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import TunedOn
 from gscl_scale.errors import FolderError
-from gscl_scale.files import write_json
-from gscl_scale.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
-from gscl_scale.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
-from gscl_scale.tune.space import Choice, with_settings
-from gscl_scale.tune.trial import alone, common
+from gscl_scale.io.json import write_json
+from gscl_scale.run.folder import Run
+from gscl_scale.studies.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
+from gscl_scale.studies.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
+from gscl_scale.studies.tune.space import Choice, with_settings
+from gscl_scale.studies.tune.trial import alone, common
 
 TRIALS = [
     Trial(1, {"model.width": 16, "model.layers": 1}, "finished", 0.7, 10, 3.0, validations=[(50, 0.6), (100, 0.7)]),
@@ -97,7 +98,7 @@ def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
 
 
 def test_trials_with_the_same_rings_section_share_samples(tmp_path):
-    run = runs.Run.at(tmp_path)
+    run = Run.at(tmp_path)
 
     def place(**sections):
         return rings_run(Config.parse(sections), run).samples

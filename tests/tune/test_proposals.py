@@ -3,12 +3,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from gscl_scale.config import Config
-from gscl_scale.runtime import Console
-from gscl_scale.tune.proposals import EarlyStopping, propose
-from gscl_scale.tune.recorder import Recorder
-from gscl_scale.tune.records import Book, Trial
-from gscl_scale.tune.space import Choice, Range, points_of
+from gscl_scale.config.config import Config
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.tune.proposals import EarlyStopping, propose
+from gscl_scale.studies.tune.recorder import Recorder
+from gscl_scale.studies.tune.records import Book, Trial
+from gscl_scale.studies.tune.space import Choice, Range, points_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
 

@@ -1,9 +1,9 @@
 import pytest
 import yaml
 
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError
-from gscl_scale.tune.space import PAPER, Choice, Range, nearest, points_of, read_space, with_settings
+from gscl_scale.studies.tune.space import PAPER, Choice, Range, nearest, points_of, read_space, with_settings
 
 CONFIG = Config()
 

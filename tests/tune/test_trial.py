@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from gscl_scale import tune as package
-from gscl_scale.config import Config
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, UserError
-from gscl_scale.evaluate import validation_accuracy, validation_splits
-from gscl_scale.files import read_json_lines
-from gscl_scale.runs import open_run
-from gscl_scale.runtime import Console
-from gscl_scale.tune.records import Book, Trial, trial_run
-from gscl_scale.tune.space import with_settings
-from gscl_scale.tune.trial import alone, common, run_trial, splits_of
+from gscl_scale.evaluate.validation import validation_accuracy, validation_splits
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.tune.records import Book, Trial, trial_run
+from gscl_scale.studies.tune.space import with_settings
+from gscl_scale.studies.tune.trial import alone, common, run_trial, splits_of
+from gscl_scale.studies.tune.tune import tune
 from tests.graphs import make_graph, random_edges
 
 NODES, CLASSES = 120, 3
@@ -128,9 +128,9 @@ def test_the_training_of_trials_is_validated_ten_times_unless_the_config_says_ot
 
 
 def test_without_optuna_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(package, "find_spec", lambda name: None)
+    monkeypatch.setattr("gscl_scale.studies.tune.tune.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'gscl-scale\[tune\]'"):
-        package.tune(CONFIG, None, tmp_path / "run", 1, None, Console(quiet=True))
+        tune(CONFIG, None, tmp_path / "run", 1, None, Console(quiet=True))
     assert not (tmp_path / "run").exists()
 
 
@@ -142,6 +142,6 @@ def test_a_search_has_no_more_trials_than_there_are_settings_left(tmp_path, monk
     for number, width in enumerate((4, 4, 8), start=1):  # repeats, as searches had before settings were counted
         Book(tmp_path / "run").end(Trial(number, {"model.width": width}, "finished", 0.5))
     seen = []
-    monkeypatch.setattr("gscl_scale.tune.search.search_on_ray", lambda search, *_: seen.append(search.trials))
-    package.tune(config, tmp_path / "space.yaml", tmp_path / "run", asked_for, None, Console(quiet=True))
+    monkeypatch.setattr("gscl_scale.studies.tune.search.search_on_ray", lambda search, *_: seen.append(search.trials))
+    tune(config, tmp_path / "space.yaml", tmp_path / "run", asked_for, None, Console(quiet=True))
     assert seen == [trials]

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_digits
 
-from gscl_scale.config import DigitsGraph
+from gscl_scale.config.graphs import DigitsGraph
 from gscl_scale.graph.draft import Draft
-from gscl_scale.graph.size import Size
+from gscl_scale.graph.types import Size
 
 _NUM_IMAGES, _NUM_PIXELS = 1797, 64
 

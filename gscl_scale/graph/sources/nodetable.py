@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gscl_scale.checked import listed, quoted
-from gscl_scale.config import TablesGraph
+from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.graph import SPLIT_CODES
-from gscl_scale.graph.scratch import RowFile, RowStream
+from gscl_scale.graph.row_file import RowFile, RowStream
 from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
+from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.text import listed, quoted
 
 _SPLIT_NAMES = {**SPLIT_CODES, "valid": SPLIT_CODES["val"], "validation": SPLIT_CODES["val"], "": 0}
 _CLASS_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"

@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from gscl_scale.checked import shortened, size_of
-from gscl_scale.config import NpzGraph
+from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
-from gscl_scale.graph.graph import SPLIT_CODES
-from gscl_scale.graph.size import Size
-from gscl_scale.graph.splits import splits_from_masks
-from gscl_scale.machine import available_memory, in_words
-from gscl_scale.npyfiles import Head, read_head, read_values, size_of_values
+from gscl_scale.graph.sources.splits import splits_from_masks
+from gscl_scale.graph.types import SPLIT_CODES, Size
+from gscl_scale.io.npy import Head, read_head, read_values, size_of_values
+from gscl_scale.io.validate import size_of
+from gscl_scale.machine import available_memory
+from gscl_scale.text import in_words, shortened
 
 Read = TypeVar("Read")
 

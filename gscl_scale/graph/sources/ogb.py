@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gscl_scale.checked import quoted, refuse_special, shortened
-from gscl_scale.config import OgbGraph
+from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.files import publish, publish_folder
 from gscl_scale.graph.draft import Draft
-from gscl_scale.graph.splits import split_from_rows
-from gscl_scale.machine import available_memory, free_disk, in_words
+from gscl_scale.graph.sources.splits import split_from_rows
+from gscl_scale.io.atomic import publish, publish_folder
+from gscl_scale.io.validate import refuse_special
+from gscl_scale.machine import available_memory, free_disk
+from gscl_scale.text import in_words, quoted, shortened
 
 _TIMEOUT_S = 60
 _COUNTS = 1 << 20  # bytes of text that the numbers of nodes and edges may take

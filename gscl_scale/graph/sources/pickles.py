@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gscl_scale.checked import shortened
+from gscl_scale.text import shortened
 
 _PLAIN = {
     "bool",

@@ -19,13 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from gscl_scale.checked import quoted, refuse_special, shortened
-from gscl_scale.config import PygGraph
+from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
-from gscl_scale.graph.graph import SPLIT_CODES
 from gscl_scale.graph.sources.pickles import only_arrays
-from gscl_scale.graph.splits import splits_from_masks
+from gscl_scale.graph.sources.splits import splits_from_masks
+from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.io.validate import refuse_special
+from gscl_scale.text import quoted, shortened
 
 _TIMEOUT_S = 60
 _OPTIONS = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them

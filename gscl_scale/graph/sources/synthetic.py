@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config import SyntheticGraph
+from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.graph.csr import index_dtype
 from gscl_scale.graph.draft import Draft, Edges
-from gscl_scale.graph.parallel import in_order, num_threads
-from gscl_scale.graph.scratch import RowStream
-from gscl_scale.graph.size import Size
+from gscl_scale.graph.row_file import RowStream
+from gscl_scale.graph.types import Size
 from gscl_scale.kernel import kernel
+from gscl_scale.runtime.threads import in_order, num_threads
 
 _CHUNK_EDGES = 1 << 21
 _CHUNK_ROWS = 1 << 16

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from gscl_scale.checked import listed, quoted, shortened, size_of
 from gscl_scale.errors import GraphError
-from gscl_scale.machine import available_memory, in_words
+from gscl_scale.io.validate import size_of
+from gscl_scale.machine import available_memory
+from gscl_scale.text import in_words, listed, quoted, shortened
 
 ROWS_AT_ONCE = 1 << 20
 _VALUES_AT_ONCE = 1 << 24

@@ -9,16 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale import seeding
-from gscl_scale.checked import quoted
-from gscl_scale.config import TablesGraph
+from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
-from gscl_scale.graph.parallel import ahead, in_order, num_threads
-from gscl_scale.graph.size import Size
-from gscl_scale.graph.sources.idtable import NumberRows
 from gscl_scale.graph.sources.nodetable import NodeTable, num_feature_columns, read_nodes
 from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, files_of, is_csv, num_rows, schema_of, stream
-from gscl_scale.graph.sources.tableids import DistinctIds, guess_integers, ids_of, is_integer_text, short_text
+from gscl_scale.graph.sources.tableids import (
+    DistinctIds,
+    NumberRows,
+    guess_integers,
+    ids_of,
+    is_integer_text,
+    short_text,
+)
+from gscl_scale.graph.types import Size
+from gscl_scale.runtime.threads import ahead, in_order, num_threads
+from gscl_scale.text import quoted
 
 _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table

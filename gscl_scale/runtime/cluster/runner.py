@@ -11,9 +11,8 @@ import ray
 from ray.exceptions import RayError
 
 from gscl_scale.errors import TaskError
-from gscl_scale.runtime.cluster.attempts import Attempt, next_attempt
-from gscl_scale.runtime.cluster.joining import joined
-from gscl_scale.runtime.cluster.machines import (
+from gscl_scale.runtime.cluster.connect import joined
+from gscl_scale.runtime.cluster.nodes import (
     THREADS,
     alive_machines,
     is_possible,
@@ -22,7 +21,8 @@ from gscl_scale.runtime.cluster.machines import (
     room,
     told,
 )
-from gscl_scale.runtime.cluster.sharing import check_shared
+from gscl_scale.runtime.cluster.preflight import check_shared
+from gscl_scale.runtime.cluster.retry import Attempt, next_attempt
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.settings import RunnerSettings
 

@@ -18,12 +18,12 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import ConfigError, StoppedError, TaskError
-from gscl_scale.files import scratch_folder
-from gscl_scale.runtime.cluster.beside import Beside
-from gscl_scale.runtime.cluster.board import Board, Notes, work
-from gscl_scale.runtime.cluster.joining import brief, environment, joined
-from gscl_scale.runtime.cluster.machines import THREADS, Machine, alive_machines, room, told
-from gscl_scale.runtime.cluster.sharing import check_shared
+from gscl_scale.io.atomic import scratch_folder
+from gscl_scale.runtime.cluster.background import Beside
+from gscl_scale.runtime.cluster.connect import brief, environment, joined
+from gscl_scale.runtime.cluster.control_actor import Board, Notes, work
+from gscl_scale.runtime.cluster.nodes import THREADS, Machine, alive_machines, room, told
+from gscl_scale.runtime.cluster.preflight import check_shared
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import TrainingBody, TrainingSettings
 from gscl_scale.runtime.stop import asked_to_stop

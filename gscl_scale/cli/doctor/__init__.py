@@ -1,0 +1,1 @@
+"""What is missing on this machine for the work that is configured, and the cure."""

@@ -1,0 +1,84 @@
+"""The configuration as a whole: read, checked before anything starts, and written down."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from gscl_scale.config.baselines import BaselineConfig, CompareConfig
+from gscl_scale.config.explain import explain, refuse_true_as_number
+from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
+from gscl_scale.config.read import apply_setting, expand_paths, read_yaml, refuse_secrets
+from gscl_scale.config.retrain import GateConfig, RetrainConfig
+from gscl_scale.config.sections import EvaluateConfig, LossConfig, ModelConfig, RingsConfig, RuntimeConfig, TrainConfig
+from gscl_scale.errors import ConfigError
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    graph: GraphConfig = Field(default_factory=DigitsGraph, description="Where the graph comes from.")
+    rings: RingsConfig = Field(default_factory=RingsConfig, description="Which rings are sampled, and how.")
+    model: ModelConfig = Field(default_factory=ModelConfig, description="Encoder and projection head.")
+    loss: LossConfig = Field(default_factory=LossConfig, description="The ranking loss.")
+    train: TrainConfig = Field(default_factory=TrainConfig, description="The training loop.")
+    baseline: BaselineConfig = Field(
+        default_factory=BaselineConfig, description="Settings of an objective other than gscl."
+    )
+    evaluate: EvaluateConfig = Field(default_factory=EvaluateConfig, description="The evaluation protocol.")
+    compare: CompareConfig = Field(default_factory=CompareConfig, description="Methods side by side.")
+    retrain: RetrainConfig = Field(default_factory=RetrainConfig, description="Scheduled retraining.")
+    gate: GateConfig = Field(default_factory=GateConfig, description="What a new version must fulfil.")
+    runtime: RuntimeConfig = Field(default_factory=RuntimeConfig, description="How the work runs.")
+
+    @model_validator(mode="after")
+    def _sampled_neighbours_need_shared_numbers(self) -> "Config":
+        if self.model.propagation == "sampled" and self.rings.sharing == "independent":
+            raise ValueError(
+                "model.propagation: sampled neighbours are those of the lowest shared priorities; "
+                "set it to full, or rings.sharing to shared"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _objectives_of_the_whole_graph_read_all_messages(self) -> "Config":
+        if self.model.propagation == "sampled" and not self.train.reads_samples:
+            raise ValueError(
+                f"train.objective: {self.train.objective} takes a step over the whole graph and cannot read samples of "
+                "the neighbours; set model.propagation to full"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _batches_of_gscl_are_not_standardised(self) -> "Config":
+        if self.model.norm == "batch" and self.train.reads_samples:
+            raise ValueError(
+                "model.norm: with gscl a node's embedding must not depend on the others of its batch; set it to none"
+            )
+        return self
+
+    @classmethod
+    def load(
+        cls, path: Path | None, settings: list[str] | None = None, start: dict[str, Any] | None = None
+    ) -> "Config":
+        """Read a YAML file, or begin with given values, apply `section.key=value` settings, and check the whole."""
+        values = read_yaml(path) if path else start or {}
+        for setting in settings or []:
+            apply_setting(values, setting)
+        return cls.parse(values)
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> "Config":
+        """Check plain values, as read from YAML."""
+        if isinstance(values.get("graph"), dict):
+            values = {**values, "graph": {"source": "digits", **expand_paths(values["graph"])}}
+        refuse_secrets(values)
+        refuse_true_as_number(cls, values)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(explain(cls, error, values)) from None
+
+    def dump(self) -> dict[str, Any]:
+        """Plain values, ready for JSON or YAML."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,118 @@
+"""Arrow files: written whole, mapped without a copy."""
+
+import contextlib
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gscl_scale.errors import FolderError
+from gscl_scale.io.atomic import _CURE, publish
+from gscl_scale.io.validate import size_of
+from gscl_scale.text import listed, shortened
+
+_ARROW = b"ARROW1\0\0"  # at the beginning, and without the zeros at the end
+
+
+_END = 6
+
+
+def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
+    """Publish an uncompressed Arrow IPC file of one record batch, so that a reader can map it without a copy."""
+    with publish(path) as temporary:
+        put_arrow(temporary, columns)
+
+
+def put_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
+    """The same for a file that the caller publishes."""
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as file,
+    ):
+        file.write_batch(batch)
+
+
+def map_arrow(path: Path) -> pa.RecordBatch:
+    """Map a file of `write_arrow` into memory: nothing is read until it is used.
+
+    What its head says is checked against the bytes that are there; what the columns hold is not looked at.
+    """
+    if (size := size_of(path)) < 2 * len(_ARROW):
+        raise _damaged(path, "it ends too early")
+    try:
+        with pa.memory_map(str(path)) as file:
+            whole = (file.read_at(len(_ARROW), 0), file.read_at(_END, size - _END)) == (_ARROW, _ARROW[:_END])
+            if not whole:
+                raise _damaged(path, "it is no whole Arrow file")
+            file.seek(len(_ARROW))
+            messages = pa.ipc.MessageReader.open_stream(file)
+            head = messages.read_next_message()
+            if head.type != "schema":  # read_schema would end the process
+                raise _damaged(path, "it does not begin with its columns")
+            schema = pa.ipc.read_schema(head)
+            body = messages.read_next_message()
+            if body.type != "record batch" or is_compressed(body.metadata.to_pybytes()):
+                raise _damaged(path, "expected one uncompressed record batch")
+            batch = pa.ipc.read_record_batch(body, schema)
+            batch.validate()
+            listed(schema.names)  # UnicodeDecodeError where they are no text
+            with contextlib.suppress(StopIteration):
+                messages.read_next_message()
+                raise _damaged(path, "expected one record batch")
+            return batch
+    except StopIteration:
+        raise _damaged(path, "it ends too early") from None
+    except (OSError, pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
+        raise FolderError(f"{path} cannot be read: {shortened(error)}; {_CURE}") from None
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether the head of a record batch says that its buffers are compressed: Message.fbs and RecordBatch of Arrow."""
+    header = _field(head, struct.unpack_from("<I", head)[0], 2)
+    return bool(header and _field(head, header + struct.unpack_from("<I", head, header)[0], 3))
+
+
+def _field(head: bytes, table: int, number: int) -> int:
+    """Where a field of a flatbuffer's table is, 0 where it has none."""
+    entries = table - struct.unpack_from("<i", head, table)[0]
+    size = struct.unpack_from("<H", head, entries)[0]
+    place = struct.unpack_from("<H", head, entries + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+    return table + place if place else 0
+
+
+def column_of(batch: pa.RecordBatch, name: str, path: Path) -> pa.Array:
+    """A column of a mapped file, which must be there once and have no missing values."""
+    if batch.schema.names.count(name) != 1:
+        raise _damaged(path, f"expected one column {name}, got {listed(batch.schema.names)}")
+    column = batch.column(name)
+    if column.null_count:
+        raise _damaged(path, f"{name} has missing values")
+    return column
+
+
+def numbers_of(column: pa.Array, path: Path, *kinds: str) -> npt.NDArray[Any]:
+    """A column of numbers, of some types if any are given, as an array over the mapped file; lists become rows."""
+    rows = pa.types.is_fixed_size_list(column.type)
+    values = column.flatten() if rows else column
+    if (kinds and str(values.type) not in kinds) or values.null_count or (rows and not column.type.list_size):
+        raise _damaged(path, f"expected numbers of type {' or '.join(kinds)}, got {shortened(column.type, 80)}")
+    array = values.to_numpy(zero_copy_only=True)
+    return array.reshape(len(column), column.type.list_size) if rows else array
+
+
+def map_array(path: Path, column: str, *kinds: str) -> npt.NDArray[Any]:
+    """A column of numbers as a read-only array over the mapped file; lists of fixed size become rows."""
+    return numbers_of(column_of(map_arrow(path), column, path), path, *kinds)
+
+
+def _damaged(path: Path, what: str) -> FolderError:
+    return FolderError(f"{path} is damaged: {what}; {_CURE}")
+
+
+def as_rows(array: npt.NDArray[Any]) -> pa.Array:
+    """A two-dimensional array as an Arrow column of fixed-size lists, without a copy where it is contiguous."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1])

@@ -1,0 +1,136 @@
+"""Files that anybody may have written: looked at before they are opened, and checked before they are used."""
+
+import stat
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+from typing_extensions import TypedDict
+
+from gscl_scale.errors import FolderError, UserError
+from gscl_scale.machine import available_memory
+from gscl_scale.text import in_words, quoted, shortened
+
+_SMALL = 1 << 22  # bytes of text that are read without looking at the memory that is left
+_BYTES_OF_VALUES = 40  # that a byte of JSON may become in memory
+_LONGEST_LINE = 1 << 22
+_LONGEST_NAME = 255  # bytes, on most filesystems
+_LONGEST_PATH = 1024
+
+
+def _file_name(name: str) -> str:
+    long = len(name.encode("utf-8", "replace")) > _LONGEST_NAME
+    if name in ("", ".", "..") or "/" in name or long or not name.isprintable():
+        raise ValueError("expected the name of a file")
+    return name
+
+
+def _name_below(name: str) -> str:
+    try:
+        for part in name[:_LONGEST_PATH].split("/"):
+            _file_name(part)
+    except ValueError:
+        raise ValueError("expected a path below its folder") from None
+    if len(name) >= _LONGEST_PATH:
+        raise ValueError("expected a path below its folder")
+    return name
+
+
+def _no_giant(value: object) -> object:
+    if isinstance(value, int) and abs(value) > 1 << 62:
+        raise ValueError("expected a number that fits a float")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_giant)]
+Count = Annotated[int, Field(ge=0, lt=2**62)]
+FileName = Annotated[str, AfterValidator(_file_name)]
+NameBelow = Annotated[str, AfterValidator(_name_below)]
+
+
+class FileEntry(TypedDict):
+    """What a manifest says of a file."""
+
+    bytes: Count
+    sha256: str
+
+
+def size_of(path: Path, error: type[UserError] = FolderError) -> int:
+    """Bytes of a plain file; anything else that stands in its place is refused, for opening it may never end."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise error(f"{shortened(path)} does not exist") from None
+    except (OSError, ValueError) as trouble:
+        raise error(f"{shortened(path)} cannot be read: {shortened(getattr(trouble, 'strerror', trouble))}") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no plain file but a device, pipe or socket"
+        raise error(f"{shortened(path)} is {kind}; put a file in its place")
+    return status.st_size
+
+
+def refuse_special(folder: Path, error: type[UserError] = FolderError) -> None:
+    """Refuse a folder in which something is neither a folder nor a plain file: other programs would open it."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_dir():
+            size_of(path, error)
+
+
+def read_text_bytes(path: Path) -> bytes:
+    """The bytes of a text file that becomes values in memory, refused where these would not fit."""
+    size = size_of(path)
+    if size > _SMALL and _BYTES_OF_VALUES * size > (memory := available_memory()):
+        raise FolderError(
+            f"{path} has {in_words(size)} of text, which may take {in_words(_BYTES_OF_VALUES * size)} as values, and "
+            f"{in_words(memory)} are left; no file that gscl-scale wrote is so large"
+        )
+    return path.read_bytes()
+
+
+def parse_json(text: bytes, where: str, cure: str) -> Any:
+    """A JSON value; FolderError that names the place for anything else, however deep or long it is."""
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise FolderError(f"{where} is damaged: not valid JSON ({shortened(error)}); {cure}") from None
+
+
+def of_kind(kind: Any, value: Any) -> str:
+    """What hinders a value from being of a kind, such as a TypedDict; "" where nothing does."""
+    try:
+        _adapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = shortened(".".join(shortened(part, 40) for part in first["loc"]), 120)
+        if first["type"] == "missing":
+            return f"it lacks {place}"
+        expected = "expected a JSON object" if first["type"] == "dict_type" else shortened(first["msg"], 160)
+        return f"{place}{': ' * bool(place)}{expected}, got {quoted(first['input'])}"
+    return ""
+
+
+def checked(kind: Any, value: Any, where: str, cure: str) -> Any:
+    """The value, which is of that kind; FolderError that names the place and what is wrong in it."""
+    if hindrance := of_kind(kind, value):
+        raise FolderError(f"{where} is damaged: {hindrance}; {cure}")
+    return value
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """The lines of a text file, without those that are longer than any that gscl-scale writes."""
+    size_of(path)
+    with path.open("rb") as file:
+        whole = True
+        while line := file.readline(_LONGEST_LINE):
+            ends = line.endswith(b"\n")
+            if whole and (ends or len(line) < _LONGEST_LINE):
+                yield line
+            whole = ends
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

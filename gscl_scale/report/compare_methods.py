@@ -1,0 +1,87 @@
+"""The methods side by side: the table for the terminal, and the page in Markdown."""
+
+from typing import Any
+
+from gscl_scale.evaluate.summary import late_warnings, left_out_sentences, percent, validation_warnings
+from gscl_scale.text import in_words, table
+
+COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", "training", "memory"]
+
+
+def comparison_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A row for each method; of one that failed its name only."""
+    return [_row(row) for row in result["methods"]]
+
+
+def comparison_remarks(result: dict[str, Any]) -> list[str]:
+    """What stands beneath the table: the protocol, and which methods failed and why."""
+    protocol, seeds = result["protocol"], len(result["seeds"])
+    remarks = []
+    if protocol:
+        several = protocol["num_splits"] > 1
+        chosen = (
+            "; the epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes"
+            f"{' (the epoch on those of the first split); one weight decay for all splits, by their mean' * several}"
+        )
+        remarks = [
+            f"Accuracy of a linear probe on frozen vectors: mean ± standard deviation over {seeds} "
+            f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
+            f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * several}"
+            f"{chosen * (protocol['least_val'] > 0)}.",
+            *left_out_sentences(protocol),
+            *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
+            "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
+            "on a GPU the most that was allocated there.",
+        ]
+    sampled = [row for row in result["methods"] if row.get("sampling_s")]
+    if sampled:
+        seconds = ", ".join(f"{row['title']} {_seconds(row['sampling_s'])}" for row in sampled)
+        remarks.append(f"Ring samples took beside that: {seconds}; methods that read the same samples share them.")
+    if any(row["method"] == "supervised" for row in result["methods"]):
+        remarks.append("The supervised encoder learns and is measured on one split per seed.")
+    return [*remarks, *(f"{row['title']} failed: {row['error']}" for row in result["methods"] if "error" in row)]
+
+
+def _late(result: dict[str, Any], protocol: dict[str, Any]) -> list[str]:
+    best = {row["title"]: row["best_step"] for row in result["methods"] if "best_step" in row}
+    return late_warnings(best, protocol["epochs"])
+
+
+def comparison_page(result: dict[str, Any]) -> str:
+    """Everything as Markdown, with the settings that each method has beside those of the configuration."""
+    rows = comparison_rows(result)
+    settings = [
+        (row["title"], ", ".join(f"`{key}={value}`" for key, value in row["settings"].items()) or "as configured")
+        for row in result["methods"]
+        if "settings" in row
+    ]
+    return (
+        "\n\n".join(
+            [
+                f"# Methods on {result['graph']['name']}",
+                table(["method", *COMPARISON[1:]], rows, left=[0]),
+                *comparison_remarks(result),
+                "## Settings",
+                table(["method", "other than in the configuration"], settings, left=[0, 1]),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in row:
+        return (row["title"], "failed", *["-"] * (len(COMPARISON) - 2))
+    trained = bool(row.get("steps"))
+    return (
+        row["title"],
+        percent(row["val_mean"], row["val_std"]),
+        percent(row["test_mean"], row["test_std"]),
+        *(f"{row[key]:.3f}" for key in ("nmi", "sim_at_5")),
+        _seconds(row["training_s"]) if trained else "-",
+        in_words(row["peak_bytes"]) if trained else "-",
+    )
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds < 100 else f"{seconds:,.0f} s"

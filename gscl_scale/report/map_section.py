@@ -1,0 +1,226 @@
+"""The map of the embeddings: what the page's script draws, and the same in a table."""
+
+import base64
+import gzip
+import json
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.report.html import folded, listing, plain_table, section
+from gscl_scale.report.node_map import NodeMap
+from gscl_scale.rings.exact.ring_sizes import ring_profile
+
+_NO_CLASS, _NO_SHARE = 0xFFFF, 0xFF
+_MOST_ROWS = 50
+_DEGREES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)  # where bands of the table begin
+
+
+def map_section(graph: Graph, drawn: NodeMap) -> str:
+    """The section; `map.js` makes it move."""
+    columns = _columns(graph, drawn)
+    about = _about(graph, drawn, columns)
+    near: dict[str, npt.NDArray[Any]] = {
+        "node": drawn.nearest.astype(np.uint32).ravel(),
+        "cosine": _rounded(drawn.cosines, drawn.nearest).ravel(),
+    }
+    data = as_json("map-about", about) + packed("map-points", columns) + packed("map-near", near)
+    return section(
+        "The map", _WORDS, _frame(graph, drawn), data, _as_table(graph, drawn), listing(_notes(graph, drawn))
+    )
+
+
+_WORDS = (
+    "<p>Each dot is a node. Nodes whose embeddings are alike stand close together; how far apart groups stand, and how "
+    "large they are, means little.</p>"
+)
+
+
+def _frame(graph: Graph, drawn: NodeMap) -> str:
+    label = escape(f"Map of {drawn.nodes.size:,} nodes of {graph.name}", quote=True)
+    return f"""
+<div class="map" id="map">
+<div class="tools">
+<label>Colour <select data-part="colour"></select></label>
+<form data-part="search"><label>Node <input data-part="id" type="search" placeholder="its id" autocomplete="off"
+ dir="auto"></label><button type="submit">Find</button></form>
+<span class="zoom"><button type="button" data-part="in" aria-label="Closer">+</button><button type="button"
+ data-part="out" aria-label="Farther">&minus;</button><button type="button" data-part="whole">Whole map</button></span>
+</div>
+<div class="sheet">
+<div class="paper"><canvas data-part="canvas" tabindex="0" role="application" aria-label="{label}"
+ aria-describedby="map-keys"></canvas><div class="tip" data-part="tip" hidden></div></div>
+<div class="chosen" data-part="chosen"></div>
+</div>
+<div class="legend" data-part="legend" role="group" aria-label="Legend"></div>
+<p class="small" id="map-keys">On the map: arrow keys move, + and &minus; zoom, 0 shows the whole map, Enter selects the
+ node nearest to the middle, Escape selects none. The wheel zooms after a click on the map, or with Ctrl.</p>
+<p class="said" data-part="said" role="status" aria-live="polite"></p>
+<noscript><p>The map needs JavaScript; the table below tells the same in figures.</p></noscript>
+</div>"""
+
+
+# --- what the script reads -------------------------------------------------------------------------------------------
+
+
+def _columns(graph: Graph, drawn: NodeMap) -> dict[str, npt.NDArray[Any]]:
+    places = np.clip(np.rint(drawn.places * 65535), 0, 65535).astype(np.uint16)
+    columns: dict[str, npt.NDArray[Any]] = {
+        "x": places[:, 0],
+        "y": places[:, 1],
+        "degree": _degrees(graph, drawn.nodes).astype(np.uint32),
+        **texts(graph.ids.take(drawn.nodes)),
+    }
+    if graph.labels is not None:
+        labels = graph.labels[drawn.nodes]
+        columns["class"] = np.where((labels < 0) | (labels > _NO_CLASS), _NO_CLASS, labels).astype(np.uint16)
+        columns["share"] = _same_class(graph, drawn.nodes)
+    if graph.splits:
+        columns["split"] = next(iter(graph.splits.values()))[drawn.nodes].astype(np.uint8)
+    return columns
+
+
+def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    degree = "degree" if graph.undirected else "out-degree"
+    modes: list[dict[str, Any]] = []
+    if "class" in columns:
+        modes.append(_groups("class", "class", columns["class"], graph.classes))
+    degrees = columns["degree"]
+    modes.append(
+        {"name": degree, "kind": "log", "column": "degree", "low": int(degrees.min()), "high": int(degrees.max())}
+    )
+    if "class" in columns:
+        modes.append({"name": "neighbours of its class", "kind": "share", "column": "share", "low": 0, "high": 200})
+    if "split" in columns:
+        modes.append(_groups(f"split {next(iter(graph.splits))}", "split", columns["split"], _split_names()))
+    return {
+        "classes": graph.classes if "class" in columns else [],
+        "splits": _split_names(),
+        "degree": degree,
+        "modes": modes,
+        "nearest": int(drawn.nearest.shape[1]),
+        "sampled": bool(drawn.nodes.size < graph.num_nodes),
+        "hint": "Point at a dot to read about a node; click it to see its nearest nodes.",
+    }
+
+
+def _groups(name: str, column: str, values: npt.NDArray[Any], names: list[str]) -> dict[str, Any]:
+    counts = np.bincount(np.minimum(values, len(names)), minlength=len(names) + 1)
+    shown = counts if counts[-1] else counts[:-1]
+    return {"name": name, "kind": "groups", "column": column, "groups": names, "counts": shown.tolist()}
+
+
+def _split_names() -> list[str]:
+    return ["none", *sorted(SPLIT_CODES, key=lambda name: SPLIT_CODES[name])]
+
+
+def _degrees(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return graph.indptr[nodes + 1] - graph.indptr[nodes]
+
+
+def _same_class(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """The share of a node's neighbours with its class, in half per cents; 255 where it has neither."""
+    assert graph.labels is not None
+    sizes, same = ring_profile(graph.indptr, graph.indices, nodes, 1, graph.labels)
+    shares = np.rint(200 * same[:, 0] / np.maximum(sizes[:, 0], 1))
+    return np.where((graph.labels[nodes] >= 0) & (sizes[:, 0] > 0), shares, _NO_SHARE).astype(np.uint8)
+
+
+def _rounded(cosines: npt.NDArray[np.float32], nearest: npt.NDArray[np.int32]) -> npt.NDArray[np.int16]:
+    return np.rint(32767 * np.clip(np.where(nearest >= 0, cosines, 0), -1, 1)).astype(np.int16)
+
+
+# --- the same as a table ---------------------------------------------------------------------------------------------
+
+
+def _as_table(graph: Graph, drawn: NodeMap) -> str:
+    return folded(
+        "The map as a table", _class_table(graph, drawn) if graph.labels is not None else _degree_table(graph, drawn)
+    )
+
+
+def _class_table(graph: Graph, drawn: NodeMap) -> str:
+    """Of each class, how many of the nearest nodes are of it, and which other class is met most often."""
+    assert graph.labels is not None
+    labels, count = graph.labels[drawn.nodes], len(graph.classes)
+    known = (drawn.nearest >= 0) & (labels >= 0)[:, None] & (labels[drawn.nearest] >= 0)
+    pairs = np.repeat(labels, drawn.nearest.shape[1])[known.ravel()] * count + labels[drawn.nearest][known]
+    pairs, often = np.unique(pairs, return_counts=True)  # of all that are possible few are met
+    of, others = np.divmod(pairs, count)
+    sizes, degrees = np.bincount(labels[labels >= 0], minlength=count), _degrees(graph, drawn.nodes)
+    rows = []
+    for label in np.argsort(-sizes, kind="stable")[:_MOST_ROWS]:
+        mine = of == label
+        met, times = others[mine], often[mine]
+        total, own, times = max(1, times.sum()), times[met == label].sum(), np.where(met == label, 0, times)
+        most = int(times.argmax()) if times.any() else -1
+        other = f"{graph.classes[met[most]]} ({100 * times[most] / total:.1f} %)" if most >= 0 else "-"
+        mean = f"{degrees[labels == label].mean():,.1f}" if sizes[label] else "-"
+        rows.append((graph.classes[label], f"{sizes[label]:,}", mean, f"{100 * own / total:.1f} %", other))
+    names = ["class", "nodes", "mean degree", "nearest nodes of its class", "other class met most often"]
+    return plain_table(f"The {len(rows)} largest of {count} classes on the map", names, rows)
+
+
+def _degree_table(graph: Graph, drawn: NodeMap) -> str:
+    """Of nodes with about as many neighbours, how near their nearest nodes are."""
+    degrees = _degrees(graph, drawn.nodes)
+    bands, rows = np.searchsorted(_DEGREES, degrees, side="right") - 1, []
+    for band in np.unique(bands):
+        mine, low = bands == band, _DEGREES[band]
+        words = (
+            f"from {low:,}"
+            if band + 1 == len(_DEGREES)
+            else f"{low:,}"
+            if _DEGREES[band + 1] == low + 1
+            else f"{low:,} to {_DEGREES[band + 1] - 1:,}"
+        )
+        rows.append((words, f"{mine.sum():,}", f"{drawn.cosines[mine][drawn.nearest[mine] >= 0].mean():.3f}"))
+    return plain_table("Nodes on the map", ["degree", "nodes", "mean cosine of their nearest nodes"], rows)
+
+
+def _notes(graph: Graph, drawn: NodeMap) -> list[str]:
+    count = drawn.nearest.shape[1]
+    sentences = []
+    if drawn.nodes.size < graph.num_nodes:
+        sentences.append(f"The map shows {drawn.nodes.size:,} of {graph.num_nodes:,} nodes, drawn at random")
+    return [
+        *sentences,
+        f"The {count} nearest nodes are found exactly, by cosine of the whole embeddings, among the nodes of the map",
+        "Places are those of t-SNE (openTSNE), begun with two principal components",
+    ]
+
+
+_KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array"}
+
+
+def packed(name: str, columns: dict[str, npt.NDArray[Any]]) -> str:
+    """Columns of whole numbers as an element that `unpack` of map.js reads: little-endian, zipped, in base64."""
+    columns = dict(sorted(columns.items(), key=lambda column: -column[1].itemsize))  # so that each begins aligned
+    parts, where, offset = [], {}, 0
+    for column, values in columns.items():
+        kind = f"{values.dtype.kind}{values.itemsize}"
+        parts.append(np.ascontiguousarray(values, f"<{kind}").tobytes())
+        where[column] = [_KINDS[kind], offset, values.size]
+        offset += values.nbytes
+    text = base64.b64encode(gzip.compress(b"".join(parts), 6, mtime=0)).decode("ascii")
+    return f"{as_json(f'{name}-columns', where)}\n" + f'<script type="text/plain" id="{name}">{text}</script>'
+
+
+def as_json(name: str, value: Any) -> str:
+    """A value as an element that JSON.parse reads; nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def texts(values: pa.Array) -> dict[str, npt.NDArray[Any]]:
+    """Integers or strings as columns: the letters of all in UTF-8, and where each begins."""
+    letters = [str(value).encode("utf-8", "replace") for value in values.to_pylist()]
+    begin = np.cumsum([0, *map(len, letters)], dtype=np.uint32)
+    return {"begin": begin, "letter": np.frombuffer(b"".join(letters), np.uint8)}

@@ -1,0 +1,59 @@
+"""Everything that a page tells of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gscl_scale.graph.graph import Graph
+from gscl_scale.report.node_map import NodeMap
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a run has left in its folder.
+
+    metrics, statistics   of metrics.json and statistics.json
+    curve                 the training steps of log.jsonl, events its other lines
+    record                run.json: configuration, versions, fingerprints
+    samples               the manifest of the ring samples; None where none were made
+    notes                 sentences about the graph
+    graph, nodes          for the map; None where none is drawn
+    """
+
+    metrics: dict[str, Any]
+    statistics: dict[str, Any]
+    curve: Sequence[dict[str, Any]] = ()
+    events: Sequence[dict[str, Any]] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+    samples: dict[str, Any] | None = None
+    notes: Sequence[str] = ()
+    graph: Graph | None = None
+    nodes: NodeMap | None = None
+
+    @property
+    def name(self) -> str:
+        """What the page is called."""
+        return str(self.statistics["name"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings."""
+        config: dict[str, Any] = self.record.get("config", {})
+        return config
+
+    def last(self, stage: str, event: str) -> dict[str, Any]:
+        """The last event of a kind."""
+        return next((one for one in reversed(self.events) if (one["stage"], one["event"]) == (stage, event)), {})
+
+    def stage_seconds(self) -> dict[str, float]:
+        """How long the last attempt at each stage took, as far as the log tells."""
+        began: dict[str, datetime] = {}
+        took: dict[str, float] = {}
+        for one in self.events:
+            at = datetime.fromisoformat(one["time"])
+            if one["event"] == "started":
+                began[one["stage"]] = at
+            elif one["event"] == "done" and one["stage"] in began:
+                took[one["stage"]] = (at - began[one["stage"]]).total_seconds()
+        return took

@@ -1,0 +1,87 @@
+"""The work folder of a night, and what is read from it and from the current version."""
+
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.checksum import fingerprint_of
+from gscl_scale.io.validate import Count, of_kind
+from gscl_scale.run.folder import Run
+from gscl_scale.run.log import read_events
+from gscl_scale.run.record import config_in
+from gscl_scale.stages import train as training
+from gscl_scale.train.checkpoint import write_state
+
+NOTE = "night.json"
+_NOT_KEPT = (NOTE, "tensorboard")
+
+
+class _Since(TypedDict):
+    """The line of a log that tells what precompute found changed."""
+
+    stage: Literal["precompute"]
+    event: Literal["since"]
+    anchors_again: Count
+    nodes_come: Count
+    nodes_gone: Count
+    rows_changed: Count
+
+
+def take_over(work: Path, token: int) -> Path:
+    """The work folder of a lease: that of the last night that did not come to its end, under a name of our own.
+
+    Whoever worked there before, and is not dead but late, finds its folder gone.
+    """
+    mine = work / f"{token:08d}"
+    left = sorted(path for path in work.glob("[0-9]*") if path.is_dir() and int(path.name) < token)
+    if left and not mine.exists():
+        left.pop().replace(mine)
+    for path in left:
+        shutil.rmtree(path, ignore_errors=True)
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    return mine
+
+
+def made_from(config: Config, graph: Graph) -> str:
+    """The same for nights with the same graph and settings, wherever the graph comes from and however work runs."""
+    values = config.dump()
+    settings = {name: values[name] for name in ("rings", "model", "loss", "train", "baseline", "evaluate")}
+    return fingerprint_of([graph.fingerprint, settings])
+
+
+def may_build_on(config: Config, base: Run) -> bool:
+    """Whether the samples of an earlier run were made with the same settings."""
+    rings = [one.rings.model_dump(exclude=set(RingsConfig.NO_EFFECT)) for one in (config_in(base.folder), config)]
+    return config.train.reads_samples and config_in(base.folder).train.reads_samples and rings[0] == rings[1]
+
+
+def changes_since(run: Run, graph: Graph) -> dict[str, Any]:
+    """What precompute found changed since the current version, over all rounds; everything, where it began anew."""
+    told = [event for event in read_events(run.log) if not of_kind(_Since, event)]
+    if not told:
+        return {"sampled_again": 1.0}
+    share = sum(line["anchors_again"] for line in told) / (len(told) * max(1, graph.num_nodes))
+    return {name: told[-1][name] for name in ("nodes_come", "nodes_gone", "rows_changed")} | {"sampled_again": share}
+
+
+def write_start(run: Run, base: Run) -> None:
+    """The weights of an earlier run, for this one to begin with."""
+    if run.start.exists():
+        return
+    state, _ = training.checkpoints_of(config_in(base.folder), base).chosen()
+    write_state(run.start, state["model"])
+
+
+def files_of(folder: Path) -> list[str]:
+    """The files of a finished run that are worth keeping."""
+    names = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return [
+        name.as_posix()
+        for name in names
+        if not any(part.startswith(".") for part in name.parts) and name.parts[0] not in _NOT_KEPT
+    ]

@@ -1,0 +1,1 @@
+"""The engine `exact`: breadth-first searches."""

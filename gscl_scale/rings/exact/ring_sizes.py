@@ -1,0 +1,43 @@
+"""Ring sizes and label consistency of anchors, exact."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.kernel import kernel
+from gscl_scale.rings.exact import frontier
+
+
+def ring_profile(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    anchors: npt.NDArray[np.int64],
+    hops: int,
+    labels: npt.NDArray[np.int64] | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(size of each ring [A, hops], members with the anchor's label [A, hops]); unknown labels (-1) never agree."""
+    sizes = np.zeros((anchors.size, hops), np.int64)
+    same = np.zeros((anchors.size, hops), np.int64)
+    known = labels if labels is not None else np.full(indptr.size - 1, -1, np.int64)
+    _profile(indptr, indices, anchors, known, sizes, same)
+    return sizes, same
+
+
+@kernel
+def _profile(indptr, indices, anchors, labels, sizes, same):  # type: ignore[no-untyped-def]
+    seen = np.zeros(indptr.size - 1, np.uint8)
+    queue = np.empty(indptr.size, indices.dtype)
+    for a in range(anchors.size):
+        label = labels[anchors[a]]
+        frontier.start(anchors[a], queue, seen)
+        head, tail = 0, 1
+        for hop in range(sizes.shape[1]):
+            first = tail
+            tail = frontier.expand(indptr, indices, queue, head, first, hop + 2, seen)
+            head = first
+            sizes[a, hop] = tail - first
+            if label >= 0:
+                for i in range(first, tail):
+                    same[a, hop] += labels[queue[i]] == label
+        frontier.clear(queue, tail, seen)

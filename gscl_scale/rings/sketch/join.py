@@ -1,0 +1,291 @@
+"""Engine `sketch`: the lowest nodes of every ball, for the whole graph in one pass per hop (docs/large.md).
+
+A ball of radius n is the union of the neighbours' balls of radius n - 1, and the lowest of a union are the lowest of
+the lowests. Two kinds of knowledge are handed from pass to pass:
+
+head   for the M lowest nodes of all, exactly who is inside each ball: a bit each, joined by OR. Whoever's ball holds
+       S of them needs nothing else, and that is every ball of more than about 1 / HEAD_PER_WIDTH of the graph.
+tail   for the smaller balls, the ranks from M on that fill the list of the S lowest: ascending, joined by merging.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.kernel import kernel
+from gscl_scale.rings.exact.twins import same_neighbours
+from gscl_scale.rings.kernels import lowest_bit, ones, prefetch
+from gscl_scale.rings.sketch.level import Level
+
+_BITMAP = 1 << 15  # ranks that a bitmap of 4 KiB holds
+_NO_BOUND = 1 << 62
+_AHEAD = 12  # edges
+
+
+def level_zero(rank: npt.NDArray[Any], anchors: npt.NDArray[np.int64], width: int, words: int) -> Level:
+    """Balls of radius 0: each anchor alone."""
+    level = Level.empty(anchors.size, width, words, rank.dtype)
+    _alone(rank[anchors], level.table, level.heads, level.tails)
+    return level
+
+
+def first_level(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    rank: npt.NDArray[Any],
+    first: int,
+    end: int,
+    width: int,
+    words: int,
+    needed: npt.NDArray[np.bool_] | None = None,
+) -> Level:
+    """Balls of radius 1 of the vertices first..end: the neighbours by rank. Balls that are not `needed` are empty."""
+    level = Level.empty(end - first, width, words, rank.dtype)
+    of_all = np.ones(end - first, np.bool_) if needed is None else needed
+    _neighbours(indptr, indices, rank, first, of_all, width, level.table, level.heads, level.tails)
+    return level
+
+
+def next_level(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    rank: npt.NDArray[Any],
+    before: Level,
+    first: int,
+    end: int,
+    undirected: bool,
+    needed: npt.NDArray[np.bool_] | None = None,
+) -> Level:
+    """Balls of the next radius, 2 or more, of the vertices first..end, from those of the whole graph at the one before.
+
+    If the graph is undirected, a vertex that has neighbours, and the same as the vertex before it, has the same ball:
+    each is within two hops of the other. Its row is the same, and there is one place for what both have.
+    """
+    level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
+    of_all = np.ones(end - first, np.bool_) if needed is None else needed
+    _join(
+        indptr, indices, rank, first, of_all, undirected, before.width, before.shift,
+        before.table, before.heads, before.tails, level.table, level.heads, level.tails,
+    )  # fmt: skip
+    return level
+
+
+# --- kernels: r is a rank, M = 64 * words the number of nodes in the head ---------------------------------------------
+
+
+@kernel
+def _alone(ranks, table, heads, tails):  # type: ignore[no-untyped-def]
+    size = 64 * heads.shape[1]
+    num_heads = num_tails = 0
+    for i in range(ranks.size):
+        r = np.int64(ranks[i])
+        table[i, 4], table[i, 5] = num_heads, num_tails
+        if r < size:
+            heads[num_heads] = 0
+            heads[num_heads, r >> 6] = np.uint64(1) << np.uint64(r & 63)
+            table[i, 0] = 1
+            num_heads += 1
+        else:
+            tails[num_tails] = table[i, 2] = table[i, 3] = r
+            table[i, 1] = 1
+            num_tails += 1
+
+
+@kernel
+def _neighbours(indptr, indices, rank, first, needed, width, table, heads, tails):  # type: ignore[no-untyped-def]
+    """Each vertex and its neighbours: those of the head as bits, the lowest of the others in order."""
+    size = 64 * heads.shape[1]
+    found = np.empty(4 * width + 1, rank.dtype)
+    head = np.zeros(heads.shape[1], np.uint64)
+    num_heads = num_tails = 0
+    for i in range(needed.size):
+        table[i, 4], table[i, 5] = num_heads, num_tails
+        if not needed[i]:
+            continue
+        num_head = filled = 0
+        bound = np.int64(rank.size)
+        start, end = indptr[first + i], indptr[first + i + 1]
+        for e in range(start - 1, end):
+            r = np.int64(rank[indices[e] if e >= start else first + i])
+            if r < size:
+                head[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+                num_head += 1
+            elif r < bound:
+                found[filled] = r
+                filled += 1
+                if filled == found.size:
+                    found.sort()
+                    filled = width
+                    bound = np.int64(found[width - 1])
+        if num_head > 0:
+            heads[num_heads] = head
+            head[:] = 0
+            num_heads += 1
+        kept = min(filled, max(width - num_head, 0))
+        if kept > 0:
+            _sort(found, filled)
+            tails[num_tails : num_tails + kept] = found[:kept]
+            table[i, 2], table[i, 3] = found[0], found[kept - 1]
+            num_tails += kept
+        table[i, 0], table[i, 1] = num_head, kept
+
+
+@kernel
+def _sort(values, size):  # type: ignore[no-untyped-def]
+    """Sort the first `size` values; short lists by insertion."""
+    if size > 32:
+        values[:size].sort()
+        return
+    for i in range(1, size):
+        value = values[i]
+        j = i
+        while j > 0 and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
+
+
+@kernel
+def _join(  # type: ignore[no-untyped-def]
+    indptr, indices, rank, first, needed, undirected, width, shift, table, heads, tails,
+    out_table, out_heads, out_tails,
+):  # fmt: skip
+    """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging.
+
+    A ball is the vertex itself and the smaller balls of its neighbours; its own smaller ball adds nothing to these. A
+    twin of the vertex before takes its row.
+    """
+    words = heads.shape[1]
+    one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)
+    head = np.zeros(words, np.uint64)
+    bitmap = np.zeros(_BITMAP // 64, np.uint64)
+    num_heads = num_tails = 0
+    for i in range(needed.size):
+        out_table[i, 4], out_table[i, 5] = num_heads, num_tails
+        if not needed[i]:
+            continue
+        v, degree = first + i, indptr[first + i + 1] - indptr[first + i]
+        if undirected and i > 0 and needed[i - 1] and degree > 0 and same_neighbours(indptr, indices, v - 1, v):
+            out_table[i] = out_table[i - 1]
+            continue
+        own = np.int64(rank[v])
+        num_head = 0
+        if own < 64 * words:
+            head[own >> 6] = np.uint64(1) << np.uint64(own & 63)
+            num_head = 1
+        for e in range(indptr[v], indptr[v + 1]):
+            if e + 2 * _AHEAD < indices.size:
+                prefetch(table, indices[e + 2 * _AHEAD], 0)
+                soon = indices[e + _AHEAD]
+                prefetch(heads, _head_at(soon, table, shift), 0)
+                prefetch(tails, _tail_at(soon, table, shift, width), 0)
+                prefetch(tails, _tail_at(soon, table, shift, width), 64)
+            u = indices[e]
+            if table[u, 0] > 0:
+                row = _head_at(u, table, shift)
+                for w in range(words):
+                    head[w] |= heads[row, w]
+                num_head = 1
+        if num_head > 0:
+            num_head = 0
+            for w in range(words):
+                num_head += ones(head[w])
+            out_heads[num_heads] = head
+            head[:] = 0
+            num_heads += 1
+        room = max(width - num_head, 0)
+        num = 0
+        if room > 0:
+            neighbours = indices[indptr[v] : indptr[v + 1]]
+            bound = np.int64(table[v, 3]) if table[v, 1] >= room else _NO_BOUND
+            for u in neighbours:
+                if table[u, 1] >= room:
+                    bound = min(bound, np.int64(table[u, 3]))
+            out = out_tails[num_tails : num_tails + room]
+            if bound < 64 * words + _BITMAP:
+                num = _join_by_bitmap(neighbours, own, table, tails, shift, width, 64 * words, bound, bitmap, out)
+            else:
+                one[0] = own
+                num = 1 if own >= 64 * words else 0
+                num, one, other = _join_by_merging(neighbours, table, tails, shift, width, room, num, one, other)
+                out[:num] = one[:num]
+            if num > 0:
+                out_table[i, 2], out_table[i, 3] = out[0], out[num - 1]
+                num_tails += num
+        out_table[i, 0], out_table[i, 1] = num_head, num
+
+
+@kernel(inline="always")
+def _head_at(v, table, shift):  # type: ignore[no-untyped-def]
+    return (np.int64(v) >> shift << shift) + table[v, 4]
+
+
+@kernel(inline="always")
+def _tail_at(v, table, shift, width):  # type: ignore[no-untyped-def]
+    return (np.int64(v) >> shift << shift) * width + table[v, 5]
+
+
+@kernel
+def _join_by_bitmap(  # type: ignore[no-untyped-def]
+    neighbours, own, table, tails, shift, width, base, bound, bitmap, out,
+):  # fmt: skip
+    """The lowest ranks of all tails, none above `bound`: a bit for each, read off in order; returns how many."""
+    if base <= own <= bound:
+        bitmap[(own - base) >> 6] |= np.uint64(1) << np.uint64((own - base) & 63)
+    for u in neighbours:
+        if table[u, 1] > 0 and table[u, 2] <= bound:
+            _set_bits(tails, _tail_at(u, table, shift, width), table[u, 1], base, bound, bitmap)
+    num = 0
+    for w in range((bound - base >> 6) + 1):
+        bits = bitmap[w]
+        bitmap[w] = 0
+        while bits and num < out.size:
+            out[num] = base + 64 * w + lowest_bit(bits)
+            num += 1
+            bits &= bits - np.uint64(1)
+    return num
+
+
+@kernel(inline="always")
+def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untyped-def]
+    for j in range(start, start + num):
+        r = np.int64(tails[j])
+        if r > bound:
+            break
+        bitmap[(r - base) >> 6] |= np.uint64(1) << np.uint64((r - base) & 63)
+
+
+@kernel
+def _join_by_merging(  # type: ignore[no-untyped-def]
+    neighbours, table, tails, shift, width, room, num, one, other,
+):  # fmt: skip
+    """The lowest `room` ranks of all tails and of the `num` in `one`: (how many, the list, the other buffer)."""
+    for u in neighbours:
+        available = min(np.int64(table[u, 1]), room)
+        if available > 0 and (num < room or table[u, 2] < one[num - 1]):
+            start = _tail_at(u, table, shift, width)
+            num = _merge(one, num, tails[start : start + available], available, other, room)
+            one, other = other, one
+    return num, one, other
+
+
+@kernel(inline="always")
+def _merge(left, num_left, right, num_right, out, room):  # type: ignore[no-untyped-def]
+    """The lowest `room` of two ascending lists, common ones once; without branches on the values."""
+    i = j = n = 0
+    while n < room and i < num_left and j < num_right:
+        a, b = left[i], right[j]
+        out[n] = min(a, b)
+        i += a <= b
+        j += b <= a
+        n += 1
+    while n < room and i < num_left:
+        out[n] = left[i]
+        i += 1
+        n += 1
+    while n < room and j < num_right:
+        out[n] = right[j]
+        j += 1
+        n += 1
+    return n

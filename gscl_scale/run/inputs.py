@@ -1,0 +1,60 @@
+"""The files that a graph is made from, and whether they are still the same."""
+
+from pathlib import Path
+from typing import Any
+
+from gscl_scale.config.config import Config
+from gscl_scale.io.atomic import naming
+from gscl_scale.io.checksum import sha256_of
+
+
+def input_state(config: Config) -> dict[str, list[Any]]:
+    """Size and time of every file that the graph section names, to notice when one changes."""
+    state: dict[str, list[Any]] = {}
+    for key in ("path", "edges", "nodes"):
+        named = getattr(config.graph, key, None)
+        if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
+            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
+                if path.is_file() and not _is_hidden(path, named):
+                    state[str(path)] = _size_and_time(path)
+    return state
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a file below a folder is no table of it, such as `_SUCCESS`."""
+    return path.is_relative_to(folder) and any(part[0] in "._" for part in path.relative_to(folder).parts)
+
+
+def _size_and_time(path: Path) -> list[Any]:
+    return [path.stat().st_size, path.stat().st_mtime_ns]
+
+
+def with_checksums(state: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The same state, with a checksum of every file that is still as it was: it may be copied to another time."""
+    known = {}
+    for path, seen in state.items():
+        with naming(Path(path)):
+            checksum = sha256_of(Path(path))
+            known[path] = [*seen, checksum] if _size_and_time(Path(path)) == seen else seen
+    return known
+
+
+def changed_inputs(config: Config, before: dict[str, list[Any]], now: dict[str, list[Any]]) -> list[str]:
+    """Files of two states that are not the same in both; those that have come or gone only in a folder of tables."""
+    named = [getattr(config.graph, key, None) for key in ("edges", "nodes")]
+    folders = [path for path in named if isinstance(path, Path) and path.is_dir()]
+    known = tuple(f"{folder}/" for folder in folders if any(path.startswith(f"{folder}/") for path in before))
+    return sorted(
+        path
+        for path in {*before, *now}
+        if not any(_is_hidden(Path(path), folder) for folder in folders)
+        and (_is_other(path, before[path], now[path]) if path in before and path in now else path.startswith(known))
+    )
+
+
+def _is_other(path: str, before: list[Any], now: list[Any]) -> bool:
+    """Whether a file is another than it was; one that was only copied anew, with the same bytes, is not."""
+    if before[:2] == now:
+        return False
+    size, *_, checksum = before
+    return size != now[0] or len(before) < 3 or sha256_of(Path(path)) != checksum

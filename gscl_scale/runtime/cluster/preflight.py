@@ -1,0 +1,87 @@
+"""Whether the machines of a cluster see the same folder, and compute with the same versions."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from gscl_scale.errors import FolderError, RunError, TaskError
+from gscl_scale.io.atomic import naming
+from gscl_scale.runtime.cluster.connect import brief
+from gscl_scale.runtime.cluster.folder_check import PACKAGES, Sight, installed, look
+from gscl_scale.runtime.cluster.nodes import Machine, alive_machines
+
+_ANSWER_S = 120.0  # under load, a machine that starts its first worker takes some seconds
+
+Seen = tuple[Machine, Sight]
+
+
+def check_shared(folder: Path, machines: Sequence[Machine]) -> None:
+    """FolderError if a machine does not see or cannot write the folder, RunError if one has other versions."""
+    with _token(folder) as (token, text):
+        asked = {_look_on(machine).remote(token, text): machine for machine in machines}
+        seen = list(_answers(asked))
+    _refuse_blind(folder, seen)
+    _refuse_other_versions(seen)
+
+
+@contextmanager
+def _token(folder: Path) -> Iterator[tuple[Path, str]]:
+    token, text = folder / f".shared-{uuid.uuid4().hex}.tmp", uuid.uuid4().hex
+    try:
+        with naming(token):
+            folder.mkdir(parents=True, exist_ok=True)
+            token.write_text(text, encoding="utf-8")
+        yield token, text
+    finally:
+        token.unlink(missing_ok=True)
+
+
+def _look_on(machine: Machine) -> Any:
+    place = NodeAffinitySchedulingStrategy(machine.id, soft=False)
+    return ray.remote(look).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
+
+
+def _answers(asked: dict[Any, Machine]) -> Iterator[Seen]:
+    silent = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_S)[1] if asked else []
+    for reference, machine in asked.items():
+        if reference in silent:
+            raise TaskError(
+                f"{machine.ip} of the Ray cluster has not answered within {_ANSWER_S:.0f} s; "
+                "see with ray status whether it is well, and run again"
+            )
+        try:
+            yield machine, ray.get(reference)
+        except RayError as error:
+            if machine.id in {other.id for other in alive_machines()}:
+                raise RunError(
+                    f"{machine.ip} of the Ray cluster cannot run gscl-scale: {brief(error)}; "
+                    "install the same version on all machines, best by one image"
+                ) from None
+
+
+def _refuse_blind(folder: Path, seen: Iterable[Seen]) -> None:
+    troubles = {(sight.trouble, machine.ip) for machine, sight in seen if sight.trouble}
+    for trouble in sorted({trouble for trouble, _ in troubles}):
+        blind = ", ".join(sorted(ip for other, ip in troubles if other == trouble))
+        raise FolderError(
+            f"{folder} is not shared by all machines of the Ray cluster: {blind} {trouble}; "
+            "choose a --run folder, or for one on an object store a GSCL_SCALE_CACHE, on a filesystem that all of them "
+            "mount at the same path"
+        )
+
+
+def _refuse_other_versions(seen: Iterable[Seen]) -> None:
+    here = installed()
+    for machine, sight in seen:
+        for name in PACKAGES:
+            if sight.versions[name] != here[name]:
+                raise RunError(
+                    f"{machine.ip} of the Ray cluster has {name} {sight.versions[name]}, this process {here[name]}: "
+                    "results could differ; install the same versions on all machines, best by one image"
+                )

@@ -1,0 +1,58 @@
+"""What becomes of a task that has failed: its own error is raised, lost work is tried again, within bounds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ray.exceptions import (
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+
+from gscl_scale.errors import GsclError, TaskError
+from gscl_scale.runtime.cluster.connect import brief
+
+_LOST = (WorkerCrashedError, NodeDiedError, OutOfMemoryError, ObjectLostError)
+_KEPT = "finished work is kept"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A task that runs, and how often it was lost before."""
+
+    task: Any
+    lost: int = 0
+
+
+def next_attempt(attempt: Attempt, error: RayError, retries: int) -> Attempt | BaseException:
+    """The task again where it was lost through no fault of its own, otherwise the error to raise."""
+    if isinstance(error, RayTaskError):
+        return _own_error(error)
+    if not isinstance(error, _LOST):
+        return TaskError(f"the Ray cluster could not run a task: {brief(error)}; {_KEPT}: mend this, and run again")
+    if attempt.lost < retries:
+        return Attempt(attempt.task, attempt.lost + 1)
+    return _lost_for_good(attempt.lost + 1, error)
+
+
+def _own_error(error: RayTaskError) -> BaseException:
+    """What the task raised: as it is where it explains itself, otherwise with the traceback of the other machine."""
+    cause: BaseException = error.cause
+    if not isinstance(cause, GsclError):
+        cause.__cause__ = error
+    return cause
+
+
+def _lost_for_good(times: int, error: RayError) -> TaskError:
+    if isinstance(error, OutOfMemoryError):
+        return TaskError(
+            f"a task ran out of memory on the Ray cluster, {times} times; {_KEPT}: set runtime.task_memory_gb to what "
+            "a task needs, so that fewer run on a machine, and run again"
+        )
+    return TaskError(
+        f"a task was lost with its process or machine, {times} times; {_KEPT}: look for the reason in the logs of the "
+        "Ray cluster, raise runtime.task_retries if machines come and go, and run again"
+    )

@@ -1,0 +1,45 @@
+"""Work on several threads whose results come in the order of the tasks, with few of them waiting in memory."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from gscl_scale.runtime.local import num_workers
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def num_threads() -> int:
+    """One per core that this process may use; no result depends on it."""
+    return num_workers(0)
+
+
+def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
+    """`map` on threads: at most `threads + 1` tasks are running or waiting to be taken."""
+    if threads < 2:
+        yield from map(function, tasks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        running: deque[Future[Result]] = deque()
+        try:
+            for task in tasks:
+                running.append(pool.submit(function, task))
+                if len(running) > threads:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def ahead(source: Iterable[Result]) -> Iterator[Result]:
+    """The same items, each made on another thread while the one before is used."""
+    items, end = iter(source), object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]  # it is not the end

@@ -1,0 +1,99 @@
+"""What the tasks of one process share: the graph, the round, and the level that a pass reads, each opened once."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.errors import FolderError
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.arrow import map_array
+from gscl_scale.rings.exact.recount import RowChanges
+from gscl_scale.rings.exact.workspace import forget_marks
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sketch.level import Level
+from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
+from gscl_scale.shards.incremental import map_row_changes
+from gscl_scale.shards.levels import LevelFiles, scratch_folder
+from gscl_scale.shards.reader import RoundReader, Samples, flaw_of_priorities
+
+Thing = TypeVar("Thing")
+
+_LOCK = threading.RLock()
+_KEPT: dict[str, tuple[Any, Any]] = {}
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """The priorities of a round, the rank of each node [N], and the weights they were drawn with (None: uniform)."""
+
+    priorities: Priorities
+    rank: npt.NDArray[Any]
+    weights: npt.NDArray[np.float64] | None
+
+
+def open_graph(folder: Path) -> Graph:
+    """The graph of a folder."""
+    return _keep("graph", (folder, _stamp(folder / "manifest.json")), lambda: Graph.open(folder))
+
+
+def open_round(samples: Path, round_number: int, num_nodes: int) -> OpenRound:
+    """A round of a samples folder."""
+    path = priorities_path(samples, round_number)
+
+    def opened() -> OpenRound:
+        priorities = map_priorities(path)
+        if flaw := flaw_of_priorities(priorities, num_nodes):
+            raise FolderError(f"{path} is damaged: {flaw}; delete {path.parent} and run gscl-scale precompute again")
+        return OpenRound(priorities, priorities.rank(), open_weights(samples))
+
+    return _keep("round", (path, _stamp(path)), opened)
+
+
+def open_weights(samples: Path) -> npt.NDArray[np.float64] | None:
+    """The weights of a samples folder, None where all nodes count alike."""
+    path = weights_path(samples)
+    return map_array(path, "weight", "double") if path.exists() else None
+
+
+def open_level(files: LevelFiles, in_memory: bool) -> Level:
+    """All rows of a level: a copy that the threads of this process share, or mapped for all processes of a machine."""
+    key = (files, (files.folder / "table.raw").stat().st_ino, in_memory)
+    return _keep("level", key, files.load if in_memory else files.map)
+
+
+def open_old_round(samples: Samples, round_number: int) -> RoundReader:
+    """A round of an earlier samples folder, verified."""
+    return _keep("old round", (samples.folder, round_number), lambda: samples.round(round_number))
+
+
+def open_row_changes(samples: Path, round_number: int, num_nodes: int) -> RowChanges:
+    """Who won or lost whom as a neighbour since the samples that a round builds on."""
+    key = (samples, round_number, _stamp(scratch_folder(samples, round_number) / "change.arrow"))
+    return _keep("row changes", key, lambda: map_row_changes(samples, round_number, num_nodes))
+
+
+def close_round() -> None:
+    """Let go of the files of a round, so that the disk of removed ones is free again, and of memory kept for it."""
+    forget_marks()
+    with _LOCK:
+        for kind in ("round", "level", "old round", "row changes"):
+            _KEPT.pop(kind, None)
+
+
+def _keep(kind: str, key: Any, opened: Callable[[], Thing]) -> Thing:
+    """The last thing of its kind, if it is still the one asked for; another one is opened in its place."""
+    with _LOCK:
+        if kind not in _KEPT or _KEPT[kind][0] != key:
+            _KEPT.pop(kind, None)
+            _KEPT[kind] = (key, opened())
+        return _KEPT[kind][1]
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size

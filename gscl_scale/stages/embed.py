@@ -1,0 +1,95 @@
+"""Stage embed: embed all nodes with the frozen encoder."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.config.config import Config
+from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.rotation import best_rotation, common_nodes, read_rotation, write_rotation
+from gscl_scale.embed.select import asked_nodes
+from gscl_scale.embed.store import (
+    Embeddings,
+    clear_away,
+    export,
+    is_complete,
+    refuse_taken,
+    scratch_folder,
+    take_rows,
+    write_embeddings,
+)
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.checksum import fingerprint_of, sha256_of
+from gscl_scale.model.encoder import Encoder
+from gscl_scale.model.model import build_model
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.train import checkpoints_of
+from gscl_scale.train.checkpoint import fill
+
+
+def embed(
+    config: Config,
+    run: Run,
+    console: Console,
+    other: Path | None = None,
+    out: Path | None = None,
+    towards: Run | None = None,
+) -> Path:
+    """Embed all nodes with the frozen encoder: of the run's graph, or of `other`, a graph folder with like features.
+
+    With `towards`, an earlier run, the embeddings are turned into the space of those, and so are later ones of this
+    run. Returns the folder of the embeddings: `out`, or the run's.
+    """
+    checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
+    state, position = checkpoints.chosen()
+    trained_on = Graph.open(run.graph)
+    graph = Graph.open(other) if other else trained_on
+    graph.refuse_other_features(trained_on.num_features, trained_on.feature_columns, str(graph.folder))
+    made_from = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
+    fingerprint = _with_rotation(made_from, run)
+    if is_complete(folder, fingerprint, config.runtime.npy):
+        clear_away(folder)
+        return folder
+    if out:
+        refuse_taken(out)
+    console.event("embed", "started")
+    encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
+    place = Workplace.of(config.runtime, scratch_folder(folder), fingerprint, "embed")
+    with encode_nodes(encoder, graph, scaling, place, console) as vectors:
+        if towards and not run.rotation.exists():
+            _turn(run, towards, graph, vectors)
+            fingerprint = _with_rotation(made_from, run)
+        rotation = read_rotation(run.rotation)
+        write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy, rotation)
+    console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
+    return folder
+
+
+def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
+    """Copy embeddings into a .npy or .parquet file: all, or those of the ids in a file, in their order."""
+    made = Embeddings(folder)
+    export(made, file, asked_nodes(made.ids, None, ids, str(folder)))
+
+
+def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:
+    """The encoder of a checkpoint, and how it reads features: as those of the graph that it was trained on."""
+    model = build_model(config.model, graph.num_features, config.train.seed)
+    fill(model, state.get("model"), where)
+    return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
+
+
+def _with_rotation(made_from: list[Any], run: Run) -> str:
+    """What embeddings are made from: their rotation too, where the run has one."""
+    return fingerprint_of([*made_from, *([sha256_of(run.rotation)] if run.rotation.exists() else [])])
+
+
+def _turn(run: Run, towards: Run, graph: Graph, vectors: npt.NDArray[np.float32]) -> None:
+    """Find the rotation of a run's embeddings into the space of an earlier run, if both have the same width."""
+    common = common_nodes(Graph.open(towards.graph), graph)
+    target = take_rows(towards.embeddings, common.earlier)
+    if target.shape[1] == vectors.shape[1] and common.later.size:
+        write_rotation(run.rotation, best_rotation(vectors[common.later], target))

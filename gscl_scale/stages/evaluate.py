@@ -1,0 +1,83 @@
+"""Stage evaluate: figures of the embeddings, and statistics of the graph."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.batches.stream import held_out
+from gscl_scale.config.config import Config
+from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.store import fingerprint_in, open_embeddings
+from gscl_scale.evaluate.graph_statistics import statistics
+from gscl_scale.evaluate.run import evaluate_run
+from gscl_scale.evaluate.schema import read_metrics, read_statistics
+from gscl_scale.evaluate.similarity import ring_lists
+from gscl_scale.evaluate.validation import selection_of
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.checksum import fingerprint_of
+from gscl_scale.io.json import write_json
+from gscl_scale.model.device import chosen_device
+from gscl_scale.model.model import build_model
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.shards.reader import Samples
+
+
+@contextlib.contextmanager
+def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iterator[npt.NDArray[np.float32]]:
+    """What the encoder gives with its first weights."""
+    first = build_model(config.model, graph.num_features, config.train.seed)
+    scaling = Scaling.of(graph.features, config.model.feature_scaling)
+    fingerprint = fingerprint_of(["untrained", config.model.model_dump(mode="json"), config.train.seed])
+    place = Workplace.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
+    with encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
+        yield vectors
+
+
+def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
+    """Figures of the embeddings, beside raw features and the untrained encoder."""
+    validated = bool(config.train.validate_every)
+    chosen = validated or bool(config.evaluate.tuned_on)
+    made_from = {
+        "embeddings": fingerprint_in(run.embeddings),
+        "evaluate": config.evaluate.model_dump(mode="json"),
+        **({"selection": "left out"} if chosen else {}),  # older figures are with these nodes, and are measured again
+    }
+    if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
+        return metrics
+    graph, device = Graph.open(run.graph), chosen_device(config.runtime)
+    rings = None
+    if config.train.reads_samples:
+        out = np.flatnonzero(held_out(graph, config.train.held_out, config.train.seed))
+        samples = Samples.open(run.samples).round(0)
+        samples.check_nodes(graph.num_nodes)
+        rings = ring_lists(samples, graph, config.evaluate, out)
+    console.event("evaluate", "started")
+    with (
+        open_embeddings(run.embeddings, run.folder) as trained,
+        _untrained(config, run, graph, console) as untrained,
+    ):
+        vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
+        metrics = evaluate_run(
+            graph, vectors, rings, config.evaluate, device, config.train.learnt, console,
+            selection_of(graph, config.evaluate, validated, config.train.learnt),
+        )  # fmt: skip
+    metrics["made_from"] = made_from
+    write_json(run.metrics, metrics)
+    console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})
+    return metrics
+
+
+def stats(run: Run, anchors: int | None = None) -> dict[str, Any]:
+    """Statistics of the graph; kept in the graph's run folder and made once per sample size."""
+    path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
+    graph = Graph.open(run.graph)
+    if path.exists() and (known := read_statistics(path))["graph_fingerprint"] == graph.fingerprint:
+        return known
+    result = {**statistics(graph, anchors=anchors), "graph_fingerprint": graph.fingerprint}
+    write_json(path, result)
+    return result

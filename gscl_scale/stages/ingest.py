@@ -1,0 +1,48 @@
+"""Stage ingest: bring the graph into its folder."""
+
+from gscl_scale.config.config import Config
+from gscl_scale.errors import FolderError
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.estimate import read_if_it_fits
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import write_json
+from gscl_scale.model.scaling import notes_on
+from gscl_scale.run.folder import Run
+from gscl_scale.run.inputs import changed_inputs, input_state, with_checksums
+from gscl_scale.run.record import forget, read_record
+from gscl_scale.runtime.console import Console
+
+
+def ingest(config: Config, run: Run, console: Console, draft: Draft | None = None) -> Graph:
+    """Bring the graph into its folder."""
+    inputs = input_state(config)
+    if (run.graph / "manifest.json").exists():
+        for path in changed_inputs(config, read_record(run.folder).get("inputs", {}), inputs):
+            raise FolderError(
+                f"{path} has changed since {run.graph} was made from it; "
+                f"choose another --run, or delete {run.folder} to start again"
+            )
+        graph = Graph.open(run.graph)
+        graph.verify()
+        return graph
+    console = console.with_log(run.log)
+    console.event("ingest", "started", source=config.graph.source)
+    record = {**read_record(run.folder), "inputs": inputs}  # before the graph: it is never of unknown inputs
+    write_json(run.folder / "run.json", record)
+    try:
+        draft = draft or read_if_it_fits(config.graph, run.graph, console.say)
+        graph = write_graph(draft, config.graph, run.graph)
+    finally:
+        if not run.graph.exists():
+            forget(run)
+    done = {"inputs": with_checksums(inputs), "graph_fingerprint": graph.fingerprint}
+    write_json(run.folder / "run.json", {**record, **done})
+    edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
+    console.say(
+        f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
+        f"{graph.num_features:,} features, {len(graph.classes)} classes"
+    )
+    for note in [*graph.manifest["notes"], *notes_on(graph.features, config.model.feature_scaling)]:
+        console.say(f"  {note}")
+    console.event("ingest", "done", nodes=graph.num_nodes, entries=graph.indices.size, fingerprint=graph.fingerprint)
+    return graph

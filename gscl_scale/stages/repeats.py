@@ -1,0 +1,23 @@
+"""A run, or each of its repeats, one after the other."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gscl_scale.config.config import Config
+from gscl_scale.run.folder import Run
+from gscl_scale.run.record import claim, open_run, with_seed
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.ingest import ingest
+
+
+def each_repeat(config: Config, folder: Path, console: Console) -> Iterator[tuple[Config, Run, Console]]:
+    """Claim a run folder, bring the graph, and yield the run, or each of its repeats, for a stage to work on."""
+    whole = open_run(config, folder)
+    ingest(config, whole, console)
+    if config.train.repeats == 1:
+        yield config, whole, console.with_log(whole.log)
+        return
+    for number in range(config.train.repeats):
+        one = with_seed(config, number)
+        part = claim(one, whole.repeat(one.train.seed))
+        yield one, part, console.with_log(part.log)

@@ -1,0 +1,303 @@
+"""A training from a run folder to its last checkpoint: here, with the other processes of torchrun, or on Ray."""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import ModelConfig, TrainConfig
+from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
+from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
+from gscl_scale.evaluate.validation import training_splits, validation_accuracy
+from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.io.checksum import fingerprint_of, sha256_of
+from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
+from gscl_scale.model.device import chosen_device
+from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
+from gscl_scale.model.model import Model, build_model
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.run.folder import Run
+from gscl_scale.run.record import OF_SPLITS
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import Runner, start_runner, train_together
+from gscl_scale.runtime.settings import Meter
+from gscl_scale.shards.precompute import rounds_asked
+from gscl_scale.shards.prefetch import RoundsAhead
+from gscl_scale.shards.reader import Samples, SomeRounds
+from gscl_scale.train.checkpoint import Checkpoints, fill, load_state
+from gscl_scale.train.follow_log import shown
+from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
+from gscl_scale.train.objectives.methods import build_objective, settings_of
+from gscl_scale.train.objectives.objective import Objective
+from gscl_scale.train.objectives.trainer import ObjectiveTrainer
+from gscl_scale.train.objectives.views import ViewStream
+from gscl_scale.train.process_group import World, join_world
+
+
+def refuse_untrainable(config: Config, run: Run) -> None:
+    """Refuse what a training would refuse, before hours go into its samples."""
+    if config.runtime.engine == "local":
+        chosen_device(config.runtime)
+    if config.train.validate_every:
+        _validated_on(config, Graph.open(run.graph))
+
+
+def train(config: Config, run: Run, console: Console) -> None:
+    """Train the encoder on the samples: here, with the other processes of torchrun, or on a Ray cluster."""
+    if checkpoints_of(config, run).is_finished():
+        return
+    with join_world(config.runtime.timeout_s) as world:
+        _refuse_shared_work(config, world)
+        if config.runtime.engine == "ray" and world.size == 1:
+            _train_on_cluster(config, run, console)
+            return
+        world.call(as_values(config, run))
+        train_here(config, run, console)
+
+
+def train_here(
+    config: Config,
+    run: Run,
+    console: Console,
+    stop: threading.Event | None = None,
+    meter: Meter = lambda figures: None,
+) -> None:
+    """The part of this process in a training, which may be all of it."""
+    with join_world(config.runtime.timeout_s) as world, contextlib.ExitStack() as stack:
+        told = console if world.first else Console(quiet=True)
+        graph, device = Graph.open(run.graph), chosen_device(config.runtime)
+        if device.type == "cpu":
+            keep_freed_memory()
+        model = build_model(config.model, graph.num_features, config.train.seed).to(device)
+        if run.start.exists():
+            load_start(model, run)
+        told.event(
+            "train", "started", device=str(device), epochs=config.train.epochs, processes=world.size,
+            processor=processor_name(), cores=len(usable_cores()), memory=whole_memory(),
+        )  # fmt: skip
+        inputs = prepare_inputs(graph, config.model, device)
+        validate = (
+            _validation(config, graph, inputs, run.folder / f".validation-{world.rank}")
+            if config.train.validate_every
+            else None
+        )
+        stream: Stream
+        if config.train.reads_samples:
+            stream = _batches(config, graph, inputs, stack.enter_context(_rounds(config, run, world)), world)
+            trainer = Trainer(model, config.train)
+        else:
+            objective = _objective(config, graph).to(device)
+            stream = ViewStream(graph, inputs, config, objective.views)
+            trainer = ObjectiveTrainer(model, objective, config.train)
+        checkpoints = checkpoints_of(config, run)
+        curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
+        Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves, meter).run()
+        told.event("train", "done")
+
+
+def load_start(model: Model, run: Run) -> None:
+    """The weights that a training begins with."""
+    fill(model, load_state(run.start), run.start)
+
+
+def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: SomeRounds, world: World) -> BatchStream:
+    messages = Messages.of(graph, *config.model.messages())
+    maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
+    share = Share(world.rank, world.size)
+    read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
+    return BatchStream(
+        rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read, _anchors(config, graph)
+    )
+
+
+def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:
+    """The nodes that are trained on; None for all."""
+    if not config.train.held_out:
+        return None
+    anchors = np.flatnonzero(~held_out(graph, config.train.held_out, config.train.seed))
+    if not anchors.size:
+        raise ConfigError(f"train.held_out: {config.train.held_out:g} leaves no node to train on; lower it")
+    return anchors
+
+
+def _objective(config: Config, graph: Graph) -> Objective:
+    """The objective, with the labels of one split's training nodes where it learns from labels."""
+    if config.train.objective != "supervised":
+        return build_objective(config, graph.num_features)
+    split = next(iter(make_splits(graph, config.evaluate, config.train.learnt)), None)
+    if split is None or graph.labels is None:
+        reason = why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
+        raise ConfigError(
+            f"train.objective: supervised learns from labels of a split, and {reason}; choose another one"
+        )
+    targets = torch.from_numpy(np.where(split.codes == SPLIT_CODES["train"], graph.labels, -1))
+    return build_objective(config, graph.num_features, len(graph.classes), targets)
+
+
+def train_process(
+    values: dict[str, Any], stop: threading.Event | None = None, meter: Meter = lambda figures: None
+) -> None:
+    """`train_here` in a process that another one has called, with plain values."""
+    run = Run(Path(values["folder"]), Path(values["graph"]), Path(values["samples"]))
+    train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop, meter)
+
+
+def as_values(config: Config, run: Run) -> dict[str, Any]:
+    """What `train_process` is given."""
+    places = {"folder": run.folder, "graph": run.graph, "samples": run.samples}
+    return {"config": config.dump(), **{name: str(place.absolute()) for name, place in places.items()}}
+
+
+def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
+    device = "cuda" if config.runtime.worker_gpus else "cpu"
+    if config.runtime.device == "cuda" and device == "cpu":
+        raise ConfigError(
+            "runtime.device: cuda is asked for, but runtime.worker_gpus is 0, so that Ray gives the training processes "
+            "no GPU; set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
+        )
+    there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
+    graph = Graph.open(run.graph)
+    anchors = _anchors(config, graph)
+    number = graph.num_nodes if anchors is None else anchors.size
+    steps = steps_per_epoch(number, config.train.batch_size) if config.train.reads_samples else 1
+    total = config.train.epochs * steps
+    with shown(run.log, total, console) as watch:
+        train_together(
+            train_process, as_values(there, run), run.folder.absolute(), config.runtime.for_training(), console, watch
+        )
+
+
+@contextlib.contextmanager
+def leading(config: Config) -> Iterator[bool]:
+    """Whether this process leads the command: it is alone, or the first of those that torchrun has started.
+
+    The others train with the first whenever it does, and have nothing else to do.
+    """
+    with join_world(config.runtime.timeout_s) as world:
+        if not world.first:
+            _follow(world)
+        yield world.first
+        if world.first:
+            world.call(None)
+
+
+def _follow(world: World) -> None:
+    try:
+        for values in world.calls():
+            train_process(values)
+    except (PeerError, StoppedError, DivergedError):
+        raise SystemExit(1) from None  # the first process tells
+
+
+@contextlib.contextmanager
+def _rounds(config: Config, run: Run, world: World) -> Iterator[SomeRounds]:
+    """The rounds on disk, or rounds that are made while they are used."""
+    if not config.rings.ahead:
+        yield Samples.open(run.samples)
+        return
+    if world.size > 1:
+        raise ConfigError(
+            f"rings.ahead: rounds are made during a training of one process only, this one has {world.size}; "
+            "set rings.ahead to 0"
+        )
+    asked = rounds_asked(config.rings, config.train.epochs)
+    quiet = Console(run.log, quiet=True)
+
+    def runner() -> contextlib.AbstractContextManager[Runner]:
+        return start_runner(config.runtime.for_tasks(), config.runtime.worker_cpus)
+
+    epochs = config.train.epochs
+    with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:
+        yield rounds
+
+
+def checkpoints_of(config: Config, run: Run) -> Checkpoints:
+    """The checkpoints of a run; those of other samples or settings are refused."""
+    free = {"objective", "repeats", *TrainConfig.NO_EFFECT}
+    young = {  # younger than some runs, which had these
+        "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
+        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0, "bias": True, "hop_zero": 0.0,
+    }  # fmt: skip
+    sections = {
+        "model": config.model.model_dump(mode="json", exclude=set(ModelConfig.NO_EFFECT)),
+        "train": config.train.model_dump(mode="json", exclude=free),
+    }
+    if config.train.reads_samples:
+        sections["loss"] = config.loss.model_dump(mode="json")
+    shared = {
+        name: {key: value for key, value in section.items() if key not in young or value != young[key]}
+        for name, section in sections.items()
+    }
+    own = _samples(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
+    start = {"start": sha256_of(run.start)} if run.start.exists() else {}
+    return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own, **start}))
+
+
+def _samples(config: Config, run: Run) -> dict[str, Any]:
+    samples = Samples.open(run.samples)
+    asked = rounds_asked(config.rings, config.train.epochs)
+    return {"samples": samples.identity(), "rounds": asked if config.rings.ahead else samples.num_rounds}
+
+
+def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:
+    learns = config.train.objective == "supervised"
+    labels = config.evaluate.model_dump(mode="json", include={*OF_SPLITS, "random_splits"}) if learns else None
+    return {
+        "graph": Graph.open(run.graph).fingerprint,
+        "objective": config.train.objective,
+        "settings": settings_of(config),
+        "labels": labels,
+    }
+
+
+def _refuse_shared_work(config: Config, world: World) -> None:
+    workers = config.runtime.for_training().workers[1] if config.runtime.engine == "ray" else world.size
+    if not config.train.reads_samples and max(workers, world.size) > 1:
+        raise ConfigError(
+            f"train.objective: {config.train.objective} takes a step over the whole graph in one process, "
+            f"this training has {max(workers, world.size)}; start one, or set runtime.train_workers to 1"
+        )
+
+
+def _validated_on(config: Config, graph: Graph) -> list[Split]:
+    splits = training_splits(graph, config.evaluate, config.train.learnt)
+    if not splits:
+        learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
+        lacks = "no split has" if config.train.learnt is None else learns
+        reason = why_no_splits(graph, config.evaluate) or f"{lacks} labelled validation nodes"
+        raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
+    return splits
+
+
+def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
+    """Validation accuracy of a quick probe on the first split; labels of its test nodes are never looked at."""
+    splits = _validated_on(config, graph)
+    quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
+
+    def figure(vectors: npt.NDArray[np.float32]) -> float:
+        return validation_accuracy(vectors, graph, splits, quick, inputs.device)
+
+    if inputs.features is not None:
+        return lambda model: figure(encode_all(model, inputs))
+    scaling = Scaling.of(graph.features, config.model.feature_scaling)
+
+    def validate(model: Model) -> float:
+        weights = [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
+        made_from = hashlib.sha256(b"".join(weights)).hexdigest()
+        place = Workplace.of(config.runtime, scratch, made_from, "train")
+        with encode_nodes(model.encoder, graph, scaling, place, Console(quiet=True)) as vectors:
+            return figure(vectors)
+
+    return validate

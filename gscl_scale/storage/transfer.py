@@ -1,0 +1,93 @@
+"""Whole folders in a store: the files first, and last an index with their checksums, so that half of one is nothing."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from gscl_scale.errors import AbsentError, FolderError
+from gscl_scale.io.checksum import sha256_of
+from gscl_scale.io.validate import FileEntry, NameBelow, checked, parse_json
+from gscl_scale.storage.stores import Store
+
+INDEX = "index.json"
+_AT_ONCE = 8
+
+
+class Index(TypedDict):
+    """The index of a kept folder, as far as it is read; names lead nowhere but into the folder."""
+
+    files: dict[NameBelow, FileEntry]
+
+
+def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], about: dict[str, Any]) -> dict[str, Any]:
+    """Put files of a folder under a name of the store, then their index, which holds what is said about them too."""
+    entries: dict[str, dict[str, Any]] = {}
+
+    def put(file: str) -> None:
+        path = folder / file
+        entries[file] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        store.upload(path, f"{name}/{file}")
+
+    at_once(put, files)
+    index = {**about, "files": dict(sorted(entries.items()))}
+    store.write(f"{name}/{INDEX}", (json.dumps(index, indent=2) + "\n").encode())
+    return index
+
+
+def fetch_folder(store: Store, name: str, folder: Path, wanted: Callable[[str], bool] = bool) -> None:
+    """Bring a kept folder to this machine, or those of its files that are wanted.
+
+    Files that are there with the right bytes stay, others are replaced.
+    """
+    index = index_of(store, name)
+
+    def fetch(file: str) -> None:
+        fetch_file(store, f"{name}/{file}", folder / file, index["files"][file], "gscl-scale registry rollback")
+
+    at_once(fetch, [file for file in index["files"] if wanted(file)])
+
+
+def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure: str) -> None:
+    """Bring a file with the size and checksum of an entry, unless it is here; FolderError if the store has others."""
+    if _matches(path, entry):
+        return
+    with contextlib.suppress(AbsentError):  # told below
+        store.download(name, path)
+    if not _matches(path, entry):
+        path.unlink(missing_ok=True)
+        raise FolderError(
+            f"{store.where}/{name}: expected the {entry['bytes']} bytes that were put there, got others; "
+            f"the copy in the store is damaged: {cure}"
+        )
+
+
+def index_of(store: Store, name: str) -> dict[str, Any]:
+    """What a kept folder holds."""
+    text = store.read(f"{name}/{INDEX}")
+    if text is None:
+        raise FolderError(
+            f"{store.where}/{name} is not there, or its copying was cut off; see gscl-scale registry list"
+        )
+    index: dict[str, Any] = value_in(Index, text, f"{store.where}/{name}/{INDEX}", "use another version")
+    return index
+
+
+def value_in(kind: Any, text: bytes, where: str, cure: str) -> Any:
+    """A JSON value of a kind that a store holds."""
+    return checked(kind, parse_json(text, where, cure), where, cure)
+
+
+def _matches(path: Path, entry: dict[str, Any]) -> bool:
+    return path.exists() and path.stat().st_size == entry["bytes"] and sha256_of(path) == entry["sha256"]
+
+
+def at_once(work: Callable[[str], None], files: Iterable[str]) -> None:
+    """Do something with several files at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(work, files):
+            pass

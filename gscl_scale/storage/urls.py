@@ -1,0 +1,46 @@
+"""Which store a user means, and where this machine keeps copies of it."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from gscl_scale.errors import FolderError
+from gscl_scale.storage.stores import LocalStore, RemoteStore, Store
+from gscl_scale.text import holds_secret
+
+CACHE = "GSCL_SCALE_CACHE"
+
+
+def is_remote(where: str | Path) -> bool:
+    """Whether this names an object store, not a folder."""
+    return "://" in str(where)
+
+
+def store_at(where: str | Path) -> Store:
+    """The store at a folder, or a URL such as s3://bucket/folder."""
+    if not is_remote(where):
+        return LocalStore(Path(where))
+    _refuse_secrets(str(where))
+    return RemoteStore(str(where))
+
+
+def folder_of(where: str | Path) -> Path:
+    """The folder of this machine to work in: the one that is named, or the copy of what a URL names."""
+    return cache_of(where) if is_remote(where) else Path(where)
+
+
+def cache_of(where: str | Path) -> Path:
+    """The folder of this machine for copies of what is in a store: below GSCL_SCALE_CACHE, or ~/.cache/gscl-scale."""
+    named = os.environ.get(CACHE)
+    base = Path(named) if named else Path.home() / ".cache" / "gscl-scale"
+    name = hashlib.sha256(str(where).rstrip("/").encode()).hexdigest()[:16]
+    return base.absolute() / name
+
+
+def _refuse_secrets(url: str) -> None:
+    """URLs are written into logs and records: what is secret does not belong there."""
+    if holds_secret(url):
+        raise FolderError(
+            f"{url.split('://', 1)[0]}://…: expected a URL without secrets, which would be written into logs; "
+            "set them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or give the machine a role"
+        )

@@ -1,0 +1,276 @@
+"""The tables and figures that are reproduced: which settings, on which graphs, and what the paper reports.
+
+Source of all published figures: "Graph Soft-Contrastive Learning via Neighborhood Ranking", its tables of
+classification, heterophily, ogbn-arxiv, clustering and search, and InfoNCE variants.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from gscl_scale.train.objectives.methods import METHODS
+
+Measure = Literal["accuracy", "validation", "nmi", "sim_at_5", "similarity", "consistency"]
+
+HOMOPHILOUS = ("cora", "citeseer", "pubmed", "wikics", "computers", "photo", "coauthor_cs")
+HETEROPHILOUS = ("chameleon", "squirrel", "actor")
+FILTERED = ("chameleon_filtered", "squirrel_filtered")
+DATA = "GSCL_DATA"  # the folder of data sets in the configs; without it
+OF_PYG = {  # torch-geometric brings these
+    "cora": "Planetoid/Cora", "citeseer": "Planetoid/CiteSeer", "pubmed": "Planetoid/PubMed",
+    "computers": "Amazon/Computers", "photo": "Amazon/Photo", "coauthor_cs": "Coauthor/CS",
+    "chameleon": "WikipediaNetwork/chameleon", "squirrel": "WikipediaNetwork/squirrel", "actor": "Actor",
+}  # fmt: skip
+_TASKS = ("wikics", "computers", "photo")
+_VARIANTS = ("cora", "citeseer", "wikics", "photo")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: settings over the config of each graph, and whose figures they are.
+
+    settings   what makes the line, whatever the user sets
+    of         trained, or what every run measures beside it: the untrained encoder and the raw features
+    method     one of those of `compare`, with its own settings and those that the config has for it
+    defaults   what it has where the user sets nothing else
+    """
+
+    name: str
+    settings: tuple[str, ...] = ()
+    of: Literal["trained", "untrained", "raw"] = "trained"
+    method: str | None = None
+    defaults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is measured, and what is published of it, by (line, graph, measure) in per cent or as a share.
+
+    better     lines of which the one that is better on validation is shown in a line of its own
+    ahead      whether it is said how far that one is ahead of all other lines
+    against    the line that the others are compared with, in standard deviations
+    shape      a table, or with a picture of the first measure along the lines, or of each line along the hops
+    """
+
+    title: str
+    graphs: tuple[str, ...]
+    lines: tuple[Line, ...]
+    measures: tuple[Measure, ...] = ("accuracy",)
+    published: Mapping[tuple[str, str, Measure], float] = field(default_factory=dict)
+    better: tuple[str, ...] = ()
+    ahead: bool = False
+    against: str | None = None
+    shape: Literal["table", "along lines", "along hops"] = "table"
+
+
+def _ranked(*settings: str, suffix: str = "") -> tuple[Line, Line]:
+    return (
+        Line(f"GSCL pairwise{suffix}", ("loss.ranking=pairwise", *settings)),
+        Line(f"GSCL listwise{suffix}", ("loss.ranking=listwise", *settings)),
+    )
+
+
+PAIRWISE, LISTWISE = _ranked()
+PAIRWISE_OUT, LISTWISE_OUT = _ranked("loss.positives=out", suffix=", out")
+BESIDE = (
+    Line("raw features", LISTWISE.settings, "raw"),
+    Line("untrained encoder", LISTWISE.settings, "untrained"),
+)
+
+
+def _published(
+    graphs: tuple[str, ...], measure: Measure = "accuracy", **by_line: tuple[float, ...]
+) -> dict[tuple[str, str, Measure], float]:
+    lines = {
+        "raw": BESIDE[0], "pairwise": PAIRWISE, "listwise": LISTWISE,
+        "pairwise_out": PAIRWISE_OUT, "listwise_out": LISTWISE_OUT,
+    }  # fmt: skip
+    return {
+        (lines[line].name, graph, measure): value
+        for line, values in by_line.items()
+        for graph, value in zip(graphs, values, strict=True)
+    }
+
+
+def _varied(key: str, values: tuple[str, ...]) -> tuple[Line, ...]:
+    return tuple(Line(value, (f"{key}={value}",)) for value in values)
+
+
+_BASELINES = {name: Line(METHODS[name].title, (), method=name) for name in METHODS if not name.startswith("gscl-")}
+_OF_BASELINES = {  # as the paper of GSCL lists them; AFGRL is what first-hop positives are near to
+    "supervised": (81.5, 70.3, 79.0, 77.19, 86.51, 92.42, 93.03, None, None, None),
+    "dgi": (82.3, 71.8, 76.8, 75.35, 83.95, 91.61, 92.15, 60.27, 42.22, 28.30),
+    "grace": (81.9, 71.2, 80.6, 78.19, 86.25, 92.15, 92.93, 61.24, 41.09, 28.27),
+    "bgrl": (82.7, 71.1, 79.6, 79.31, 89.62, 93.07, 92.67, 64.86, 46.24, 28.80),
+    "cca-ssg": (84.2, 73.1, 81.6, 78.65, 88.74, 93.14, 93.31, None, None, None),
+}
+_RANDOM = ("evaluate.split=random", "evaluate.random_splits=10", "evaluate.initialisations=2")
+_SHORT = ("evaluate.probe_epochs=300",)  # is enough for the trained vectors of GSCL, which alone are compared there
+_SOME = ("rings.per_ring=16",)  # the sketch engine makes samples, not whole rings
+_FOUR_HOPS = ("rings.hops=4", *_SOME)
+_AS_IT_IS = Line("shared priorities, all messages, sketch engine", (*_SOME, "rings.engine=sketch"))
+_AS_CONFIGURED = Line("as configured")
+
+TABLES: dict[str, Table] = {
+    "main": Table(
+        "Node classification on homophilous graphs",
+        HOMOPHILOUS,
+        (*BESIDE, PAIRWISE, LISTWISE),
+        published=_published(
+            HOMOPHILOUS,
+            raw=(47.9, 49.3, 69.1, 71.98, 73.81, 78.53, 90.37),
+            pairwise=(84.4, 73.7, 82.2, 80.14, 90.14, 93.42, 93.53),
+            listwise=(84.5, 73.6, 82.7, 80.16, 89.99, 93.40, 93.50),
+        ),
+        better=(PAIRWISE.name, LISTWISE.name),
+    ),
+    "heterophily": Table(
+        "Node classification on heterophilous graphs, as published and with duplicate nodes removed",
+        (*HETEROPHILOUS, *FILTERED),
+        (*BESIDE, PAIRWISE, LISTWISE),
+        published=_published(HETEROPHILOUS, pairwise=(69.25, 57.67, 30.32), listwise=(69.06, 57.53, 30.23)),
+        better=(PAIRWISE.name, LISTWISE.name),
+    ),
+    "methods": Table(
+        "GSCL and other methods under one protocol",
+        (*HOMOPHILOUS, *HETEROPHILOUS),
+        (*BESIDE, *_BASELINES.values(), PAIRWISE, LISTWISE),
+        published={
+            (_BASELINES[name].name, graph, "accuracy"): value
+            for name, values in _OF_BASELINES.items()
+            for graph, value in zip((*HOMOPHILOUS, *HETEROPHILOUS), values, strict=True)
+            if value is not None
+        },
+        better=(PAIRWISE.name, LISTWISE.name),
+        ahead=True,
+    ),
+    "random": Table(
+        "The citation graphs by ten random splits for each seed, a tenth of the nodes to train and a tenth to validate",
+        ("cora", "citeseer", "pubmed"),
+        tuple(
+            replace(line, settings=(*line.settings, *_RANDOM))
+            for line in (*BESIDE, *_BASELINES.values(), PAIRWISE, LISTWISE)
+        ),
+        better=(PAIRWISE.name, LISTWISE.name),
+        ahead=True,
+    ),
+    "arxiv": Table(
+        "Node classification on ogbn-arxiv",
+        ("ogbn_arxiv",),
+        (*BESIDE, PAIRWISE, LISTWISE),
+        ("accuracy", "validation"),
+        published={
+            **_published(("ogbn_arxiv",), pairwise=(72.06,), listwise=(72.24,)),
+            **_published(("ogbn_arxiv",), "validation", pairwise=(72.69,), listwise=(72.75,)),
+        },
+        better=(PAIRWISE.name, LISTWISE.name),
+    ),
+    "topology": Table(
+        "The topology of ogbn-arxiv alone, with features of its structure",
+        ("ogbn_arxiv_topology",),
+        (*BESIDE, *_BASELINES.values(), PAIRWISE, LISTWISE),
+        ("accuracy", "validation"),
+        better=(PAIRWISE.name, LISTWISE.name),
+        ahead=True,
+    ),
+    "tasks": Table(
+        "Clustering and similarity search",
+        _TASKS,
+        (*BESIDE, PAIRWISE, LISTWISE),
+        ("nmi", "sim_at_5"),
+        published={
+            **_published(_TASKS, "nmi", pairwise=(0.4354, 0.5643, 0.6935), listwise=(0.4376, 0.5627, 0.6917)),
+            **_published(_TASKS, "sim_at_5", pairwise=(0.7919, 0.8992, 0.9302), listwise=(0.7951, 0.8988, 0.9297)),
+        },
+    ),
+    "infonce": Table(
+        "The sum over a ring inside the logarithm (in) or outside (out)",
+        _VARIANTS,
+        (PAIRWISE, PAIRWISE_OUT, LISTWISE, LISTWISE_OUT),
+        published=_published(
+            _VARIANTS,
+            pairwise=(84.4, 73.7, 80.14, 93.42),
+            pairwise_out=(83.4, 73.1, 78.71, 93.16),
+            listwise=(84.5, 73.6, 80.16, 93.40),
+            listwise_out=(83.4, 73.3, 78.94, 93.18),
+        ),
+    ),
+    "hops": Table(
+        "Hops that are ranked",
+        ("cora", "citeseer", "computers", "photo", "chameleon", "actor"),
+        _varied("rings.hops", ("1", "2", "3", "4")),
+        shape="along lines",
+    ),
+    "sampling": Table(
+        "Rings whole, and a fifth of each drawn alike or by PageRank",
+        ("wikics", "computers"),
+        (
+            Line("whole rings", ("rings.per_ring=all",), defaults=_SHORT),
+            Line("uniform, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=uniform"), defaults=_SHORT),
+            Line("PageRank, 20 %", ("rings.per_ring=ratio:0.2", "rings.sampling=pagerank"), defaults=_SHORT),
+        ),
+        shape="along lines",
+    ),
+    "gates": Table(
+        "The gate, above which a ratio pulls no more",
+        ("cora", "photo"),
+        _varied("loss.gate", ("0.0001", "0.001", "0.01", "0.1", "0.3", "0.5", "0.7", "1")),
+        shape="along lines",
+    ),
+    "width": Table(
+        "Width of the embeddings",
+        ("computers", "coauthor_cs"),
+        _varied("model.width", ("64", "128", "256", "512", "1024")),
+        shape="along lines",
+    ),
+    "similarity": Table(
+        "Mean cosine of an anchor and the members of its rings, then nodes beyond",
+        ("wikics", "computers"),
+        (
+            Line("untrained encoder", _FOUR_HOPS, "untrained", defaults=_SHORT),
+            Line("GSCL", _FOUR_HOPS, defaults=_SHORT),
+        ),
+        ("similarity",),
+        shape="along hops",
+    ),
+    "consistency": Table(
+        "Label consistency of the rings: share of a ring's nodes that have the anchor's label",
+        (*HOMOPHILOUS, *HETEROPHILOUS),
+        (Line("graph"),),
+        ("consistency",),
+        shape="along hops",
+    ),
+    "ablation": Table(
+        "What each choice of the configs is worth",
+        ("cora", "citeseer", "photo"),
+        tuple(
+            replace(line, defaults=_SHORT)
+            for line in (
+                _AS_CONFIGURED,
+                Line("features whole", ("model.feature_dropout=0",)),
+                Line("features dropped 0.5", ("model.feature_dropout=0.5",)),
+                Line("messages whole", ("model.message_dropout=0",)),
+                Line("messages dropped 0.5", ("model.message_dropout=0.5",)),
+                Line("sums of samples", ("loss.weighing=raw",)),
+                Line("sums weighed by ring size", ("loss.weighing=size",)),
+                Line("one round of samples", ("rings.rounds=1",)),
+                Line("a projection of 512", ("model.projection=512",)),
+                Line("no bias", ("model.bias=false",)),
+                Line("a bias", ("model.bias=true",)),
+                Line("hop 0 ranked too", ("loss.hop_zero=1",)),
+            )
+        ),
+        against=_AS_CONFIGURED.name,
+    ),
+    "agreement": Table(
+        "What makes it fast does not make it worse",
+        ("cora", "photo", "computers"),
+        (
+            _AS_IT_IS,
+            Line("independent priorities", (*_SOME, "rings.sharing=independent", "rings.engine=exact")),
+            Line("sampled messages, 10 neighbours", (*_SOME, "model.propagation=sampled")),
+            Line("exact engine", (*_SOME, "rings.engine=exact")),
+        ),
+        against=_AS_IT_IS.name,
+    ),
+}

@@ -1,0 +1,1 @@
+"""A search for settings: trials on Ray Tune, chosen on validation nodes alone."""

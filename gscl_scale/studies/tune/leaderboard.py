@@ -1,0 +1,111 @@
+"""The leaderboard of a search, and the config file of the best trial."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import yaml
+
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import SplitsConfig, TunedOn
+from gscl_scale.evaluate.validation import MOST_SPLITS
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import write_json
+from gscl_scale.studies.tune.records import Book, Trial, ranked
+from gscl_scale.studies.tune.space import Space, Value, with_settings
+from gscl_scale.text import table
+from gscl_scale.version import __version__
+
+TOP = 10
+_UNREAD = "Of each split, its test nodes were not read."
+HEADERS = ["", "trial", "validation %", "epoch", "seconds", "ended", "settings that differ"]
+
+
+def leaderboard_rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
+    """The best trials, best first, with the settings that are not the same in all of them."""
+    best = ranked(trials)[:TOP]
+    differ = [key for key in best[0].settings if len({trial.settings[key] for trial in best}) > 1] if best else []
+    return [
+        (
+            str(place),
+            str(trial.number),
+            _percent(trial),
+            str(trial.epoch or "-"),
+            f"{trial.seconds:,.0f}",
+            trial.ended,
+            in_words({key: trial.settings[key] for key in differ}) if trial.ended != "failed" else trial.reason,
+        )
+        for place, trial in enumerate(best, start=1)
+    ]
+
+
+def in_short(trial: Trial) -> str:
+    """A trial that has ended, in a line."""
+    if trial.ended == "failed":
+        return f"trial {trial.number} failed: {trial.reason}"
+    how = "" if trial.ended == "finished" else f", stopped in epoch {trial.epoch}"
+    return f"trial {trial.number}: {_percent(trial)} % on validation in {trial.seconds:,.0f} s{how}"
+
+
+def in_words(settings: dict[str, Value]) -> str:
+    """Settings by the last part of their keys.
+
+    >>> in_words({"train.learning_rate": 0.00123456, "model.width": 256})
+    'learning_rate 0.00123, width 256'
+    """
+    shown = {key.partition(".")[2]: value for key, value in settings.items()}
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
+    )
+
+
+def counts(trials: Sequence[Trial]) -> str:
+    """How many trials have ended how."""
+    number = {end: sum(trial.ended == end for trial in trials) for end in ("finished", "stopped", "failed")}
+    words = f"{number['finished']} finished, {number['stopped']} stopped early, {number['failed']} failed"
+    return f"{len(trials)} trials: {words}"
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    """The finished trial with the highest validation accuracy, the first of equals."""
+    return next((trial for trial in ranked(trials) if trial.ended == "finished"), None)
+
+
+def write_leaderboard(config: Config, space: Space, book: Book) -> None:
+    """leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
+    trials = book.ended()
+    write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
+    remark = f"in brackets by the quick probe of a training that was stopped. {_UNREAD}"
+    rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
+    write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
+    if best := best_of(trials):
+        write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
+
+
+def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Trial) -> str:
+    """A whole config file that says first how it was found."""
+    plain = {key: domain.plain() for key, domain in space.items()}
+    varied = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
+    head = [
+        f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
+        f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "
+        f"{MOST_SPLITS} splits",
+        f"with the settings of `evaluate` below. {_UNREAD} In a run with this config the",
+        "validation nodes of the splits in `evaluate.tuned_on` are test nodes of no split. The space:",
+        *(f"  {line}" for line in varied.splitlines()),
+    ]
+    values = with_settings(_told_of_its_splits(config), best.settings).dump()
+    return "\n".join(f"# {line}" for line in head) + "\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _told_of_its_splits(config: Config) -> Config:
+    """With the splits of the search beside those of earlier ones: their validation nodes are no test nodes any more."""
+    own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.learnt)
+    known = config.evaluate.tuned_on
+    evaluate = config.evaluate.model_copy(update={"tuned_on": [*known, *([own] if own not in known else [])]})
+    return config.model_copy(update={"evaluate": evaluate})
+
+
+def _percent(trial: Trial) -> str:
+    if trial.accuracy is None:
+        return "-"
+    return f"{100 * trial.accuracy:.2f}" if trial.ended == "finished" else f"({100 * trial.accuracy:.2f})"

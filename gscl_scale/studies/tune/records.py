@@ -1,0 +1,144 @@
+"""What is known of a search: a folder with the shared graph and ring samples, and a file for each trial."""
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from gscl_scale.config.config import Config
+from gscl_scale.errors import ConfigError, FolderError
+from gscl_scale.io.json import read_json, write_json
+from gscl_scale.io.validate import Count
+from gscl_scale.run.folder import Run
+from gscl_scale.shards.precompute import name_of_samples
+from gscl_scale.studies.tune.space import Value
+from gscl_scale.text import shortened
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting of the keys of a space, and what came of it.
+
+    ended        finished; stopped: early, it fell behind; failed; "": not yet
+    accuracy     validation accuracy: of the protocol if finished, else the last of `validations`
+    epoch        the one whose encoder was measured
+    validations  (per cent of the epochs that are done, accuracy of the quick probe), as the training went on
+    """
+
+    number: int
+    settings: dict[str, Value]
+    ended: Literal["", "finished", "stopped", "failed"] = ""
+    accuracy: float | None = None
+    epoch: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+    validations: list[tuple[float, float]] = field(default_factory=list)
+
+
+class _Written(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    number: Count
+    settings: dict[str, Value]
+    ended: Literal["", "finished", "stopped", "failed"]
+    accuracy: float | None
+    epoch: Count
+    seconds: float
+    reason: str
+    validations: list[Annotated[list[float], Field(min_length=2, max_length=2)]]
+
+
+class Book:
+    """The records of the trials of a search, in memory and on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._trials: dict[int, Trial] = {}
+        for path in sorted((self.folder / "trials").glob("*/trial.json")):
+            values = read_json(path, _Written, f"delete {path.parent} to try it again")
+            told = [(at, figure) for at, figure in values["validations"]]
+            trial = Trial(**{**values, "validations": told})
+            self._trials[trial.number] = trial
+
+    def note(self, trial: Trial) -> None:
+        """Note that a trial begins, or how it goes."""
+        self._trials[trial.number] = trial
+        write_json(trial_run(self.folder, trial.number).folder / "trial.json", asdict(trial))
+
+    def end(self, trial: Trial) -> None:
+        """Note how a trial has ended; what could continue it goes."""
+        self.note(trial)
+        shutil.rmtree(trial_run(self.folder, trial.number).checkpoints, ignore_errors=True)
+
+    def ended(self) -> list[Trial]:
+        """Trials that need no more work, by their numbers."""
+        return [trial for trial in self.all() if trial.ended]
+
+    def unfinished(self) -> list[Trial]:
+        """Trials that were begun, and broken off from outside."""
+        return [trial for trial in self.all() if not trial.ended]
+
+    def all(self) -> list[Trial]:
+        """Every trial, by its number."""
+        return [self._trials[number] for number in sorted(self._trials)]
+
+
+def trial_run(folder: Path, number: int) -> Run:
+    """The run of a trial, without samples."""
+    return Run(folder / "trials" / f"{number:03d}", folder / "graph")
+
+
+def rings_run(config: Config, run: Run) -> Run:
+    """The run that has the ring samples of a trial, and of all with the same section `rings`."""
+    return Run(run.graph.parent / "rings" / name_of_samples(config.rings, config.train.epochs), run.graph)
+
+
+def claim_search(folder: Path, search: dict[str, Any]) -> None:
+    """Write search.json: what all trials have in common; trials of another search are refused."""
+    path = folder / "search.json"
+    if path.exists() and (key := _differs(_as_read_today(read_json(path)), search)):
+        raise FolderError(
+            f"{folder} holds the trials of a search with another {shortened(key)}; "
+            f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
+        )
+    write_json(path, search)
+
+
+def _as_read_today(record: dict[str, Any]) -> dict[str, Any]:
+    """With the defaults of settings that are younger than the record; what cannot be read stays, and differs."""
+    try:
+        return {**record, "config": Config.parse(record.get("config", {})).dump()}
+    except ConfigError:
+        return record
+
+
+def _differs(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> str:
+    """The dotted key that differs first; how the work runs is no difference."""
+    for key in sorted({*before, *now} - {"runtime", "version"}, key=str):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict) and prefix != "space.":
+            if inner := _differs(old, new, f"{prefix}{key}."):
+                return inner
+        elif old != new:
+            return f"{prefix}{key}".removeprefix("config.")
+    return ""
+
+
+def ranked(trials: Iterable[Trial]) -> list[Trial]:
+    """The best first: finished ones by accuracy, stopped ones by how far they came, failed ones."""
+    order = {"finished": 0, "stopped": 1, "failed": 2}
+
+    def place(trial: Trial) -> tuple[float, ...]:
+        far = trial.validations[-1][0] if trial.ended == "stopped" and trial.validations else 0.0
+        return order[trial.ended], -far, -(trial.accuracy or 0.0), trial.number
+
+    return sorted((trial for trial in trials if trial.ended), key=place)
+
+
+def failed(trial: Trial, reason: str) -> Trial:
+    """The trial, failed."""
+    return replace(trial, ended="failed", reason=reason, accuracy=None)

@@ -1,0 +1,162 @@
+"""The search on Ray Tune: Optuna proposes, ASHA stops what falls behind, and every end is noted in a file."""
+
+import contextlib
+import functools
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.exceptions import RayError
+
+from gscl_scale.config.config import Config
+from gscl_scale.errors import ConfigError, GsclError, StoppedError, TaskError
+from gscl_scale.io.atomic import scratch_folder
+from gscl_scale.runtime.cluster.background import Beside
+from gscl_scale.runtime.cluster.connect import brief, environment, joined
+from gscl_scale.runtime.cluster.nodes import Machine, alive_machines, room, told
+from gscl_scale.runtime.cluster.preflight import check_shared
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.stop import asked_to_stop
+from gscl_scale.studies.tune.proposals import EarlyStopping, propose
+from gscl_scale.studies.tune.recorder import Recorder, Stop
+from gscl_scale.studies.tune.records import Book, trial_run
+from gscl_scale.studies.tune.space import Space, with_settings
+from gscl_scale.studies.tune.trial import alone, run_trial
+
+_LOOK_S = 0.5
+_QUIET = {"RAY_AIR_NEW_OUTPUT": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_PRINT_ALL_TRIAL_ERRORS": "0"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched: `trials` in all, those of earlier attempts included, for at most `minutes` this time."""
+
+    config: Config
+    space: Space
+    trials: int
+    minutes: float | None = None
+
+
+def search_on_ray(search: Search, book: Book, console: Console) -> None:
+    """Run trials until there are as many as asked for, or time is up; as many at once as the cluster has room for."""
+    known = len(book.ended())
+    if known >= search.trials:
+        return
+    until = math.inf if search.minutes is None else time.monotonic() + 60 * search.minutes
+    with (
+        joined(search.config.runtime.address),
+        scratch_folder(book.folder, "search") as scratch,
+        asked_to_stop() as asked,
+    ):
+        machines, need = alive_machines(), _need(search.config)
+        _refuse_impossible(need, machines)
+        check_shared(book.folder, machines)
+        missing, at_once = search.trials - known, room(need, machines)
+        console.say(f"tune: {missing} trials to go, {min(missing, at_once)} at once with {told(need)} each")
+        with console.progress("tune", search.trials, "trials", known) as advance, _quiet_ray():
+            done = threading.Event()
+            recorder = Recorder(search.config, search.space, book, console, advance, done)
+            fit = Beside(_told(search, book, missing, scratch, recorder, Stop(done)))
+            _accompany(fit, lambda: asked.is_set() or time.monotonic() > until, done)
+    if asked.is_set():
+        raise StoppedError(
+            "the search was asked to stop; finished trials are kept, the same command goes on from there"
+        )
+    if len(book.ended()) < search.trials:
+        console.say(f"tune: {search.minutes} minutes are over; the same command goes on from here")
+
+
+def _accompany(fit: Beside, over: Callable[[], bool], done: threading.Event) -> None:
+    """Run Ray Tune until it ends or is over; `done` is set from when nothing more is to be noted.
+
+    However long it takes to end its trials, and after an interrupt: to leave the cluster under it would be a crash.
+    """
+    fit.start()
+    try:
+        while not fit.is_over and not over():
+            fit.wait(_LOOK_S)
+    finally:
+        done.set()
+        fit.wait()
+    if fit.error is None or over():
+        return
+    if isinstance(fit.error, RayError):
+        raise TaskError(
+            f"the Ray cluster was lost during the search ({brief(fit.error)}); finished trials are kept: see "
+            "with ray status whether it is well, and run again"
+        )
+    raise fit.error
+
+
+def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: Recorder, stop: Stop) -> Callable[[], Any]:
+    """Ray Tune, told what to do."""
+    values = {"config": search.config.dump(), "folder": str(book.folder)}
+    return functools.partial(
+        tune.run,
+        functools.partial(_work, common=values),
+        name="search",
+        resources_per_trial=_need(search.config),
+        num_samples=missing,
+        search_alg=propose(search.space, search.config, book),
+        scheduler=EarlyStopping(book.ended(), book.unfinished()),
+        stop=stop,
+        callbacks=[recorder],
+        max_failures=search.config.runtime.max_failures,
+        raise_on_failed_trial=False,
+        reuse_actors=True,  # the next trial finds everything imported
+        storage_path=str(scratch),
+        trial_dirname_creator=lambda trial: f"trial-{trial.config['number']}",
+        verbose=0,
+    )
+
+
+def _work(told: dict[str, Any], common: dict[str, Any]) -> None:
+    """A trial in a process of Ray: what it raises itself is an end, a lost process is tried again."""
+    number, last = told["number"], {"progress": 0.0, "epoch": 0, "accuracy": math.nan}
+
+    def report(epoch: int, accuracy: float) -> None:
+        progress = 100 * epoch / config.train.epochs
+        last.update(progress=progress, epoch=epoch, accuracy=accuracy)
+        if progress < 100:  # nothing is left to be saved by stopping it
+            tune.report(dict(last))
+
+    try:
+        config = with_settings(alone(Config.parse(common["config"])), told["settings"])
+        accuracy, epoch = run_trial(config, trial_run(Path(common["folder"]), number), report)
+        tune.report({"progress": 100.0, "epoch": epoch, "accuracy": accuracy, "ended": "finished"})
+    except (GsclError, RuntimeError, MemoryError) as error:
+        tune.report({**last, "ended": "failed", "reason": brief(error)})
+
+
+def _need(config: Config) -> dict[str, float]:
+    """What a trial reserves, in the words of Ray."""
+    gpus = {"GPU": float(config.runtime.worker_gpus)} if config.runtime.worker_gpus else {}
+    return {"CPU": config.runtime.worker_cpus, **gpus}
+
+
+def _refuse_impossible(need: dict[str, float], machines: Sequence[Machine]) -> None:
+    """A trial that fits on no machine would wait for ever, unless others may be added."""
+    if not room(need, machines) and not any(machine.managed for machine in machines):
+        raise ConfigError(
+            f"runtime.worker_cpus: a trial asks for {told(need)}, but no machine of the Ray cluster has so much; "
+            "ask for less (runtime.worker_cpus, worker_gpus), or add a larger machine"
+        )
+
+
+@contextlib.contextmanager
+def _quiet_ray() -> Iterator[None]:
+    """Ray Tune tells nothing: the records do."""
+    logger = logging.getLogger("ray.tune")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with environment(_QUIET):
+            yield
+    finally:
+        logger.setLevel(before)

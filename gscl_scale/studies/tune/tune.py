@@ -1,0 +1,60 @@
+"""A search for settings: trials on Ray Tune, chosen on validation nodes alone."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from gscl_scale.config.config import Config
+from gscl_scale.errors import RunError, UserError
+from gscl_scale.run.record import open_run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages.ingest import ingest
+from gscl_scale.studies.tune.leaderboard import HEADERS, best_of, counts, leaderboard_rows
+from gscl_scale.studies.tune.records import Book, Trial, claim_search
+from gscl_scale.studies.tune.space import points_of, read_space, untried
+from gscl_scale.studies.tune.trial import common, splits_of
+from gscl_scale.version import __version__
+
+__all__ = ["HEADERS", "Trial", "best_of", "counts", "leaderboard_rows", "tune"]
+
+
+def tune(
+    config: Config, space_file: Path | None, folder: Path, trials: int, minutes: float | None, console: Console
+) -> list[Trial]:
+    """Search for the best settings of a space, up to so many trials in all; returns those that have ended.
+
+    The folder gets trials/NNN, leaderboard.json, leaderboard.md and best.yaml; the same command again goes on.
+    """
+    if find_spec("optuna") is None:
+        raise UserError("tune: optuna is not installed; pip install 'gscl-scale[tune]'")
+    from gscl_scale.studies.tune.leaderboard import write_leaderboard
+    from gscl_scale.studies.tune.search import Search, search_on_ray
+
+    base = common(config)
+    space = read_space(space_file, base)
+    run = open_run(config, folder)
+    console = console.with_log(run.log)
+    splits_of(ingest(config, run, console), base)
+    claim_search(
+        run.folder,
+        {
+            "version": __version__,
+            "config": base.dump(),
+            "space": {key: domain.plain() for key, domain in space.items()},
+        },
+    )
+    book = Book(run.folder)
+    if points_of(space):
+        begun = [trial.settings for trial in book.all()]
+        most = len(begun) + len(untried(space, begun))
+        if most < trials:
+            console.say(f"tune: the space has settings for {most} trials in all, not for {trials}")
+            trials = most
+    search_on_ray(Search(base, space, trials, minutes), book, console)
+    ended = book.ended()
+    if ended:
+        write_leaderboard(base, space, book)
+    if ended and all(trial.ended == "failed" for trial in ended):
+        raise RunError(f"tune: all of {len(ended)} trials failed, the first because {ended[0].reason}")
+    if best_of(ended) is None:
+        raise RunError("tune: no trial has finished; run the same command again to go on, with more --minutes")
+    return ended

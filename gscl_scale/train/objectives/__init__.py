@@ -1,0 +1,1 @@
+"""The methods to compare with, as small objectives over the shared encoder, loop, checkpoints and evaluation."""

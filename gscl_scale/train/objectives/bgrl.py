@@ -1,0 +1,65 @@
+"""BGRL (Thakoor et al., ICLR 2022): one view predicts what a slowly following encoder makes of the other.
+
+Shapes: N nodes, D width.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from gscl_scale.model.encoder import Encoder
+from gscl_scale.model.inputs import Inputs
+from gscl_scale.model.model import Model
+from gscl_scale.train.objectives.objective import Given, Objective, two_views
+
+_WARM_UP = 0.1  # share of the training: 1,000 of 10,000 steps
+
+
+class Bgrl(Objective):
+    """Views are by default those of the paper for Coauthor CS, the rate is that for Computers (1e-5 for Coauthor CS).
+
+    The target encoder begins with weights of its own.
+    """
+
+    title = "BGRL"
+    paper: ClassVar = {
+        "train": {"epochs": 10_000, "learning_rate": 5e-4, "weight_decay": 1e-5},
+        "model": {"norm": "batch"},
+    }
+    defaults: ClassVar = {"edges": [0.3, 0.2], "features": [0.3, 0.4], "predictor": 512, "momentum": 0.99}
+    decoupled = True
+
+    def __init__(self, given: Given) -> None:
+        super().__init__()
+        self.views = two_views(given.settings)
+        self._momentum = given.settings["momentum"]
+        width, hidden = given.model.width, given.settings["predictor"]
+        self.predictor = nn.Sequential(nn.Linear(width, hidden), nn.PReLU(), nn.Linear(hidden, width))
+        self.target = Encoder(given.model, given.num_features).requires_grad_(False)
+
+    def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
+        """2 less the mean cosine of each prediction and the target of the other view, eq. 3 in both directions."""
+        with torch.no_grad():
+            target_ND = [self.target(view, key).float() for view in views]
+        predicted_ND = [self.predictor(rows) for rows in hidden_ND]
+        cosine_N = cosine_similarity(predicted_ND[0], target_ND[1]) + cosine_similarity(predicted_ND[1], target_ND[0])
+        return 2 - cosine_N.mean()
+
+    def rate(self, done: float) -> float:
+        """A linear rise, then a cosine down to 0."""
+        return done / _WARM_UP if done < _WARM_UP else _cosine((done - _WARM_UP) / (1 - _WARM_UP))
+
+    def after_step(self, model: Model, done: float) -> None:
+        """The target follows by a moving average whose momentum rises to 1 along a cosine."""
+        momentum = 1 - (1 - self._momentum) * _cosine(done)
+        with torch.no_grad():
+            for target, online in zip(self.target.parameters(), model.encoder.parameters(), strict=True):
+                target.lerp_(online, 1 - momentum)
+
+
+def _cosine(done: float) -> float:
+    return (1 + math.cos(math.pi * done)) / 2

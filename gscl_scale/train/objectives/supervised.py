@@ -1,0 +1,55 @@
+"""The supervised GCN (Kipf and Welling, ICLR 2017): cross entropy on the training nodes of one split.
+
+Shapes: N nodes, D width, C classes.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from gscl_scale.errors import ConfigError
+from gscl_scale.model.inputs import Inputs
+from gscl_scale.model.model import Model
+from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.views import View
+
+
+class Supervised(Objective):
+    """The first columns of the last layer are scores of the classes, the others zero; dropout before each layer.
+
+    Nothing lies between that layer and the scores: a linear classifier behind it cost three points on Citeseer. Their
+    length is how sure the model is, so the probe takes them as they are: rows of length one cost two points on Photo.
+    """
+
+    title = "supervised encoder"
+    paper: ClassVar = {
+        "train": {"epochs": 200, "learning_rate": 1e-2, "weight_decay": 5e-4},
+        "model": {"feature_dropout": 0.5, "hidden_dropout": 0.5, "last_activation": False, "bias": False},
+        "evaluate": {"probe_scaling": "none"},
+    }
+    views = (View(),)
+    targets_N: Tensor
+
+    def __init__(self, given: Given) -> None:
+        super().__init__()
+        assert given.targets is not None
+        if given.model.width < given.num_classes:
+            raise ConfigError(
+                f"model.width: supervised tells {given.num_classes} classes apart by as many columns, "
+                f"got {given.model.width}; set it to {given.num_classes} or more (of this method alone: "
+                f"compare.settings: {{supervised: [model.width={given.num_classes}]}})"
+            )
+        self._num_classes = given.num_classes
+        self.register_buffer("targets_N", given.targets, persistent=False)
+
+    def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
+        """Mean cross entropy of the training nodes."""
+        known = self.targets_N >= 0
+        scores_NC = hidden_ND[0][known][:, : self._num_classes]
+        return cross_entropy(scores_NC, self.targets_N[known])
+
+    def after_step(self, model: Model, done: float) -> None:
+        """Columns that no class has would keep their first weights and be part of the embeddings."""
+        model.encoder.clear(self._num_classes)

@@ -1,0 +1,53 @@
+"""Training an objective with the loop that all share: a step over the whole graph."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from gscl_scale import seeding
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import TrainConfig
+from gscl_scale.model.inputs import Inputs
+from gscl_scale.model.model import Model
+from gscl_scale.train.loop import Trainer
+from gscl_scale.train.objectives.objective import Objective
+from gscl_scale.train.process_group import World
+from gscl_scale.train.step import StepResult, descend
+
+
+class ObjectiveTrainer(Trainer):
+    """The moving parts of one training, those of the objective among them."""
+
+    def __init__(self, model: Model, objective: Objective, config: TrainConfig) -> None:
+        super().__init__(model, config)
+        self.objective = objective
+        both = (*model.parameters(), *objective.parameters())
+        self._parameters = [parameter for parameter in both if parameter.requires_grad]
+        kind = torch.optim.AdamW if objective.decoupled else torch.optim.Adam
+        self.optimizer = kind(self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
+
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint holds, by name."""
+        return {**super().parts(), "objective": self.objective}
+
+    def step(self, inputs: Inputs, pieces: Iterable[Any], config: Config, world: World, stop: bool) -> StepResult:
+        """Take one step over the views of the whole graph; what is drawn depends on (seed, step) alone."""
+        (views,) = pieces
+        step, done = self.position.step, self.position.step / config.train.epochs
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.train.learning_rate * self.objective.rate(done)
+        self.model.train()
+        self.objective.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        keys = [seeding.integer("step", config.train.seed, step, number) for number in range(len(views) + 1)]
+        device = inputs.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
+            hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
+        loss = self.objective.loss(self.model, views, hidden, keys[-1])
+        loss.backward()  # type: ignore[no-untyped-call]
+        nodes = hidden[0].shape[0]
+        told = StepResult(loss.item(), [], 0.0, 0.0, anchors=nodes, nodes=nodes, stop=stop)
+        result = descend(self.optimizer, self._parameters, told, config.train, step)
+        self.objective.after_step(self.model, done)
+        return result

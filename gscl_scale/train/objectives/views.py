@@ -1,0 +1,90 @@
+"""Views of a graph: edges dropped, feature columns masked, rows shuffled, each keyed by seed and step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from gscl_scale import seeding
+from gscl_scale.config.config import Config
+from gscl_scale.graph.graph import Graph
+from gscl_scale.kernel import kernel
+from gscl_scale.model.inputs import Inputs, prepare_layers
+from gscl_scale.model.propagation import SparseInput
+from gscl_scale.runtime.threads import ahead
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class View:
+    """How a view differs from the graph.
+
+    edges       share of the edges that are dropped
+    features    share of the feature columns that are masked
+    shuffled    whether nodes exchange their features at random
+    """
+
+    edges: float = 0.0
+    features: float = 0.0
+    shuffled: bool = False
+
+
+class ViewStream:
+    """The views of every step; those of the next are made beside the step that runs."""
+
+    steps_per_epoch = 1
+    pieces = 1
+
+    def __init__(self, graph: Graph, inputs: Inputs, config: Config, views: Sequence[View]) -> None:
+        self._graph, self._inputs, self._config, self._views = graph, inputs, config, views
+
+    def batches(self, first: int, end: int) -> Iterator[list[Inputs]]:
+        """The views of the steps first..end."""
+        return ahead(self.views(step) for step in range(first, end))
+
+    def views(self, step: int) -> list[Inputs]:
+        """The views of a step: a function of the seed and the step."""
+        return [self._view(view, step, number) for number, view in enumerate(self._views)]
+
+    def _view(self, view: View, step: int, number: int) -> Inputs:
+        if view == View():
+            return self._inputs
+        identity, device = (self._config.train.seed, step, number), self._inputs.device
+        features, layers = self._inputs.features, self._inputs.layers
+        assert features is not None
+        if view.edges:
+            thinned = drop_edges(self._graph, view.edges, seeding.key("edges", *identity))
+            layers = prepare_layers(thinned, self._config.model, device)
+        if view.features:
+            drawn = seeding.generator("columns", *identity).random(features.shape[1])
+            kept = torch.from_numpy((drawn >= view.features).astype(np.float32)).to(device)
+            features = features.masked(kept) if isinstance(features, SparseInput) else features * kept
+        if view.shuffled:
+            order = torch.from_numpy(seeding.generator("shuffle", *identity).permutation(features.shape[0])).to(device)
+            features = features.rows(order) if isinstance(features, SparseInput) else features[order]
+        return replace(self._inputs, features=features, layers=layers, propagated=None)
+
+
+def drop_edges(graph: Graph, share: float, key: np.uint64) -> Graph:
+    """The graph in memory with a share of its edges dropped; both directions of an undirected edge go together."""
+    indptr, indices = np.zeros_like(graph.indptr), np.empty_like(graph.indices)
+    kept = _drop(graph.indptr, graph.indices, graph.undirected, key, share, indptr, indices)
+    return replace(graph, indptr=indptr, indices=indices[:kept])
+
+
+@kernel
+def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):  # type: ignore[no-untyped-def]
+    kept = 0
+    for v in range(indptr.size - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            one, other = (u, v) if undirected and u < v else (v, u)
+            state = seeding.mix(key ^ seeding.mix(np.uint64(one) + np.uint64(1)))
+            bits = seeding.mix(state + np.uint64(other) * _ODD)
+            if np.float64(bits >> np.uint64(11)) * 2.0**-53 >= share:
+                out_indices[kept] = u
+                kept += 1
+        out_indptr[v + 1] = kept
+    return kept
