@@ -14,6 +14,8 @@ from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.sketch.level import HEAD_PER_WIDTH, near_words
 
 _PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
+_TO_CHOOSE = 12_000_000  # edge visits of the pilot: a tenth of a second, and four times a graph of three million edges
+_TO_ESTIMATE = 4_000_000  # the same where only sizes of files are asked for
 _LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
 # measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
 # nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor
@@ -53,7 +55,7 @@ def expected_lists(
 ) -> tuple[float, float]:
     """What an anchor is likely to have: members of its rings in all, and words of bits of the lowest nodes."""
     num_nodes = indptr.size - 1
-    pilot = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops)
+    pilot = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops, _TO_ESTIMATE)
     balls = 1 + np.cumsum(pilot.sizes, axis=1)
     listed = np.minimum(pilot.sizes, config.width * pilot.sizes / balls)
     asked = np.stack([wanted(config.per_ring, row) for row in pilot.sizes])
@@ -76,7 +78,7 @@ def _costs(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], config: Rin
     """Nanoseconds per anchor of the exact engine and of the sketch."""
     num_nodes = indptr.size - 1
     anchors = _pilot_anchors(num_nodes)
-    pilot = pilot_search(indptr, indices, anchors, config.hops)
+    pilot = pilot_search(indptr, indices, anchors, config.hops, _TO_CHOOSE)
     exact = _ANCHOR_NS + _VISIT_NS * min(pilot.own_work(), pilot.shared_work())
     passes = max(1, config.hops - 1)
     alone = np.zeros(anchors.size, np.bool_)

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.sections import RingsConfig
+from gscl_scale.kernel import kernel
+from gscl_scale.rings.exact import frontier
 from gscl_scale.rings.exact.hubs import shortcuts
 from gscl_scale.rings.exact.multi_source import finish_words
 from gscl_scale.rings.exact.twins import twins
@@ -14,6 +16,8 @@ from gscl_scale.rings.exact.workspace import marks
 from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, replace_lists
+
+_FEW = 16  # so few searches are quicker one by one: together they sweep over all edges
 
 
 def complete(
@@ -45,11 +49,16 @@ def complete(
     sizes, lengths = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops + 1), np.int64)
     members = np.empty((anchors.size, hops, config.per_ring), priorities.order.dtype)
     far = np.empty((anchors.size, config.beyond if asked[:, -1].any() else 0), priorities.order.dtype)
-    with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
-        finish_words(
-            indptr, indices, known, mine.bits, anchors, asked, priorities.order, rank, config.per_ring, config.beyond,
-            undirected, sizes, lengths, members, far,
-        )  # fmt: skip
+    only_far = np.flatnonzero(asked[:, -1] & ~asked[:, :-1].any(axis=1))
+    if only_far.size <= _FEW:
+        _search_far(indptr, indices, anchors, only_far, hops, undirected, priorities.order, lengths[:, -1], far)
+        asked[only_far, -1] = False
+    if asked.any():
+        with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
+            finish_words(
+                indptr, indices, known, mine.bits, anchors, asked, priorities.order, rank, config.per_ring,
+                config.beyond, undirected, sizes, lengths, members, far,
+            )  # fmt: skip
     lists = [
         _replaced(mine, rows, short[:, level], which, lengths[:, level], found)
         for level, (mine, found) in enumerate(
@@ -61,6 +70,36 @@ def complete(
     ring_size[rows] = np.where(counted, sizes[which], ring_size[rows])
     exact[rows[counted[:, -1]]] = True
     return replace(sample, rings=lists[:-1], beyond=lists[-1], ring_size=ring_size, ring_size_exact=exact)
+
+
+@kernel
+def _search_far(indptr, indices, anchors, those, hops, undirected, order, lengths, far):  # type: ignore[no-untyped-def]
+    """The lowest nodes beyond some anchors, by a search for each: as many as a row of `far` holds, or all.
+
+    In an undirected graph these are the nodes that are not, and have no neighbour, within k - 1 hops. So the last hop
+    of the search, which is most of it where balls are large, is never made.
+    """
+    seen = np.zeros(order.size, np.uint8)
+    queue = np.empty(order.size + 1, order.dtype)
+    for a in those:
+        frontier.start(anchors[a], queue, seen)
+        head, tail = 0, 1
+        for hop in range(hops - undirected):
+            head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
+        found = 0
+        for x in order:
+            if found == far.shape[1]:
+                break
+            near = seen[x] != 0
+            e, end = indptr[x], indptr[x + 1] if undirected else indptr[x]
+            while not near and e < end:
+                near = seen[indices[e]] != 0
+                e += 1
+            if not near:
+                far[a, found] = x
+                found += 1
+        lengths[a] = found
+        frontier.clear(queue, tail, seen)
 
 
 def _replaced(

@@ -11,8 +11,6 @@ from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact import frontier
 from gscl_scale.rings.kernels import BITS
 
-_MOST_VISITS = 40_000_000  # of all searches together: a quarter of a second, and four times a graph of 10 million edges
-_FEWEST = 4  # searches that fit into it
 # Work is counted in edge visits of a shared search. Measured on ogbn-arxiv and two web graphs: a search of its own also
 # marks and queues at every visit; a node that is found costs a few marks; and an anchor its lists.
 _OWN_VISIT = 4
@@ -50,16 +48,21 @@ class Pilot:
 
 
 def pilot_search(
-    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.NDArray[np.int64], hops: int
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    anchors: npt.NDArray[np.int64],
+    hops: int,
+    most_visits: int = 2**62,
 ) -> Pilot:
-    """Search from anchors in random order, until all are done or the pilot itself would be much work."""
+    """Search from anchors in random order, until all are done or `most_visits` edges were looked at.
+
+    The last search may look at as many once more before it is cut off.
+    """
     anchors = anchors[seeding.generator("pilot").permutation(anchors.size)]
     sizes, visits = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops), np.int64)
     whole = np.zeros(anchors.size, np.bool_)
     edges, nodes = np.zeros(hops, np.int64), np.zeros(hops, np.int64)
-    number = _search(
-        indptr, indices, anchors, _MOST_VISITS, _MOST_VISITS // _FEWEST, whole, sizes, visits, edges, nodes
-    )
+    number = _search(indptr, indices, anchors, most_visits, whole, sizes, visits, edges, nodes)
     shared = (_per_anchor(edges, indices.size, number), _per_anchor(nodes, indptr.size - 1, number))
     return Pilot(whole[:number], sizes[:number], visits[:number], *shared)
 
@@ -76,7 +79,7 @@ def _per_anchor(found: npt.NDArray[np.int64], most: int, anchors: int) -> npt.ND
 
 @kernel
 def _search(  # type: ignore[no-untyped-def]
-    indptr, indices, anchors, most, most_of_one, whole, sizes, visits, edges, nodes
+    indptr, indices, anchors, most, whole, sizes, visits, edges, nodes
 ):  # fmt: skip
     """Returns how many anchors were searched. Bit n of `met` is set where a node was in ring n of some anchor."""
     hops = sizes.shape[1]
@@ -97,12 +100,12 @@ def _search(  # type: ignore[no-untyped-def]
                 nodes[ring - 1] += ring > 0 and not met[v, ring]
                 met[v, ring] = True
             whole[a] = ring == hops
-            if whole[a] or own > most_of_one:
+            if whole[a] or own > most:
                 break
             head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, ring + 2, seen)
             sizes[a, ring] = tail - head
         frontier.clear(queue, tail, seen)
         spent += own
-        if spent > most:
+        if spent >= most:
             return a + 1
     return anchors.size

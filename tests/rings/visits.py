@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.rings import pilot
+from gscl_scale.rings import choose_engine as choice_module
 from gscl_scale.rings.choose_engine import choose_engine
 from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import frontier, hubs, multi_source
@@ -216,13 +216,12 @@ def find_every_shortcut(graph, indices, _order):
 
 
 def search_pilot(graph, indices, _order):
-    with patch.object(pilot, "_MOST_VISITS", PILOT_BUDGET * indices.size):
-        found = pilot_search(graph.indptr, indices, graph.anchors[::4], HOPS)
+    found = pilot_search(graph.indptr, indices, graph.anchors[::4], HOPS, PILOT_BUDGET * indices.size)
     return [found.whole, found.sizes, found.visits, found.edges, found.nodes]
 
 
 def choose(graph, indices, _order):
-    with patch.object(pilot, "_MOST_VISITS", PILOT_BUDGET * indices.size):
+    with patch.object(choice_module, "_TO_CHOOSE", PILOT_BUDGET * indices.size):
         choice = choose_engine(graph.indptr, indices, NARROW)
     return [choice.engine, choice.reason]
 

@@ -10,7 +10,7 @@ from gscl_scale.rings.kernels import BITS, lowest_bit, merge, reserve
 from gscl_scale.rings.pilot import pilot_search
 from gscl_scale.rings.sample import first_open_word
 
-_PILOT = 32
+_PILOT, _PILOT_VISITS = 32, 1_000_000  # anchors, and edges that they look at
 _PLANES = 40  # bits of the vertical counters
 _BUCKETS = 256  # of ranks that are sorted together
 _PULL = 4  # measured on ogbn-arxiv with a hub joined to all, and on random graphs of degree 50
@@ -21,7 +21,7 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
     """Whether sharing a traversal is less work than a search per anchor, judged by a pilot of some anchors."""
     if anchors.size < BITS:
         return False
-    pilot = pilot_search(indptr, indices, anchors[:: max(1, anchors.size // _PILOT)][:_PILOT], hops)
+    pilot = pilot_search(indptr, indices, anchors[:: max(1, anchors.size // _PILOT)][:_PILOT], hops, _PILOT_VISITS)
     return pilot.own_work() > pilot.shared_work()
 
 
