@@ -8,6 +8,7 @@ from gscl_scale import seeding
 from gscl_scale.evaluate import search
 from gscl_scale.evaluate.clusters import cluster_nmi, sample_labelled
 from gscl_scale.evaluate.search import most_queries, nearest_nodes, sim_at_5
+from gscl_scale.evaluate.vectors import stays_sparse
 from gscl_scale.graph.types import SparseFeatures
 
 
@@ -47,7 +48,7 @@ def test_sim_at_5_of_sparse_vectors_is_that_of_dense_ones() -> None:
     dense = (draw.random((80, 200)) * (draw.random((80, 200)) < 0.06)).astype(np.float32)
     matrix = sparse.csr_array(dense)
     vectors = SparseFeatures(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, 200)
-    assert vectors.stays_sparse(vectors)
+    assert stays_sparse(vectors)
     labels = draw.integers(0, 2, 80)
     everyone = np.arange(80)
     assert sim_at_5(vectors, labels, everyone) == pytest.approx(sim_at_5(dense, labels, everyone))

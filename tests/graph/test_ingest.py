@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from gscl_scale import machine, pipeline
+from gscl_scale import machine
 from gscl_scale.cli import main as cli
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import write_json
 from gscl_scale.run.record import open_run, read_record
 from gscl_scale.runtime.console import Console
+from gscl_scale.stages import ingest as ingest_module
 from gscl_scale.stages.ingest import ingest as ingest_stage
 
 
@@ -27,7 +28,7 @@ def ingest(tmp_path, monkeypatch):
         return SimpleNamespace(name="none")
 
     def invoke(*arguments):
-        monkeypatch.setattr(pipeline, "ingest", record)
+        monkeypatch.setattr(ingest_module, "ingest", record)
         result = CliRunner().invoke(cli.app, ["ingest", *arguments], catch_exceptions=False)
         assert result.exit_code == 0
         return *given[-1], result.output
@@ -96,7 +97,7 @@ def test_a_graph_whose_making_was_cut_off_is_never_taken_for_one_of_inputs_that_
     config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
     run = open_run(config, tmp_path / "run")
     with monkeypatch.context() as killed:
-        killed.setattr(pipeline, "write_json", _killed_after(1, pipeline.write_json))
+        killed.setattr(ingest_module, "write_json", _killed_after(1, write_json))
         with pytest.raises(KeyboardInterrupt):
             ingest_stage(config, run, Console(quiet=True))
     assert (run.graph / "manifest.json").exists()
@@ -163,7 +164,7 @@ def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp_path, monkeypatch):
-    (edges, config, run), write = path_of_three(tmp_path), pipeline.write_graph
+    (edges, config, run), write = path_of_three(tmp_path), ingest_module.write_graph
 
     def and_then_it_changes(*arguments):
         graph = write(*arguments)
@@ -171,7 +172,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp
         os.utime(edges, (1, 1))
         return graph
 
-    monkeypatch.setattr(pipeline, "write_graph", and_then_it_changes)
+    monkeypatch.setattr(ingest_module, "write_graph", and_then_it_changes)
     ingest_stage(config, run, Console(quiet=True))
     with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
         ingest_stage(config, run, Console(quiet=True))

@@ -142,8 +142,9 @@ def test_no_warning_of_torch_reaches_the_user():
     program = (
         "import numpy as np, torch\n"
         "from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_sparse_features\n"
-        "from gscl_scale.config import ModelConfig\n"
-        "from gscl_scale.model import build_model, prepare_inputs\n"
+        "from gscl_scale.config.sections import ModelConfig\n"
+        "from gscl_scale.model.inputs import prepare_inputs\n"
+        "from gscl_scale.model.model import build_model\n"
         "graph = graph_of(EDGES, random_sparse_features(NUM_NODES, 6))\n"
         "config = ModelConfig(width=4, feature_dropout=0.5)\n"
         "inputs = prepare_inputs(graph, config, torch.device('cpu'))\n"

@@ -15,7 +15,6 @@ import pytest
 import yaml
 from PIL import Image
 
-import gscl_scale.studies.reproduce
 from gscl_scale import pipeline
 from gscl_scale.cli import main as cli
 from gscl_scale.config.config import Config
@@ -25,7 +24,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce import cells
 from gscl_scale.studies.reproduce.cells import Cell, measure
 from gscl_scale.studies.reproduce.page import Value, draw, page, values_of
-from gscl_scale.studies.reproduce.reproduce import reproduce
+from gscl_scale.studies.reproduce.reproduce import CONFIGS, reproduce
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.graphs import random_edges
@@ -166,7 +165,7 @@ def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     for table in (line.split()[0] for line in tables.read_text().splitlines()):
         reproduce(
             table,
-            gscl_scale.studies.reproduce.reproduce.CONFIGS,
+            CONFIGS,
             tmp_path / "results",
             [],
             [],
@@ -197,7 +196,7 @@ def test_a_cell_that_is_asked_to_stop_ends_the_table(places, monkeypatch):
         asked.append(cell.name)
         raise StoppedError("asked to stop")
 
-    monkeypatch.setattr(gscl_scale.studies.reproduce, "measure", stopped)
+    monkeypatch.setattr("gscl_scale.studies.reproduce.reproduce.measure", stopped)
     with pytest.raises(StoppedError):
         run(places)
     assert len(asked) == 1
@@ -333,7 +332,7 @@ def test_two_commands_at_once_share_the_cells(places, monkeypatch):
             both.wait(30)  # neither goes on before the other has a cell of its own
         return measure(cell, out, console)
 
-    monkeypatch.setattr("gscl_scale.studies.reproduce.cells.measure", slow)
+    monkeypatch.setattr("gscl_scale.studies.reproduce.reproduce.measure", slow)
     with ThreadPoolExecutor(2) as pool:
         pages = list(pool.map(lambda _: run(places, seeds=1), range(2)))
     assert pages[0] == pages[1]
@@ -446,9 +445,7 @@ def test_a_page_ends_in_the_command_that_made_it(places):
     verb, name, *words = shlex.split(command)
     assert (verb, name) == ("reproduce", "tiny")
     assert words == ["--seeds", "1", "--configs", str(places[0]), "--set", "evaluate.probe_weight_decay=[0.0, 0.1]"]
-    assert (
-        inspect.signature(cli.reproduce).parameters["configs"].default == gscl_scale.studies.reproduce.reproduce.CONFIGS
-    )
+    assert inspect.signature(cli.reproduce).parameters["configs"].default == CONFIGS
 
 
 def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, monkeypatch):

@@ -169,7 +169,8 @@ def test_workers_are_what_is_asked_for_or_one_per_core():
 
 def test_local_work_does_not_import_ray():
     code = (
-        "import sys; from gscl_scale.runtime import RunnerSettings, start_runner\n"
+        "import sys; from gscl_scale.runtime.runner import start_runner\n"
+        "from gscl_scale.runtime.settings import RunnerSettings\n"
         "with start_runner(RunnerSettings(workers=2)) as runner: list(runner.run(abs, [1]))\n"
         "sys.exit('ray' in sys.modules)"
     )
