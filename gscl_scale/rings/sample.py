@@ -131,7 +131,7 @@ def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
     if kind == ALL:
         return size
     if kind == RATIO:
-        # the small subtraction keeps 20 % of 15 at 3, in spite of binary fractions
+        # the small subtraction keeps 28 % of 25 at 7: in binary fractions it is a little more
         return min(size, np.int64(np.ceil(value * size - 1e-9)))
     return min(size, np.int64(value))
 
