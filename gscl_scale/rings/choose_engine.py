@@ -14,8 +14,8 @@ from gscl_scale.rings.sample import wanted
 from gscl_scale.rings.sketch.level import HEAD_PER_WIDTH, near_words
 
 _PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
-_TO_CHOOSE = 12_000_000  # edge visits of the pilot: a tenth of a second, and four times a graph of three million edges
-_TO_ESTIMATE = 4_000_000  # the same where only sizes of files are asked for
+_TO_CHOOSE = 4_000_000  # edge visits of the pilot: a twentieth of a second
+_TO_ESTIMATE = 2_000_000  # the same where only sizes of files are asked for
 _LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
 # measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
 # nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor

@@ -52,11 +52,11 @@ def pilot_search(
     indices: npt.NDArray[Any],
     anchors: npt.NDArray[np.int64],
     hops: int,
-    most_visits: int = 2**62,
+    most_visits: int = 2**60,
 ) -> Pilot:
     """Search from anchors in random order, until all are done or `most_visits` edges were looked at.
 
-    The last search may look at as many once more before it is cut off.
+    A search may look at four times as many before it is cut off, so that one at least sees all of a larger graph.
     """
     anchors = anchors[seeding.generator("pilot").permutation(anchors.size)]
     sizes, visits = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops), np.int64)
@@ -100,7 +100,7 @@ def _search(  # type: ignore[no-untyped-def]
                 nodes[ring - 1] += ring > 0 and not met[v, ring]
                 met[v, ring] = True
             whole[a] = ring == hops
-            if whole[a] or own > most:
+            if whole[a] or own > 4 * most:
                 break
             head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, ring + 2, seen)
             sizes[a, ring] = tail - head
