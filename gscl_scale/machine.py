@@ -47,10 +47,15 @@ def peak_memory() -> int:
     return of_process if of_process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def start_peak() -> None:
-    """Hand freed memory back to the system, and let `peak_memory` begin anew where the system can (Linux)."""
+def hand_back_memory() -> None:
+    """Hand freed memory back to the system (glibc keeps some of it for later)."""
     if sys.platform.startswith("linux") and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
         library.malloc_trim(0)
+
+
+def start_peak() -> None:
+    """Hand freed memory back to the system, and let `peak_memory` begin anew where the system can (Linux)."""
+    hand_back_memory()
     with contextlib.suppress(OSError):
         (_ROOT / "proc/self/clear_refs").write_text("5", encoding="ascii")
 

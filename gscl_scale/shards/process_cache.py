@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import map_array
+from gscl_scale.machine import hand_back_memory
 from gscl_scale.rings.exact.recount import RowChanges
 from gscl_scale.rings.exact.workspace import forget_marks
 from gscl_scale.rings.priorities import Priorities
@@ -83,6 +84,7 @@ def close_round() -> None:
     with _LOCK:
         for kind in ("round", "level", "old round", "row changes"):
             _KEPT.pop(kind, None)
+    hand_back_memory()
 
 
 def _keep(kind: str, key: Any, opened: Callable[[], Thing]) -> Thing:
