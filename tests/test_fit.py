@@ -70,7 +70,7 @@ def test_fit_refuses_what_is_no_graph():
         {"rings": {"per_ring": "all", "hops": 3}, "train": {"members": "stored"}},
         {"train": {"members": "random", "clip": 1.0, "negatives": 0}},
         {"loss": {"ranking": "pairwise", "positives": "out", "gate": 0.9, "temperature_step": 0.05}},
-        {"loss": {"weighing": "size"}, "model": {"feature_scaling": "row", "feature_dropout": 0.2}},
+        {"loss": {"weighting": "size"}, "model": {"feature_scaling": "row", "feature_dropout": 0.2}},
         {"model": {"encoder": "sage", "layers": 2, "feature_scaling": "standard"}},
         {"model": {"encoder": "gat", "activation": "rrelu"}},
     ],

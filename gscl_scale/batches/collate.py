@@ -108,7 +108,7 @@ def collate(
         present=present,
         candidates=np.searchsorted(nodes, candidates),
         decided=decided,
-        log_weight=_log_weight(sample, present, decided, num_nodes) if loss.weighing == "size" else None,
+        log_weight=_log_weight(sample, present, decided, num_nodes) if loss.weighting == "size" else None,
         whole_size=decided_of_all.size,
         asked=0 if priorities is None else min(train.negatives, num_nodes),
     )

@@ -1,16 +1,18 @@
 """The sections of the methods to compare with."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from gscl_scale.config.graphs import Section
+from gscl_scale.config.section import Result, Section
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class BaselineConfig(Section):
     """Settings of the objective that is trained in place of gscl; what is not given is as in its paper."""
+
+    DECIDES: ClassVar[Result] = "training"
 
     edges: list[Share] | None = Field(
         None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of edges dropped in each view."

@@ -7,9 +7,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.explain import explain, refuse_true_as_number
-from gscl_scale.config.graphs import DigitsGraph, GraphConfig, Section
+from gscl_scale.config.graphs import DigitsGraph, GraphConfig
 from gscl_scale.config.read import apply_setting, expand_paths, read_yaml, refuse_secrets
 from gscl_scale.config.retrain import GateConfig, RetrainConfig
+from gscl_scale.config.section import Section
 from gscl_scale.config.sections import EvaluateConfig, LossConfig, ModelConfig, RingsConfig, RuntimeConfig, TrainConfig
 from gscl_scale.errors import ConfigError
 

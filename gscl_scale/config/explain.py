@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from gscl_scale.config.graphs import SOURCES
+from gscl_scale.config.section import Section
 from gscl_scale.errors import ConfigError
 from gscl_scale.text import quoted, shortened
 
@@ -40,6 +41,8 @@ def explain(config: type[BaseModel], error: ValidationError, values: dict[str, A
     kind = first["type"]
     if kind == "extra_forbidden":
         known = list((section or config).model_fields)
+        if renamed := _renamed(section or config, location[-1]):
+            return f"{dotted}: this key is now called {'.'.join([*location[:-1], renamed])}; rename it{more}"
         close = difflib.get_close_matches(location[-1], known, n=1)
         cure = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
         return f"{dotted}: unknown key; {cure}{more}"
@@ -54,3 +57,10 @@ def explain(config: type[BaseModel], error: ValidationError, values: dict[str, A
     got = f", got {quoted(first['input'])}" if not isinstance(first["input"], dict) else ""
     place = f"{dotted}: " if dotted else ""  # what is wrong between two sections names them itself
     return f"{place}{message}{got}; see gscl-scale config --schema{more}"
+
+
+def _renamed(section: type[BaseModel], name: str) -> str:
+    """Today's name of a key that was renamed."""
+    if not issubclass(section, Section):
+        return ""
+    return next((today for today in section.model_fields if section.key(today).formerly == name), "")

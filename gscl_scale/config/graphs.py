@@ -1,24 +1,24 @@
 """The section `graph`: one class for each kind of source."""
 
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-
-class Section(BaseModel):
-    """A frozen part of the configuration that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from gscl_scale.config.section import Key, Result, Section
 
 
 class _GraphSection(Section):
+    DECIDES: ClassVar[Result] = "graph"
+
     name: str = Field("", description="Name of the graph in figures and folders; by default taken from the source.")
     undirected: bool = Field(True, description="Walk every edge both ways; false keeps the direction of the edges.")
     structural_features: int = Field(
         128, ge=8, description="Width of the features made from the structure where the graph brings none."
     )
-    memory_mb: int = Field(1024, ge=16, description="Memory that sorting the edges may take; the rest waits on disk.")
+    memory_mb: Annotated[int, Key("nothing")] = Field(
+        1024, ge=16, description="Memory that sorting the edges may take; the rest waits on disk."
+    )
 
 
 class DigitsGraph(_GraphSection):

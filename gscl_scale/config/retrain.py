@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gscl_scale.config.graphs import Section
+from gscl_scale.config.section import Section
 
 
 class RetrainConfig(Section):

@@ -1,12 +1,11 @@
 """The sections of the stages after the graph."""
 
-from collections.abc import Set
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from gscl_scale.config.graphs import Section
+from gscl_scale.config.section import Key, Result, Section
 from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
 
 
@@ -47,10 +46,10 @@ def _check_workers(value: Any) -> Any:
 class RingsConfig(Section):
     """Which rings are sampled, and how."""
 
-    NO_EFFECT: ClassVar[Set[str]] = frozenset({"rounds", "disk_gb", "ahead", "engine"})  # on what is in a round
+    DECIDES: ClassVar[Result] = "samples"
 
     hops: int = Field(2, ge=1, le=8, description="Rings per anchor: k of the paper.")
-    engine: Literal["auto", "exact", "sketch"] = Field(
+    engine: Annotated[Literal["auto", "exact", "sketch"], Key("ring sizes")] = Field(
         "auto",
         description="exact: a search from every anchor; sketch: the whole graph in one pass per hop, same samples; "
         "auto: whichever is less work.",
@@ -61,11 +60,13 @@ class RingsConfig(Section):
         16, description="Least members wanted per ring: a number, all, or a ratio of the ring such as ratio:0.2."
     )
     beyond: int = Field(64, ge=1, description="Nodes farther than k hops that are stored for each anchor.")
-    rounds: Annotated[int | Literal["epoch"], BeforeValidator(_check_rounds)] = Field(
+    rounds: Annotated[int | Literal["epoch"], BeforeValidator(_check_rounds), Key("rounds")] = Field(
         "epoch", description="Independent samples of everything; epoch: a fresh one for each epoch of training."
     )
-    disk_gb: float = Field(20.0, gt=0, description="Disk that the samples may take; rounds stop there and are reused.")
-    ahead: int = Field(
+    disk_gb: Annotated[float, Key("rounds")] = Field(
+        20.0, gt=0, description="Disk that the samples may take; rounds stop there and are reused."
+    )
+    ahead: Annotated[int, Key("nothing")] = Field(
         0, ge=0, description="0: all rounds are made before training; else so many wait while it runs, used ones go."
     )
     sharing: Literal["shared", "independent"] = Field(
@@ -96,27 +97,35 @@ class RingsConfig(Section):
 class ModelConfig(Section):
     """The encoder and the projection head."""
 
-    NO_EFFECT: ClassVar[Set[str]] = frozenset({"product", "recompute"})  # but on speed and memory
+    DECIDES: ClassVar[Result] = "training"
 
     encoder: Literal["gcn", "sage", "gat"] = Field("gcn", description="Kind of layer.")
-    normalisation: Literal["symmetric", "mean"] = Field(
+    normalisation: Annotated[Literal["symmetric", "mean"], Key(revision=1, neutral="symmetric")] = Field(
         "symmetric", description="gcn: neighbours weighed by the degrees at both ends, or their plain mean."
     )
-    self_loops: bool = Field(True, description="gcn: false: a node does not gather from itself, only from neighbours.")
+    self_loops: Annotated[bool, Key(revision=1, neutral=True)] = Field(
+        True, description="gcn: false: a node does not gather from itself, only from neighbours."
+    )
     layers: int = Field(1, ge=1, le=8, description="Number of layers.")
     width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="After every layer.")
-    last_activation: bool = Field(True, description="false: the last layer ends without the activation.")
-    bias: bool = Field(True, description="false: layers add no learnt constant, as the paper's formula has it.")
-    norm: Literal["none", "batch"] = Field(
+    last_activation: Annotated[bool, Key(revision=1, neutral=True)] = Field(
+        True, description="false: the last layer ends without the activation."
+    )
+    bias: Annotated[bool, Key(revision=2, neutral=True)] = Field(
+        True, description="false: layers add no learnt constant, as the paper's formula has it."
+    )
+    norm: Annotated[Literal["none", "batch"], Key(revision=1, neutral="none")] = Field(
         "none", description="Before every activation; batch: columns standardised over all nodes, not with gscl."
     )
     feature_scaling: Literal["none", "row", "standard"] = Field(
         "none", description="row: each node's features sum to one; standard: each column has mean 0 and deviation 1."
     )
     feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values dropped in each step.")
-    hidden_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the values between layers dropped per step.")
-    message_dropout: float = Field(
+    hidden_dropout: Annotated[float, Key(revision=1, neutral=0.0)] = Field(
+        0.0, ge=0, lt=1, description="Share of the values between layers dropped per step."
+    )
+    message_dropout: Annotated[float, Key(revision=1, neutral=0.0)] = Field(
         0.0, ge=0, lt=1, description="gcn, sage: share of the messages between nodes dropped in each step."
     )
     projection: int = Field(
@@ -128,11 +137,13 @@ class ModelConfig(Section):
     fanout: list[Annotated[int, Field(ge=1)]] = Field(
         [10], min_length=1, description="sampled: neighbours per node in each layer, first layer first; one for all."
     )
-    product: Literal["auto", "numba", "torch", "torch-sparse"] = Field(
+    product: Annotated[Literal["auto", "numba", "torch", "torch-sparse"], Key("nothing")] = Field(
         "auto", description="Who multiplies sparse matrices; auto: numba on the CPU, torch on a GPU."
     )
 
-    recompute: bool = Field(False, description="Compute layers again on the way back: less memory, a third more time.")
+    recompute: Annotated[bool, Key("nothing")] = Field(
+        False, description="Compute layers again on the way back: less memory, a third more time."
+    )
 
     @model_validator(mode="after")
     def _a_fanout_for_each_layer(self) -> "ModelConfig":
@@ -168,15 +179,17 @@ class ModelConfig(Section):
 class LossConfig(Section):
     """The ranking loss."""
 
+    DECIDES: ClassVar[Result] = "training"
+
     ranking: Literal["listwise", "pairwise"] = Field("listwise", description="A ring against all farther, or each.")
     positives: Literal["in", "out"] = Field("in", description="Sum over the ring's members inside or outside the log.")
     temperature: float = Field(0.5, gt=0, description="Temperature of ring 1.")
     temperature_step: float = Field(0.0, ge=0, description="Added to the temperature with each ring.")
     gate: float = Field(1.0, gt=0, le=1, description="A ratio above it pulls no more; 1 means no gate.")
-    weighing: Literal["raw", "size"] = Field(
+    weighting: Annotated[Literal["raw", "size"], Key(formerly="weighing")] = Field(
         "raw", description="raw: sums over the sample; size: scaled up to the whole ring, as if drawn uniformly."
     )
-    hop_zero: float = Field(
+    hop_zero: Annotated[float, Key(revision=2, neutral=0.0)] = Field(
         0.0, ge=0, description="Weight of hop 0: each anchor under other dropout above all rings; 0: as in the paper."
     )
 
@@ -184,17 +197,17 @@ class LossConfig(Section):
 class TrainConfig(Section):
     """The training loop."""
 
-    NO_EFFECT: ClassVar[Set[str]] = frozenset(
-        {"accumulate", "checkpoint_every", "checkpoint_steps", "checkpoint_minutes"}
-    )
+    DECIDES: ClassVar[Result] = "training"
 
-    objective: Literal["gscl", "supervised", "dgi", "grace", "bgrl", "cca-ssg"] = Field(
+    objective: Annotated[
+        Literal["gscl", "supervised", "dgi", "grace", "bgrl", "cca-ssg"], Key(revision=1, neutral="gscl")
+    ] = Field(
         "gscl",
         description="What is trained; all others than gscl read no samples and take one step over the graph an epoch.",
     )
     epochs: int = Field(100, ge=1, description="Passes over all anchors.")
     batch_size: int = Field(1024, ge=1, description="Anchors per step.")
-    accumulate: int = Field(
+    accumulate: Annotated[int, Key("nothing")] = Field(
         1, ge=1, description="Pieces of a batch that are computed one after the other: less memory, the same result."
     )
     negatives: int = Field(
@@ -202,7 +215,7 @@ class TrainConfig(Section):
         ge=0,
         description="Shared candidates drawn per step from the decided nodes beyond; only where priorities are shared.",
     )
-    held_out: float = Field(
+    held_out: Annotated[float, Key(revision=2, neutral=0.0)] = Field(
         0.0, ge=0, lt=1, description="Share of the nodes that are never anchors, to measure the ranking of rings on."
     )
     members: Literal["lowest", "random", "stored"] = Field(
@@ -215,14 +228,18 @@ class TrainConfig(Section):
         0, ge=0, description="Probe the validation nodes every so many epochs and keep the best; 0: keep the last."
     )
     patience: int = Field(0, ge=0, description="Stop after so many validations without gain; 0: never.")
-    checkpoint_every: int = Field(10, ge=1, description="Epochs between checkpoints.")
-    checkpoint_steps: int = Field(0, ge=0, description="Steps between checkpoints as well; 0: not by steps.")
-    checkpoint_minutes: float = Field(10.0, gt=0, description="Minutes after which one is due, whatever the step.")
+    checkpoint_every: Annotated[int, Key("nothing")] = Field(10, ge=1, description="Epochs between checkpoints.")
+    checkpoint_steps: Annotated[int, Key("nothing")] = Field(
+        0, ge=0, description="Steps between checkpoints as well; 0: not by steps."
+    )
+    checkpoint_minutes: Annotated[float, Key("nothing")] = Field(
+        10.0, gt=0, description="Minutes after which one is due, whatever the step."
+    )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Of the dense layers in training; auto: bfloat16 on a GPU, float32 on a CPU."
     )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
-    repeats: int = Field(
+    repeats: Annotated[int, Key(revision=1, neutral=1)] = Field(
         1,
         ge=1,
         le=1000,
@@ -253,15 +270,19 @@ class TrainConfig(Section):
 class SplitsConfig(Section):
     """Which splits there are."""
 
-    split: Literal["auto", "published", "random"] = Field(
+    DECIDES: ClassVar[Result] = "figures"
+
+    split: Annotated[Literal["auto", "published", "random"], Key("splits")] = Field(
         "auto", description="Splits of the graph where it has some, else random ones; or always one kind."
     )
-    train_fractions: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+    train_fractions: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Key("splits")] = Field(
         [0.1], min_length=1, description="Random splits: shares of labelled nodes to train the probe on."
     )
-    val_fraction: float = Field(0.1, gt=0, lt=1, description="Random splits: share of labelled nodes to validate on.")
+    val_fraction: Annotated[float, Key("splits")] = Field(
+        0.1, gt=0, lt=1, description="Random splits: share of labelled nodes to validate on."
+    )
     random_splits: int = Field(5, ge=1, description="Random splits for each train fraction.")
-    seed: int = Field(0, ge=0, description="Seed of splits, probes and samples.")
+    seed: Annotated[int, Key("splits")] = Field(0, ge=0, description="Seed of splits, probes and samples.")
 
     @model_validator(mode="after")
     def _shares_leave_test_nodes(self) -> Self:
@@ -281,13 +302,13 @@ class EvaluateConfig(SplitsConfig):
 
     initialisations: int = Field(20, ge=1, description="Random initialisations of the probe per split.")
     probe_epochs: int = Field(300, ge=1, description="Adam steps of the probe.")
-    probe_learning_rate: float = Field(0.01, gt=0, description="Learning rate of the probe.")
-    probe_weight_decay: list[Annotated[float, Field(ge=0)]] = Field(
+    probe_learning_rate: Annotated[float, Key("probe")] = Field(0.01, gt=0, description="Learning rate of the probe.")
+    probe_weight_decay: Annotated[list[Annotated[float, Field(ge=0)]], Key("probe")] = Field(
         [0.0, 1e-4, 1e-3, 1e-2],
         min_length=1,
         description="Weight decays of the probe; each method keeps the best on validation.",
     )
-    probe_scaling: Literal["none", "l2", "standard", "auto"] = Field(
+    probe_scaling: Annotated[Literal["none", "l2", "standard", "auto"], Key("probe")] = Field(
         "l2",
         description="Rows before the probe: as they are, of length one, or standardised per column; auto: each method "
         "keeps the best on validation.",
@@ -295,16 +316,10 @@ class EvaluateConfig(SplitsConfig):
     sample: int = Field(
         20000, ge=100, description="Most nodes in clustering, search and ring similarity; larger graphs are sampled."
     )
-    tuned_on: list[TunedOn] = Field(
+    tuned_on: Annotated[list[TunedOn], Key(revision=3, neutral=[])] = Field(
         [],
         description="Written by tune: the splits whose validation nodes chose the settings; these are no test nodes.",
     )
-
-    @model_serializer(mode="wrap")
-    def _only_if_tuned(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `tuned_on` where it is empty, so that what is named by these settings keeps its name."""
-        values: dict[str, Any] = dump(self)
-        return {key: value for key, value in values.items() if key != "tuned_on" or value}
 
 
 class RuntimeConfig(Section):

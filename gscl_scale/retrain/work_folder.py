@@ -7,7 +7,8 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import RingsConfig
+from gscl_scale.config.identity import deciding
+from gscl_scale.config.section import RESULTS
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.validate import Count, of_kind
@@ -49,15 +50,15 @@ def take_over(work: Path, token: int) -> Path:
 
 def made_from(config: Config, graph: Graph) -> str:
     """The same for nights with the same graph and settings, wherever the graph comes from and however work runs."""
-    values = config.dump()
-    settings = {name: values[name] for name in ("rings", "model", "loss", "train", "baseline", "evaluate")}
+    settings = deciding(config, *(set(RESULTS) - {"graph"}))
     return fingerprint_of([graph.fingerprint, settings])
 
 
 def may_build_on(config: Config, base: Run) -> bool:
     """Whether the samples of an earlier run were made with the same settings."""
-    rings = [one.rings.model_dump(exclude=set(RingsConfig.NO_EFFECT)) for one in (config_in(base.folder), config)]
-    return config.train.reads_samples and config_in(base.folder).train.reads_samples and rings[0] == rings[1]
+    earlier = config_in(base.folder)
+    same = deciding(earlier, "samples") == deciding(config, "samples")
+    return same and config.train.reads_samples and earlier.train.reads_samples
 
 
 def changes_since(run: Run, graph: Graph) -> dict[str, Any]:

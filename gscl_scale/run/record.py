@@ -2,7 +2,6 @@
 
 import platform
 import shutil
-from collections.abc import Set
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -11,7 +10,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import ModelConfig, RingsConfig, TrainConfig
+from gscl_scale.config.identity import as_of_today, differences
+from gscl_scale.config.section import Result
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count
@@ -80,7 +80,7 @@ def config_in(folder: Path) -> Config:
     if "config" not in record:
         raise FolderError(f"{folder / 'run.json'} is damaged: it holds no config; delete {folder} to start again")
     try:
-        return Config.parse(record["config"])
+        return Config.parse(as_of_today(record["config"]))
     except ConfigError as error:
         raise FolderError(f"{folder / 'run.json'} is damaged: {error}") from None
 
@@ -96,52 +96,29 @@ def forget(run: Run) -> None:
         shutil.rmtree(run.folder)
 
 
-OF_SPLITS = ("seed", "split", "train_fractions", "val_fraction")
-_OF_PROBE = ("probe_scaling", "probe_weight_decay", "probe_learning_rate")
-
-
-def _refuse_other_config(config: Config, run: Run, earlier: dict[str, Any]) -> None:
-    """Compare the sections whose work is already on disk, and name the first key that differs."""
-    started = {
-        "graph": run.graph,
-        "rings": run.samples,
-        "model": run.checkpoints,
-        "loss": run.checkpoints,
-        "train": run.checkpoints,
-        "baseline": run.checkpoints,
-    }
-    free: dict[str, Set[str]] = {
-        "rings": RingsConfig.NO_EFFECT,
-        "graph": {"memory_mb"},
-        "train": TrainConfig.NO_EFFECT,
-        "model": ModelConfig.NO_EFFECT,
-    }
-    now, default = config.dump(), Config().dump()
-    for section, place in started.items():
-        known = {} if section == "graph" else default[section]  # a key may be younger than the run
-        before = {**known, **earlier.get(section, {})}
-        for key in sorted({*before, *now[section]} - free.get(section, set())):
-            if place.exists() and before.get(key) != now[section].get(key):
-                raise FolderError(
-                    f"{run.folder} was made with {section}.{key} = {quoted(before.get(key))}, now it is "
-                    f"{quoted(now[section].get(key))}; choose another --run, or delete {place} and what was made "
-                    "from it"
-                )
-    if config.train.validate_every and run.checkpoints.exists():
-        before, after = ({**default["evaluate"], **one.get("evaluate", {})} for one in (earlier, now))
-        for key in OF_SPLITS:
-            if before[key] != after[key]:
-                raise FolderError(
-                    f"the epoch of {run.folder} was chosen on splits of evaluate.{key} = {quoted(before[key])}, now it "
-                    f"is {quoted(after[key])}: their test nodes may have chosen it; choose another --run"
-                )
-        for key in _OF_PROBE:
-            if before[key] != after[key] and _in_training(run):
-                raise FolderError(
-                    f"the training of {run.folder} compares its epochs by a probe with evaluate.{key} = "
-                    f"{quoted(before[key])}, now it is {quoted(after[key])}; go on as before and measure with the "
-                    "other when it is finished, or choose another --run"
-                )
+def _refuse_other_config(config: Config, run: Run, earlier: dict[str, dict[str, Any]]) -> None:
+    """Compare the settings whose work is already on disk, and name the first one that differs."""
+    places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
+    for result, place in places.items():
+        for section, key, before, now in differences(earlier, config, result) if place.exists() else ():
+            raise FolderError(
+                f"{run.folder} was made with {section}.{key} = {quoted(before)}, now it is {quoted(now)}; "
+                f"choose another --run, or delete {place} and what was made from it"
+            )
+    if not config.train.validate_every or not run.checkpoints.exists():
+        return
+    for _, key, before, now in differences(earlier, config, "splits"):
+        raise FolderError(
+            f"the epoch of {run.folder} was chosen on splits of evaluate.{key} = {quoted(before)}, now it "
+            f"is {quoted(now)}: their test nodes may have chosen it; choose another --run"
+        )
+    for _, key, before, now in differences(earlier, config, "probe"):
+        if _in_training(run):
+            raise FolderError(
+                f"the training of {run.folder} compares its epochs by a probe with evaluate.{key} = "
+                f"{quoted(before)}, now it is {quoted(now)}; go on as before and measure with the "
+                "other when it is finished, or choose another --run"
+            )
 
 
 def _in_training(run: Run) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from gscl_scale.config.identity import deciding_in
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
@@ -100,8 +101,8 @@ class Plan:
 
     @property
     def rings(self) -> dict[str, Any]:
-        """What is in a round; rounds, disk_gb and ahead only say how many there are, and more can be added later."""
-        return self.config.model_dump(mode="json", exclude=set(RingsConfig.NO_EFFECT - {"engine"}))
+        """What decides the content of a round."""
+        return deciding_in(self.config, "samples", "ring sizes", begun=0)
 
     @property
     def num_parts(self) -> int:

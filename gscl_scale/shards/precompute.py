@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from gscl_scale import machine
+from gscl_scale.config.identity import named
+from gscl_scale.config.section import RESULTS
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
@@ -72,7 +74,7 @@ def rounds_asked(config: RingsConfig, epochs: int) -> int:
 
 def name_of_samples(config: RingsConfig, epochs: int) -> str:
     """A name for a folder of samples that several trainings share: the same for those that ask for the same ones."""
-    return fingerprint_of([config.model_dump(mode="json"), rounds_asked(config, epochs)])[:12]
+    return fingerprint_of([named(config, *RESULTS, begun=0), rounds_asked(config, epochs)])[:12]
 
 
 def _most_rounds(config: RingsConfig, round_bytes: int) -> int:

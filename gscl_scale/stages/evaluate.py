@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from gscl_scale.batches.stream import held_out
 from gscl_scale.config.config import Config
+from gscl_scale.config.identity import deciding_in
+from gscl_scale.config.section import RESULTS
 from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.embed.store import fingerprint_in, open_embeddings
 from gscl_scale.evaluate.graph_statistics import statistics
@@ -32,7 +34,7 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
     """What the encoder gives with its first weights."""
     first = build_model(config.model, graph.num_features, config.train.seed)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
-    fingerprint = fingerprint_of(["untrained", config.model.model_dump(mode="json"), config.train.seed])
+    fingerprint = fingerprint_of(["untrained", deciding_in(config.model, "training"), config.train.seed])
     place = Workplace.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
     with encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
         yield vectors
@@ -44,7 +46,7 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     chosen = validated or bool(config.evaluate.tuned_on)
     made_from = {
         "embeddings": fingerprint_in(run.embeddings),
-        "evaluate": config.evaluate.model_dump(mode="json"),
+        "evaluate": deciding_in(config.evaluate, *RESULTS, begun=2),
         **({"selection": "left out"} if chosen else {}),  # older figures are with these nodes, and are measured again
     }
     if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:

@@ -14,7 +14,7 @@ import torch
 from gscl_scale.batches.field import FieldMaker
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import ModelConfig, TrainConfig
+from gscl_scale.config.identity import deciding, deciding_in
 from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
@@ -29,7 +29,6 @@ from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
 from gscl_scale.model.model import Model, build_model
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
-from gscl_scale.run.record import OF_SPLITS
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import Runner, start_runner, train_together
 from gscl_scale.runtime.settings import Meter
@@ -225,21 +224,10 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[SomeRounds]:
 
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
-    free = {"objective", "repeats", *TrainConfig.NO_EFFECT}
-    young = {  # younger than some runs, which had these
-        "last_activation": True, "norm": "none", "hidden_dropout": 0.0, "message_dropout": 0.0,
-        "normalisation": "symmetric", "self_loops": True, "held_out": 0.0, "bias": True, "hop_zero": 0.0,
-    }  # fmt: skip
-    sections = {
-        "model": config.model.model_dump(mode="json", exclude=set(ModelConfig.NO_EFFECT)),
-        "train": config.train.model_dump(mode="json", exclude=free),
-    }
-    if config.train.reads_samples:
-        sections["loss"] = config.loss.model_dump(mode="json")
-    shared = {
-        name: {key: value for key, value in section.items() if key not in young or value != young[key]}
-        for name, section in sections.items()
-    }
+    settings = deciding(config, "training", begun=0)
+    sections = ("model", "train", "loss") if config.train.reads_samples else ("model", "train")
+    shared = {name: settings[name] for name in sections}
+    shared["train"].pop("objective", None)  # stands among what follows
     own = _samples(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
     start = {"start": sha256_of(run.start)} if run.start.exists() else {}
     return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own, **start}))
@@ -253,12 +241,12 @@ def _samples(config: Config, run: Run) -> dict[str, Any]:
 
 def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:
     learns = config.train.objective == "supervised"
-    labels = config.evaluate.model_dump(mode="json", include={*OF_SPLITS, "random_splits"}) if learns else None
+    splits = {**deciding_in(config.evaluate, "splits", begun=0), "random_splits": config.evaluate.random_splits}
     return {
         "graph": Graph.open(run.graph).fingerprint,
         "objective": config.train.objective,
         "settings": settings_of(config),
-        "labels": labels,
+        "labels": splits if learns else None,
     }
 
 

@@ -119,8 +119,8 @@ class Training:
                 began = time.monotonic()
                 pieces = itertools.islice(batches, self._stream.pieces)
                 result = trainer.step(self._inputs, pieces, self._config, self._world, stop.is_set())
-                if trainer.position.step == first and result.negatives < result.asked:
-                    self._console.say(_few_negatives(result))
+                if trainer.position.step == first and (lack := _lack_of_negatives(result, self._config.rings.hops)):
+                    self._console.say(f"training: {lack}")
                 told = Told(result, time.monotonic() - began, batches.waited(), self._inputs.device)
                 self._console.event("train", "step", **told.as_event(trainer.position))
                 figures = told.as_figures()
@@ -196,13 +196,22 @@ class _Waited:
         return seconds
 
 
-def _few_negatives(result: StepResult) -> str:
-    width = -(-result.asked // NEAR_PER_WIDTH)
-    return (
-        f"training: a step has {result.negatives} of the {result.asked} negatives of train.negatives, because the "
-        "samples do not say of more nodes whether they are beyond; "
-        f"sample again with rings.width of {width} or more, or lower train.negatives"
-    )
+def _lack_of_negatives(result: StepResult, hops: int) -> str:
+    """What to say of a step whose anchors are compared with fewer nodes than the configuration asks for."""
+    if result.asked and not result.used:
+        cure = "lower rings.hops" if hops > 1 else "choose a graph with fewer edges"
+        return (
+            f"no negative of the first step is farther than {hops} hop{'s' * (hops > 1)} from its anchors, "
+            f"so ring {hops} is compared with nothing; {cure}"
+        )
+    if result.negatives < result.asked:
+        width = -(-result.asked // NEAR_PER_WIDTH)
+        return (
+            f"a step has {result.negatives} of the {result.asked} negatives of train.negatives, because the samples "
+            "do not say of more nodes whether they are beyond; "
+            f"sample again with rings.width of {width} or more, or lower train.negatives"
+        )
+    return ""
 
 
 def _out_of_patience(position: Position, config: TrainConfig) -> bool:

@@ -19,7 +19,7 @@ from tests.oracles import csr_of, distances
 NODES = 300
 RINGS = RingsConfig(hops=2, width=40, per_ring=4, beyond=6, rounds=2, part_anchors=64)
 TRAIN = TrainConfig(batch_size=70, negatives=50, epochs=2)
-LOSS = LossConfig(weighing="size")
+LOSS = LossConfig(weighting="size")
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ SAMPLES = {
 BATCHES = {
     "all neighbors, 2 layers": ["model.layers=2", "train.batch_size=6"],
     "sampled neighbors": ["model.layers=2", "model.propagation=sampled", "model.fanout=[3, 2]"],
-    "random members, scaled to rings": ["train.members=random", "rings.per_ring=3", "loss.weighing=size"],
+    "random members, scaled to rings": ["train.members=random", "rings.per_ring=3", "loss.weighting=size"],
     "stored members, micro-batches": ["train.members=stored", "train.accumulate=2", "train.seed=3"],
     "held-out nodes": ["train.held_out=0.2", "rings.sampling=pagerank"],
 }
@@ -72,7 +72,7 @@ CURVES = {
         "loss.hop_zero=0.5", "model.feature_dropout=0.3", "model.message_dropout=0.2", "model.hidden_dropout=0.1",
         "model.layers=2",
     ],
-    "gscl, scaled to rings": ["loss.weighing=size"],
+    "gscl, scaled to rings": ["loss.weighting=size"],
     "gscl, random members": ["train.members=random", "rings.per_ring=3"],
     "gscl, stored members": ["train.members=stored", "rings.per_ring=3"],
     "gscl, held-out nodes, clip, decay": ["train.held_out=0.2", "train.clip=0.1", "train.weight_decay=0.01"],

@@ -30,13 +30,13 @@ MODEL = {"width": 8, "projection": 8, "layers": 2, "activation": "rrelu", "featu
 TRAIN = {"batch_size": 40, "negatives": 16, "epochs": 2}
 LOSSES = {
     "as it is": {},
-    "size": {"weighing": "size"},
+    "size": {"weighting": "size"},
     "pairwise": {"ranking": "pairwise"},
     "out": {"positives": "out"},
     "gate": {"gate": 0.5},
     "hop zero": {"hop_zero": 0.7},
     "all": {
-        "weighing": "size", "ranking": "pairwise", "positives": "out", "gate": 0.3, "temperature_step": 0.1,
+        "weighting": "size", "ranking": "pairwise", "positives": "out", "gate": 0.3, "temperature_step": 0.1,
         "hop_zero": 0.7,
     },
 }  # fmt: skip

@@ -63,11 +63,12 @@ KILLED_AT_STEP = "if taken == {step}: os.kill(os.getpid(), signal.SIGKILL)"
 SLOW = "time.sleep(0.3)"
 
 
-def prepared(folder: Path, values=VALUES):
-    """A run with graph and samples."""
+def prepared(folder: Path, values=VALUES, hub=False):
+    """A run with graph and samples; `hub`: node 0 is joined to all."""
     config = Config.parse(values)
     run = open_run(config, folder)
-    make_graph(run.graph, random_edges(120, 300, seed=3), 120, labels=np.arange(120) % 3)
+    edges = [*random_edges(120, 300, seed=3), *([(0, node) for node in range(1, 120)] if hub else [])]
+    make_graph(run.graph, edges, 120, labels=np.arange(120) % 3)
     precompute(config, run, QUIET)
     return config, run
 
@@ -238,6 +239,17 @@ def test_a_step_with_fewer_negatives_than_asked_for_is_logged_and_the_setting_na
     told = capsys.readouterr().err
     assert ("a step has 64 of the 100 negatives of train.negatives" in told) == (number < 100)
     assert ("rings.width of 13 or more" in told) == (number < 100)
+
+
+def test_a_run_whose_anchors_have_nobody_beyond_says_so(tmp_path, capsys):
+    config, run = prepared(
+        tmp_path / "run", {**with_train(epochs=1), "rings": {**VALUES["rings"], "rounds": 1}}, hub=True
+    )
+    train_stage(config, run, Console(run.log))
+    assert {step["negatives_per_anchor"] for step in events(run, "step")} == {0}
+    told = capsys.readouterr().err
+    assert "no negative of the first step is farther than 2 hops from its anchors" in told
+    assert "lower rings.hops" in told
 
 
 def test_a_finished_training_is_skipped(undisturbed):

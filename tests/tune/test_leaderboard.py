@@ -82,19 +82,18 @@ def test_a_search_upon_the_best_of_another_keeps_the_splits_of_both(tmp_path):
 
 
 def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
-    search = {"version": "1", "config": Config().dump(), "space": {"model.width": [16, 32]}}
-    claim_search(tmp_path, search)
-    elsewhere = Config.parse({"runtime": {"worker_cpus": 4}}).dump()
-    claim_search(tmp_path, {**search, "version": "2", "config": elsewhere})
+    space = {"model.width": [16, 32]}
+    claim_search(tmp_path, Config(), space)
+    claim_search(tmp_path, Config.parse({"runtime": {"worker_cpus": 4}, "train": {"accumulate": 2}}), space)
     earlier = Config().dump()
     del earlier["model"]["bias"]
     earlier["baseline"]["dropout"] = None
-    write_json(tmp_path / "search.json", {**search, "config": earlier})
-    claim_search(tmp_path, search)
+    write_json(tmp_path / "search.json", {"version": "1", "config": earlier, "space": space})
+    claim_search(tmp_path, Config(), space)
     with pytest.raises(FolderError, match=r"a search with another loss.gate; choose another --run"):
-        claim_search(tmp_path, {**search, "config": Config.parse({"loss": {"gate": 0.5}}).dump()})
+        claim_search(tmp_path, Config.parse({"loss": {"gate": 0.5}}), space)
     with pytest.raises(FolderError, match=r"another space.model.width"):
-        claim_search(tmp_path, {**search, "space": {"model.width": [16]}})
+        claim_search(tmp_path, Config(), {"model.width": [16]})
 
 
 def test_trials_with_the_same_rings_section_share_samples(tmp_path):

@@ -18,7 +18,9 @@ from typing_extensions import TypedDict
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import NpzGraph
+from gscl_scale.config.identity import named
 from gscl_scale.config.read import apply_setting, read_yaml
+from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
 from gscl_scale.evaluate.schema import Finite, flaw_of_metrics
 from gscl_scale.io.checksum import fingerprint_of
@@ -35,6 +37,7 @@ from gscl_scale.train.objectives.methods import configured
 from gscl_scale.version import __version__
 
 _LARGE = ("distribution",)  # what pictures of single runs are drawn from
+_BEGUN = 1  # the revision of the configuration when cells were first kept
 _CURE = "delete it to measure it again"
 
 
@@ -85,17 +88,10 @@ class Cell:
 
     def settings(self) -> dict[str, Any]:
         """All that changes a figure, the same on every machine: of a path only the last name."""
-        values = self.config.dump()
-        for section in ("runtime", "compare", "retrain", "gate"):
-            values.pop(section)
+        sections = ("graph", "rings", "model", "loss", "train", "baseline", "evaluate")
+        values = {name: named(getattr(self.config, name), *RESULTS, begun=_BEGUN) for name in sections}
         if not self.config.train.reads_samples:
             del values["rings"], values["loss"]
-        elif not values["loss"]["hop_zero"]:
-            values["loss"].pop("hop_zero")  # this and the next two are younger than some cells
-        if not values["train"]["held_out"]:
-            values["train"].pop("held_out")
-        if values["model"]["bias"]:
-            values["model"].pop("bias")
         if self.config.train.objective != "supervised":
             values["baseline"]["dropout"] = None  # was a setting of it, with a classifier that is gone
         if "path" in values["graph"]:

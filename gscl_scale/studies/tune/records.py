@@ -10,13 +10,16 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.errors import ConfigError, FolderError
+from gscl_scale.config.identity import differences
+from gscl_scale.config.section import RESULTS
+from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count
 from gscl_scale.run.folder import Run
 from gscl_scale.shards.precompute import name_of_samples
 from gscl_scale.studies.tune.space import Value
 from gscl_scale.text import shortened
+from gscl_scale.version import __version__
 
 
 @dataclass(frozen=True)
@@ -97,35 +100,26 @@ def rings_run(config: Config, run: Run) -> Run:
     return Run(run.graph.parent / "rings" / name_of_samples(config.rings, config.train.epochs), run.graph)
 
 
-def claim_search(folder: Path, search: dict[str, Any]) -> None:
+class _Search(TypedDict):
+    """What all trials of a search have in common."""
+
+    version: str
+    config: dict[str, dict[str, Any]]
+    space: dict[str, Any]
+
+
+def claim_search(folder: Path, config: Config, space: dict[str, Any]) -> None:
     """Write search.json: what all trials have in common; trials of another search are refused."""
     path = folder / "search.json"
-    if path.exists() and (key := _differs(_as_read_today(read_json(path)), search)):
-        raise FolderError(
-            f"{folder} holds the trials of a search with another {shortened(key)}; "
-            f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
-        )
-    write_json(path, search)
-
-
-def _as_read_today(record: dict[str, Any]) -> dict[str, Any]:
-    """With the defaults of settings that are younger than the record; what cannot be read stays, and differs."""
-    try:
-        return {**record, "config": Config.parse(record.get("config", {})).dump()}
-    except ConfigError:
-        return record
-
-
-def _differs(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> str:
-    """The dotted key that differs first; how the work runs is no difference."""
-    for key in sorted({*before, *now} - {"runtime", "version"}, key=str):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict) and prefix != "space.":
-            if inner := _differs(old, new, f"{prefix}{key}."):
-                return inner
-        elif old != new:
-            return f"{prefix}{key}".removeprefix("config.")
-    return ""
+    if path.exists():
+        cure = f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
+        earlier = read_json(path, _Search, cure)
+        differing = [f"{section}.{key}" for section, key, _, _ in differences(earlier["config"], config, *RESULTS)]
+        before = earlier["space"]
+        differing += [f"space.{key}" for key in {**before, **space} if before.get(key) != space.get(key)]
+        if differing:
+            raise FolderError(f"{folder} holds the trials of a search with another {shortened(differing[0])}; {cure}")
+    write_json(path, {"version": __version__, "config": config.dump(), "space": space})
 
 
 def ranked(trials: Iterable[Trial]) -> list[Trial]:

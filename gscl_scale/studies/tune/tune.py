@@ -12,7 +12,6 @@ from gscl_scale.studies.tune.leaderboard import HEADERS, best_of, counts, leader
 from gscl_scale.studies.tune.records import Book, Trial, claim_search
 from gscl_scale.studies.tune.space import points_of, read_space, untried
 from gscl_scale.studies.tune.trial import common, splits_of
-from gscl_scale.version import __version__
 
 __all__ = ["HEADERS", "Trial", "best_of", "counts", "leaderboard_rows", "tune"]
 
@@ -34,14 +33,7 @@ def tune(
     run = open_run(config, folder)
     console = console.with_log(run.log)
     splits_of(ingest(config, run, console), base)
-    claim_search(
-        run.folder,
-        {
-            "version": __version__,
-            "config": base.dump(),
-            "space": {key: domain.plain() for key, domain in space.items()},
-        },
-    )
+    claim_search(run.folder, base, {key: domain.plain() for key, domain in space.items()})
     book = Book(run.folder)
     if points_of(space):
         begun = [trial.settings for trial in book.all()]

@@ -1,0 +1,77 @@
+"""Which settings decide which result: keys say it where they are declared, everything else is derived here."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gscl_scale.config.config import Config
+from gscl_scale.config.graphs import SOURCES
+from gscl_scale.config.section import Result, Section
+
+REVISION = 3  # of the configuration: one more with each release that brings a key with a neutral value
+
+Values = dict[str, Any]  # of one section, by key
+Sections = dict[str, Values]
+
+
+def deciding(config: Config, *results: Result, begun: int = REVISION) -> Sections:
+    """The settings that decide these results, by section: whoever has the same gets the same.
+
+    begun   the revision of the first things that are named by them: younger keys count only where they change something
+    """
+    found = {name: deciding_in(section, *results, begun=begun) for name, section in _sections(config)}
+    return {name: values for name, values in found.items() if values}
+
+
+def deciding_in(section: Section, *results: Result, begun: int = REVISION) -> Values:
+    """The settings of one section that decide these results."""
+    return _counted(section, lambda name: section.decides(name) in results, begun)
+
+
+def named(section: Section, *results: Result, begun: int) -> Values:
+    """As `deciding_in`, with every key that is as old as the names: these have always counted all of them."""
+    return _counted(
+        section, lambda name: section.decides(name) in results or section.key(name).revision <= begun, begun
+    )
+
+
+def _counted(section: Section, counts: Callable[[str], bool], begun: int) -> Values:
+    counted = {}
+    for name, value in section.model_dump(mode="json").items():
+        key = section.key(name)
+        unchanged = key.revision > begun and value == key.neutral
+        if counts(name) and not unchanged:
+            counted[key.formerly or name] = value
+    return counted
+
+
+def as_of_today(record: Sections) -> Sections:
+    """The configuration of an earlier version under today's names, with what it did where keys are younger than it."""
+    classes: dict[str, type[Section]] = {name: type(section) for name, section in _sections(Config())}
+    classes["graph"] = SOURCES.get(record.get("graph", {}).get("source"), Section)
+    return {name: _renamed(values, classes.get(name, Section)) for name, values in record.items()}
+
+
+def _renamed(values: Values, section: type[Section]) -> Values:
+    today = dict(values)
+    for name in section.model_fields:
+        key = section.key(name)
+        if key.formerly in today:
+            today[name] = today.pop(key.formerly)
+        if key.revision and name not in today:
+            today[name] = key.neutral
+    return today
+
+
+def differences(before: Sections, config: Config, *results: Result) -> Iterator[tuple[str, str, Any, Any]]:
+    """Section, key, earlier and present value of the settings that differ and decide one of these results."""
+    default, earlier = Config().dump(), as_of_today(before)
+    for name, section in _sections(config):
+        now = section.model_dump(mode="json")
+        then = {**({} if name == "graph" else default[name]), **earlier.get(name, {})}
+        for key in sorted({*then, *now}):
+            if section.decides(key) in results and then.get(key) != now.get(key):
+                yield name, key, then.get(key), now.get(key)
+
+
+def _sections(config: Config) -> list[tuple[str, Section]]:
+    return [(name, getattr(config, name)) for name in Config.model_fields]
