@@ -10,13 +10,31 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_every_file_that_the_readme_names_exists():
-    named = re.findall(r"`((?:gscl_scale|configs|docs|tests)/[\w./-]+)`", README) + re.findall(
-        r"\]\(([\w./-]+)\)", README
-    )
-    assert len(named) > 10
-    for path in named:
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/figures").glob("*.md"))]
+NAMED = re.compile(r"`((?:gscl_scale|cluster|configs|docs|examples|tests|tools)/[\w./-]+)`")
+LINK = re.compile(r"\]\((?!https?://)([\w./-]*)(?:#([\w-]+))?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_and_heading_that_a_page_names_exists(page):
+    text = page.read_text()
+    for path in NAMED.findall(text):
         assert (ROOT / path).exists(), path
+    for path, heading in LINK.findall(text):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        if heading:
+            assert heading in headings(target), f"{path}#{heading}"
+
+
+def headings(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_the_readme_names_what_to_read_first():
+    assert len(NAMED.findall(README)) > 10
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
