@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import kernels
 from gscl_scale.model.encoder import AnyLayer, GatLayer
 from gscl_scale.model.propagation import pattern_times_dense
@@ -22,7 +22,9 @@ _ROWS_AT_ONCE = 65536
 _SHARE = 0.7  # of a GPU's free memory that rows may fill
 
 
-def gatherer(messages: Messages, rows: npt.NDArray[np.float32], layer: AnyLayer, device: torch.device) -> Gather:
+def gatherer(
+    messages: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: AnyLayer, device: torch.device
+) -> Gather:
     """The function that gathers for a layer: on the GPU where all rows fit there, else by the CPU for it."""
     if device.type == "cuda" and rows.nbytes < _SHARE * torch.cuda.mem_get_info(device)[0]:
         return OnDevice(messages, rows, layer, device)
@@ -33,7 +35,7 @@ class ByKernels:
     """Reads rows of the mapped file as they are needed."""
 
     def __init__(
-        self, messages: Messages, rows: npt.NDArray[np.float32], layer: AnyLayer, device: torch.device
+        self, messages: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: AnyLayer, device: torch.device
     ) -> None:
         self._messages, self._rows, self._layer, self._device = messages, rows, layer, device
 
@@ -51,7 +53,7 @@ class OnDevice:
     """Holds all rows on a device; a block brings its neighbours there."""
 
     def __init__(
-        self, messages: Messages, rows: npt.NDArray[np.float32], layer: AnyLayer, device: torch.device
+        self, messages: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: AnyLayer, device: torch.device
     ) -> None:
         self._messages, self._layer, self._device = messages, layer, device
         self._row_scale = torch.from_numpy(messages.row_scale).to(device)

@@ -20,7 +20,7 @@ from gscl_scale.embed.aggregate import Gather, OnDevice, gatherer
 from gscl_scale.embed.plan import Step, aligned, pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.errors import RunError
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.io.checksum import fingerprint_of
@@ -117,7 +117,7 @@ class _Work:
     def __init__(self, encoder: Encoder, graph: Graph, scaling: Scaling, place: Workplace, console: Console) -> None:
         self._encoder, self._graph, self._scaling, self._place = encoder, graph, scaling, place
         self._console = console
-        self._messages = Messages.of(graph, *encoder.messages)
+        self._messages = NormalisedAdjacency.of(graph, *encoder.messages)
         self._steps = plan_steps(encoder, graph, self._messages, scaling)
         self._sizes = sizes_of(graph, scaling, self._steps, place.memory_gb, torch.get_num_threads(), place.rows)
         made_from = fingerprint_of([place.made_from, graph.fingerprint])

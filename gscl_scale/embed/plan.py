@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures, cut
 from gscl_scale.model.encoder import Encoder, GatLayer
@@ -60,7 +60,7 @@ class Sizes:
     allocated: int
 
 
-def plan_steps(encoder: Encoder, graph: Graph, messages: Messages, scaling: Scaling) -> list[Step]:
+def plan_steps(encoder: Encoder, graph: Graph, messages: NormalisedAdjacency, scaling: Scaling) -> list[Step]:
     """The steps, each reading what an earlier one wrote; the last one writes the embeddings."""
     entries = messages.indices.size + messages.loops * messages.num_nodes
     steps: list[Step] = []

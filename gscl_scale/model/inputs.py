@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.model.propagation import Product, Propagation, SparseInput, SparsePair, sparse_product
+from gscl_scale.model.propagation import SpmmBackend, Propagation, SparseInput, SparsePair, sparse_product
 from gscl_scale.model.scaling import Scaling
 
 _CPU = torch.device("cpu")
@@ -54,7 +54,7 @@ class Inputs:
     propagated: Tensor | None = None
     nodes: Tensor | None = None
     rows: Tensor | None = None
-    product: Product | None = "auto"
+    product: SpmmBackend | None = "auto"
     device: torch.device = _CPU
 
 
@@ -81,7 +81,7 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
 
 def prepare_layers(graph: Graph, config: ModelConfig, device: torch.device) -> list[Layer]:
     """All messages of a graph on the device, for each layer."""
-    messages = Messages.of(graph, *config.messages())
+    messages = NormalisedAdjacency.of(graph, *config.messages())
     if config.encoder == "gat":
         return [Layer(edge_index(messages).to(device))] * config.layers
     return [Layer(Propagation.of(messages, graph.undirected, config.product).to(device))] * config.layers
@@ -108,7 +108,7 @@ class MappedFeatures:
 
 
 def features_on(
-    device: torch.device, rows: npt.NDArray[np.float32] | SparseFeatures, nodes: Tensor, product: Product | None
+    device: torch.device, rows: npt.NDArray[np.float32] | SparseFeatures, nodes: Tensor, product: SpmmBackend | None
 ) -> Tensor | SparseInput:
     """Rows that a batch brings, as the encoder reads them; dense where it reads edges."""
     if not isinstance(rows, SparseFeatures):
@@ -117,7 +117,7 @@ def features_on(
     return sparse.dense() if product is None else sparse
 
 
-def edge_index(messages: Messages) -> Tensor:
+def edge_index(messages: NormalisedAdjacency) -> Tensor:
     """Edges [2, E] as torch-geometric reads them, loops included: from each neighbour to the node that gathers."""
     rows = np.repeat(np.arange(messages.num_nodes), np.diff(messages.indptr))
     edges = np.stack([messages.indices.astype(np.int64), rows])
@@ -126,7 +126,7 @@ def edge_index(messages: Messages) -> Tensor:
     return torch.from_numpy(edges)
 
 
-def prepare_features(graph: Graph, scaling: str, product: Product = "auto") -> Tensor | SparseInput:
+def prepare_features(graph: Graph, scaling: str, product: SpmmBackend = "auto") -> Tensor | SparseInput:
     """Scaled features; sparse ones stay sparse: `standard` then divides by the deviation without moving the mean."""
     known = Scaling.of(graph.features, scaling)
     if isinstance(graph.features, SparseFeatures):

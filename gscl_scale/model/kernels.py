@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.kernels import prefetch
 
@@ -39,7 +39,7 @@ def dots(
     return out
 
 
-def gather(messages: Messages, dense: npt.NDArray[Any], first: int, end: int) -> npt.NDArray[Any]:
+def gather(messages: NormalisedAdjacency, dense: npt.NDArray[Any], first: int, end: int) -> npt.NDArray[Any]:
     """Rows first..end of the product of all messages with dense columns; no matrix is made of the messages."""
     out = np.empty((end - first, dense.shape[1]), dense.dtype)
     m = messages
@@ -52,7 +52,7 @@ def gather(messages: Messages, dense: npt.NDArray[Any], first: int, end: int) ->
 
 
 def attend(
-    messages: Messages, dense: npt.NDArray[Any], heads: int, slope: float, first: int, end: int
+    messages: NormalisedAdjacency, dense: npt.NDArray[Any], heads: int, slope: float, first: int, end: int
 ) -> npt.NDArray[Any]:
     """Rows first..end of what is gathered by attention: softmax over the neighbours and the node itself, per head.
 

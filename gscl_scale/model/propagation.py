@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model import kernels, noise
 
-Product = Literal["auto", "numba", "torch", "torch-sparse"]
+SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SparsePair:
 
     matrix: Tensor
     transposed: Tensor
-    product: Product = "auto"
+    product: SpmmBackend = "auto"
 
     def to(self, device: torch.device) -> Self:
         """The pair on a device."""
@@ -54,7 +54,7 @@ class Propagation(SparsePair):
     """The matrix that carries messages: row v gathers from the neighbours of v."""
 
     @classmethod
-    def of(cls, messages: Messages, undirected: bool, product: Product = "auto") -> "Propagation":
+    def of(cls, messages: NormalisedAdjacency, undirected: bool, product: SpmmBackend = "auto") -> "Propagation":
         """The matrix of all messages of a graph."""
         rows = np.repeat(messages.row_scale, np.diff(messages.indptr))
         values = rows * messages.column_scale[messages.indices]
@@ -86,7 +86,7 @@ class SparseInput:
         cls,
         features: SparseFeatures,
         values: npt.NDArray[np.float32],
-        product: Product = "auto",
+        product: SpmmBackend = "auto",
         nodes: Tensor | None = None,
     ) -> "SparseInput":
         """Features with these (scaled) values in place of the stored ones."""
@@ -94,7 +94,7 @@ class SparseInput:
         return cls._of(sp.csr_array((values, features.indices, features.indptr), shape=shape), product, nodes)
 
     @classmethod
-    def _of(cls, matrix: sp.csr_array, product: Product, nodes: Tensor | None) -> "SparseInput":
+    def _of(cls, matrix: sp.csr_array, product: SpmmBackend, nodes: Tensor | None) -> "SparseInput":
         numbers = np.arange(matrix.data.size, dtype=np.int64)
         back = sp.csr_array(sp.csr_array((numbers, matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr())
         forward = _csr_of(matrix)
@@ -161,7 +161,7 @@ def pattern_times_dense(indptr: Tensor, indices: Tensor, values: Tensor, dense: 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor, product: Product) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor, product: SpmmBackend) -> Tensor:
         ctx.transposed, ctx.product = transposed, product
         return _multiply(matrix, dense, product)
 
@@ -171,7 +171,7 @@ class _Product(torch.autograd.Function):
         return None, None, _multiply(ctx.transposed, gradient, ctx.product), None
 
 
-def _multiply(matrix: Tensor, dense: Tensor, product: Product) -> Tensor:
+def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend) -> Tensor:
     """By the backend asked for; on the CPU numba's is the fastest (docs/training.md)."""
     on_cpu = dense.device.type == "cpu"
     if product == "torch-sparse":
@@ -205,7 +205,7 @@ def pair_of(
     rows: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]],
     transposed: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]],
     shape: tuple[int, int],
-    product: Product,
+    product: SpmmBackend,
 ) -> SparsePair:
     """A pair over arrays (indptr, indices, values) of a matrix and its transpose, without copies."""
     return SparsePair(_csr_over(rows, shape), _csr_over(transposed, shape[::-1]), product)

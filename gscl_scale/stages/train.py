@@ -19,7 +19,7 @@ from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
 from gscl_scale.evaluate.validation import training_splits, validation_accuracy
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
@@ -112,7 +112,7 @@ def load_start(model: Model, run: Run) -> None:
 
 
 def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: SomeRounds, world: World) -> BatchStream:
-    messages = Messages.of(graph, *config.model.messages())
+    messages = NormalisedAdjacency.of(graph, *config.model.messages())
     maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.nn import GATConv, SAGEConv
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
@@ -85,7 +85,7 @@ def test_our_sage_layer_is_that_of_torch_geometric(bias):
     dense = torch.from_numpy(np.array(graph.features))
     layer = SageLayer(4, 5, bias)
     assert isinstance(layer.conv, SAGEConv)
-    messages = Messages.of(graph, "sage")
+    messages = NormalisedAdjacency.of(graph, "sage")
     ours = layer(dense, Layer(Propagation.of(messages, graph.undirected)), None)
     torch.testing.assert_close(ours, layer.conv(dense, edge_index(messages)))
 
@@ -96,8 +96,8 @@ def test_our_gat_layer_is_that_of_torch_geometric_which_adds_the_loops_itself(bi
     dense = torch.from_numpy(np.array(graph.features))
     layer, peer = GatLayer(4, 16, bias), GATConv(4, 2, heads=8, bias=bias)
     peer.load_state_dict(layer.conv.state_dict())
-    ours = layer(dense, Layer(edge_index(Messages.of(graph, "gat"))), None)
-    torch.testing.assert_close(ours, peer(dense, edge_index(Messages.of(graph, "sage"))))
+    ours = layer(dense, Layer(edge_index(NormalisedAdjacency.of(graph, "gat"))), None)
+    torch.testing.assert_close(ours, peer(dense, edge_index(NormalisedAdjacency.of(graph, "sage"))))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -215,7 +215,7 @@ def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up()
 def test_a_share_of_the_messages_is_dropped_and_the_rest_scaled_up(encoder, undirected):
     edges = np.random.default_rng(0).integers(0, 400, (6000, 2)).tolist()
     graph = graph_of(edges, random_features(400, 4), undirected)
-    whole = Propagation.of(Messages.of(graph, encoder), undirected)
+    whole = Propagation.of(NormalisedAdjacency.of(graph, encoder), undirected)
     thin = whole.thinned(0.25, 7, None, None)
     dense, dropped = whole.matrix.to_dense(), thin.matrix.to_dense()
     own = torch.eye(400, dtype=torch.bool)

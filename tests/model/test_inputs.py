@@ -5,7 +5,7 @@ import torch
 from sklearn.preprocessing import StandardScaler
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.inputs import MappedFeatures, edge_index, prepare_features, prepare_inputs
 from gscl_scale.model.propagation import Propagation, SparseInput
@@ -69,8 +69,8 @@ def test_standardised_sparse_features_are_divided_by_the_deviation_and_stay_spar
 
 def test_messages_go_from_the_neighbour_to_the_node_whose_row_names_it():
     graph = graph_of([(0, 1), (0, 2), (2, 1)], random_features(3, 2), undirected=False)
-    assert edge_index(Messages.of(graph, "sage")).tolist() == [[1, 2, 1], [0, 0, 2]]
-    assert edge_index(Messages.of(graph, "gat")).tolist() == [[1, 2, 1, 0, 1, 2], [0, 0, 2, 0, 1, 2]]
+    assert edge_index(NormalisedAdjacency.of(graph, "sage")).tolist() == [[1, 2, 1], [0, 0, 2]]
+    assert edge_index(NormalisedAdjacency.of(graph, "gat")).tolist() == [[1, 2, 1, 0, 1, 2], [0, 0, 2, 0, 1, 2]]
 
 
 def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_they_are_narrow():
@@ -92,7 +92,7 @@ def test_gat_reads_dense_features_and_edges():
     inputs = prepare_inputs(graph, ModelConfig(encoder="gat", layers=2), CPU)
     assert isinstance(inputs.features, torch.Tensor)
     assert len(inputs.layers) == 2
-    assert all(torch.equal(layer.edges, edge_index(Messages.of(graph, "gat"))) for layer in inputs.layers)
+    assert all(torch.equal(layer.edges, edge_index(NormalisedAdjacency.of(graph, "gat"))) for layer in inputs.layers)
 
 
 FACTORS = [1e-30, 1e-15, 1e15, 1e30]

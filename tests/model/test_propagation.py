@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model.inputs import edge_index, prepare_features
 from gscl_scale.model.propagation import Propagation, SparseInput, SparsePair, sparse_product
 from tests.model import oracles
@@ -21,7 +21,7 @@ def small_graph(undirected):
 
 
 def propagation(graph, encoder="gcn"):
-    return Propagation.of(Messages.of(graph, encoder), graph.undirected)
+    return Propagation.of(NormalisedAdjacency.of(graph, encoder), graph.undirected)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -44,7 +44,7 @@ def test_neighbours_count_by_their_mean_or_by_both_degrees_with_or_without_the_n
         ("mean", whole / row[:, None]),
         ("symmetric", whole / np.sqrt(row[:, None] * column[None, :])),
     ):
-        pair = Propagation.of(Messages.of(graph, "gcn", normalisation, loops), undirected)
+        pair = Propagation.of(NormalisedAdjacency.of(graph, "gcn", normalisation, loops), undirected)
         np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
         np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
 
@@ -69,7 +69,7 @@ def test_propagation_equals_the_gcn_of_torch_geometric():
     dense = torch.from_numpy(np.array(graph.features))
     peer = GCNConv(3, 5)
     ours = sparse_product(propagation(graph), dense @ peer.lin.weight.T) + peer.bias
-    torch.testing.assert_close(ours, peer(dense, edge_index(Messages.of(graph, "sage"))))
+    torch.testing.assert_close(ours, peer(dense, edge_index(NormalisedAdjacency.of(graph, "sage"))))
 
 
 def test_some_rows_of_sparse_features_are_those_rows_and_drop_the_same_values():

@@ -18,7 +18,7 @@ from gscl_scale.registry.versions import Registry
 from gscl_scale.runtime.console import Console
 from gscl_scale.storage.mirror import Mirror
 from gscl_scale.storage.urls import store_at
-from tests.neighbors.made import drawn, slow_nearest, write_folder, write_run
+from tests.neighbors.folders import drawn, slow_nearest, write_folder, write_run
 from tests.s3 import BUCKET
 
 VECTORS = drawn(200)

@@ -7,7 +7,7 @@ import pytest
 
 from gscl_scale.embed.store import read_embeddings, unit
 from gscl_scale.neighbors import exact
-from tests.neighbors.made import drawn, slow_nearest, write_folder
+from tests.neighbors.folders import drawn, slow_nearest, write_folder
 
 
 def found(embeddings, nodes, count):

@@ -8,7 +8,7 @@ from gscl_scale.errors import RunError
 from gscl_scale.neighbors import index
 from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.runtime.console import Console
-from tests.neighbors.made import drawn, write_folder
+from tests.neighbors.folders import drawn, write_folder
 
 QUIET = Console(quiet=True)
 

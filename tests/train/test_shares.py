@@ -13,7 +13,7 @@ import torch
 from gscl_scale.batches.field import FieldMaker
 from gscl_scale.batches.stream import BatchStream, Share
 from gscl_scale.config.config import Config
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.model.inputs import MappedFeatures, prepare_inputs
 from gscl_scale.model.loss import ring_loss
@@ -68,7 +68,7 @@ class Worker:
         self.config, graph = config, Graph.open(folder / "graph")
         self.model = build_model(config.model, graph.num_features, 0).train()
         self.inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-        known, messages = self.inputs.propagated is not None, Messages.of(graph, *config.model.messages())
+        known, messages = self.inputs.propagated is not None, NormalisedAdjacency.of(graph, *config.model.messages())
         fields = FieldMaker(messages, config.model.layers, config.model.fanouts(), known)
         read = MappedFeatures.of(graph, config.model).rows if self.inputs.features is None else None
         self.stream = BatchStream(
