@@ -24,8 +24,7 @@ from gscl_scale.machine import keep_freed_memory, peak_memory, usable_cores
 from gscl_scale.model import pairs
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.loss import ring_loss
-from gscl_scale.model.model import Model, build_model
-from gscl_scale.model.projection import normalise
+from gscl_scale.model.model import Model, build_model, normalise
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import training_step
 

@@ -10,8 +10,7 @@ from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
-from gscl_scale.model.model import build_model
-from gscl_scale.model.projection import normalise
+from gscl_scale.model.model import build_model, normalise
 from gscl_scale.model.propagation import Propagation
 from tests.model import oracles
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features

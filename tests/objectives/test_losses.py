@@ -8,8 +8,8 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.train.objectives import grace
 from gscl_scale.train.objectives.grace import contrast
 from gscl_scale.train.objectives.methods import OBJECTIVES
-from tests.objectives.cases import FEATURES, TARGETS, WIDTH, made
 from tests.model.graphs import NUM_NODES
+from tests.objectives.cases import FEATURES, TARGETS, WIDTH, made
 
 
 def cosine(a, b):
