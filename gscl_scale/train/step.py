@@ -23,7 +23,7 @@ from gscl_scale.model.inputs import Inputs, Layer, features_on
 from gscl_scale.model.loss import RingLoss, ring_loss
 from gscl_scale.model.model import Model
 from gscl_scale.model.pairs import PairPattern, pair_products
-from gscl_scale.model.propagation import SparseInput, SparsePair, pair_of
+from gscl_scale.model.propagation import SparseInput, SparsePair, csr_tensor
 from gscl_scale.train.process_group import ALONE, World
 
 
@@ -171,8 +171,9 @@ def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
         return None
     if whole.product is not None:
         shape = (rows.indptr.size - 1, rows.width)
-        there, here = ((each.indptr, each.indices, each.values) for each in (back, rows))
-        return pair_of(here, there, shape, whole.product).to(whole.device)
+        matrix = csr_tensor(rows.indptr, rows.indices, rows.values, shape)
+        transposed = csr_tensor(back.indptr, back.indices, back.values, shape[::-1])
+        return SparsePair(matrix, transposed, whole.product).to(whole.device)
     targets = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
     return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(whole.device)
 

@@ -226,7 +226,7 @@ def test_too_little_memory_and_disk_are_told_with_the_cure(tmp_path, graphs, mon
     with pytest.raises(ConfigError, match=r"runtime.embed_memory_gb: 300 nodes of width 16 need at least 0\.\d+, got"):
         by_layers(graphs("dense", 6, True), config, model, tmp_path, memory_gb=0.01)
     monkeypatch.setattr("gscl_scale.machine.free_disk", lambda folder: 1 << 10)
-    with pytest.raises(RunError, match=r"300 nodes take .* of disk and .* are free; make room there"):
+    with pytest.raises(RunError, match=r"300 nodes take .* of disk and .* are free; free some space there"):
         by_layers(graphs("dense", 6, True), config, model, tmp_path)
 
 

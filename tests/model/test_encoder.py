@@ -11,7 +11,7 @@ from gscl_scale.model import noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
 from gscl_scale.model.model import build_model, normalise
-from gscl_scale.model.propagation import Propagation
+from gscl_scale.model.propagation import adjacency_pair
 from tests.model import oracles
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
@@ -85,7 +85,7 @@ def test_our_sage_layer_is_that_of_torch_geometric(bias):
     layer = SageLayer(4, 5, bias)
     assert isinstance(layer.conv, SAGEConv)
     messages = NormalisedAdjacency.of(graph, "sage")
-    ours = layer(dense, Layer(Propagation.of(messages, graph.undirected)), None)
+    ours = layer(dense, Layer(adjacency_pair(messages, graph.undirected)), None)
     torch.testing.assert_close(ours, layer.conv(dense, edge_index(messages)))
 
 
@@ -214,17 +214,17 @@ def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up()
 def test_a_share_of_the_messages_is_dropped_and_the_rest_scaled_up(encoder, undirected):
     edges = np.random.default_rng(0).integers(0, 400, (6000, 2)).tolist()
     graph = graph_of(edges, random_features(400, 4), undirected)
-    whole = Propagation.of(NormalisedAdjacency.of(graph, encoder), undirected)
-    thin = whole.thinned(0.25, 7, None, None)
-    dense, dropped = whole.matrix.to_dense(), thin.matrix.to_dense()
+    whole = adjacency_pair(NormalisedAdjacency.of(graph, encoder), undirected)
+    dropping = whole.with_edge_dropout(0.25, 7, None, None)
+    dense, dropped = whole.matrix.to_dense(), dropping.matrix.to_dense()
     own = torch.eye(400, dtype=torch.bool)
     torch.testing.assert_close(dropped[own], dense[own])
     between, kept = (dense != 0) & ~own, (dropped != 0) & ~own
     assert float(kept.sum() / between.sum()) == pytest.approx(0.75, abs=0.02)
     torch.testing.assert_close(dropped[kept], dense[kept] / 0.75)
-    assert torch.equal(thin.transposed.to_dense(), dropped.T)
-    assert torch.equal(thin.matrix.to_dense(), whole.thinned(0.25, 7, None, None).matrix.to_dense())
-    assert not torch.equal(dropped, whole.thinned(0.25, 8, None, None).matrix.to_dense())
+    assert torch.equal(dropping.transposed.to_dense(), dropped.T)
+    assert torch.equal(dropping.matrix.to_dense(), whole.with_edge_dropout(0.25, 7, None, None).matrix.to_dense())
+    assert not torch.equal(dropped, whole.with_edge_dropout(0.25, 8, None, None).matrix.to_dense())
 
 
 def test_messages_are_dropped_in_training_alone():

@@ -8,7 +8,7 @@ from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.inputs import MappedFeatures, edge_index, prepare_features, prepare_inputs
-from gscl_scale.model.propagation import Propagation, SparseInput
+from gscl_scale.model.propagation import SparseInput, SparsePair
 from gscl_scale.model.scaling import notes_on
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
@@ -79,7 +79,7 @@ def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_
     config = ModelConfig(width=8)
     inputs = prepare_inputs(narrow, config, CPU)
     edges = inputs.layers[0].edges
-    assert isinstance(edges, Propagation)
+    assert isinstance(edges, SparsePair)
     torch.testing.assert_close(inputs.propagated, edges.matrix.to_dense() @ inputs.features)
     dropping = config.model_copy(update={"feature_dropout": 0.1})
     assert prepare_inputs(narrow, dropping, CPU).propagated is None

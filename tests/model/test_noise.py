@@ -13,7 +13,7 @@ NODES = torch.tensor([0, 1, 5, 2**31, 2**40 + 3, 3])
 
 def by_tensors(key, nodes, columns):
     """What a GPU computes, on the CPU."""
-    return noise._of(noise._state(key, nodes)[:, None], columns)
+    return noise._numbers(key, nodes[:, None], columns)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -32,7 +32,7 @@ def test_single_entries_have_the_numbers_of_the_matrix_by_either_way(key):
         torch.randint(0, 30, (200,), generator=generator),
     )
     assert torch.equal(noise.uniform_entries(key, nodes, columns.int()), whole[nodes, columns])
-    assert torch.equal(noise._of(noise._state(key, nodes), columns.int()), whole[nodes, columns])
+    assert torch.equal(noise._numbers(key, nodes, columns.int()), whole[nodes, columns])
 
 
 def test_rows_of_some_nodes_are_those_rows_of_all_nodes():

@@ -6,7 +6,7 @@ import torch
 
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.model.propagation import Propagation, sparse_product
+from gscl_scale.model.propagation import adjacency_pair, sparse_product
 from tests.graphs import random_edges
 from tests.model.graphs import graph_of, random_features
 
@@ -16,7 +16,7 @@ NUM_NODES = 400
 def both_ways(product, undirected):
     """The product and its gradient."""
     graph = graph_of(random_edges(NUM_NODES, 3000, seed=1).tolist(), random_features(NUM_NODES, 4), undirected)
-    pair = Propagation.of(NormalisedAdjacency.of(graph, "gcn"), undirected, product)
+    pair = adjacency_pair(NormalisedAdjacency.of(graph, "gcn"), undirected, product)
     dense = torch.from_numpy(np.random.RandomState(0).rand(NUM_NODES, 33).astype(np.float32)).requires_grad_()
     result = sparse_product(pair, dense)
     (result * torch.arange(33.0)).sum().backward()

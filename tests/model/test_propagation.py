@@ -9,7 +9,7 @@ from torch_geometric.nn import GCNConv
 
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model.inputs import edge_index, prepare_features
-from gscl_scale.model.propagation import Propagation, SparseInput, SparsePair, sparse_product
+from gscl_scale.model.propagation import SparseInput, SparsePair, adjacency_pair, sparse_product
 from tests.model import oracles
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
@@ -21,7 +21,7 @@ def small_graph(undirected):
 
 
 def propagation(graph, encoder="gcn"):
-    return Propagation.of(NormalisedAdjacency.of(graph, encoder), graph.undirected)
+    return adjacency_pair(NormalisedAdjacency.of(graph, encoder), graph.undirected)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -44,7 +44,7 @@ def test_neighbours_count_by_their_mean_or_by_both_degrees_with_or_without_the_n
         ("mean", whole / row[:, None]),
         ("symmetric", whole / np.sqrt(row[:, None] * column[None, :])),
     ):
-        pair = Propagation.of(NormalisedAdjacency.of(graph, "gcn", normalisation, loops), undirected)
+        pair = adjacency_pair(NormalisedAdjacency.of(graph, "gcn", normalisation, loops), undirected)
         np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
         np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
 
@@ -53,7 +53,6 @@ def test_an_undirected_graph_keeps_one_matrix_for_both_ways():
     pair = propagation(small_graph(True))
     assert pair.transposed is pair.matrix
     moved = pair.to(torch.device("cpu"))
-    assert isinstance(moved, Propagation)
     assert moved.transposed is moved.matrix
 
 
@@ -77,8 +76,10 @@ def test_some_rows_of_sparse_features_are_those_rows_and_drop_the_same_values():
     nodes = torch.tensor([5, 0, 2])
     some = features.rows(nodes)
     assert torch.equal(some.dense(), dense[nodes])
-    assert torch.equal(some.pair(0.5, 3).matrix.to_dense(), features.pair(0.5, 3).matrix.to_dense()[nodes])
-    assert torch.equal(some.pair(0.5, 3).transposed.to_dense(), some.pair(0.5, 3).matrix.to_dense().T)
+    assert torch.equal(
+        some.with_dropout(0.5, 3).matrix.to_dense(), features.with_dropout(0.5, 3).matrix.to_dense()[nodes]
+    )
+    assert torch.equal(some.with_dropout(0.5, 3).transposed.to_dense(), some.with_dropout(0.5, 3).matrix.to_dense().T)
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -110,7 +111,7 @@ def test_sparse_features_multiply_as_dense_ones_do_and_so_do_their_gradients():
     assert features.shape == (NUM_NODES, 6)
     weight, same = (torch.arange(18.0).reshape(6, 3).requires_grad_() for _ in range(2))
     target = torch.rand(NUM_NODES, 3)
-    ours, theirs = sparse_product(features.pair(), weight), dense @ same
+    ours, theirs = sparse_product(features.pair, weight), dense @ same
     torch.testing.assert_close(ours, theirs)
     (ours * target).sum().backward()
     (theirs * target).sum().backward()
@@ -118,23 +119,23 @@ def test_sparse_features_multiply_as_dense_ones_do_and_so_do_their_gradients():
     assert torch.equal(features.dense(), dense)
 
 
-def test_dropout_of_sparse_features_thins_stored_values_alike_in_both_directions():
+def test_dropout_of_sparse_features_drops_the_same_values_in_both_directions():
     features, dense = sparse_input()
     before = features.dense().clone()
-    pair = features.pair(0.5, key=3)
-    thinned = pair.matrix.to_dense()
-    kept = thinned != 0
-    assert torch.equal(pair.transposed.to_dense(), thinned.T)
-    torch.testing.assert_close(thinned[kept], 2 * dense[kept])
+    pair = features.with_dropout(0.5, key=3)
+    dropped = pair.matrix.to_dense()
+    kept = dropped != 0
+    assert torch.equal(pair.transposed.to_dense(), dropped.T)
+    torch.testing.assert_close(dropped[kept], 2 * dense[kept])
     assert 0 < int(kept.sum()) < int((dense != 0).sum())
-    assert torch.equal(features.pair(0.5, key=3).matrix.to_dense(), thinned)
-    assert not torch.equal(features.pair(0.5, key=4).matrix.to_dense(), thinned)
+    assert torch.equal(features.with_dropout(0.5, key=3).matrix.to_dense(), dropped)
+    assert not torch.equal(features.with_dropout(0.5, key=4).matrix.to_dense(), dropped)
     assert torch.equal(features.dense(), before)
 
 
 def test_dropout_keeps_the_expected_value():
     features, dense = sparse_input()
-    mean = sum(features.pair(0.3, key).matrix.to_dense() for key in range(2000)) / 2000
+    mean = sum(features.with_dropout(0.3, key).matrix.to_dense() for key in range(2000)) / 2000
     torch.testing.assert_close(mean, dense, rtol=0.1, atol=1e-6)
 
 

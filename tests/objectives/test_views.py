@@ -106,7 +106,7 @@ def test_sparse_features_are_changed_as_dense_ones_are():
     for view in (View(features=0.5), View(shuffled=True)):
         (one,), (other,) = stream_of(sparse, view).views(1), stream_of(dense, view).views(1)
         assert torch.equal(one.features.dense(), other.features)
-        assert torch.equal(one.features.whole.transposed.to_dense(), other.features.T)
+        assert torch.equal(one.features.pair.transposed.to_dense(), other.features.T)
 
 
 def sparse_rows(graph):
