@@ -74,7 +74,7 @@ def write_embeddings(
     write_parquet(folder / FILE, graph.ids.type, vectors.shape[1], blocks)
     if npy:
         write_npy(folder / NPY, vectors.shape, (block for _, block in turned(vectors, rotation)))
-    files = {name: sha256_of(folder / name) for name in (FILE, NPY)[: 1 + npy]}
+    files = {name: sha256_of(folder / name) for name in ((FILE, NPY) if npy else (FILE,))}
     manifest: Manifest = {
         "fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "files": files
     }  # fmt: skip
@@ -118,7 +118,7 @@ def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
     except FolderError:  # damaged: they are written again
         return False
     files = manifest.get("files", {})
-    if manifest["fingerprint"] != fingerprint or not set((FILE, NPY)[: 1 + npy]) <= files.keys():
+    if manifest["fingerprint"] != fingerprint or FILE not in files or (npy and NPY not in files):
         return False
     return all(_is_intact(folder / name, checksum) for name, checksum in files.items())
 
@@ -192,10 +192,8 @@ class Embeddings:
         """The vectors of some nodes, in any order; row groups without one of them are not read."""
         if nodes.size and nodes.max() >= self.rows:
             raise _damaged(self.path, f"expected more than {nodes.max():,} rows, got {self.rows:,}")
-        out, group_of = (
-            np.empty((nodes.size, self.width), np.float32),
-            np.searchsorted(self._starts, nodes, "right") - 1,
-        )
+        group_of = np.searchsorted(self._starts, nodes, "right") - 1
+        out = np.empty((nodes.size, self.width), np.float32)
         with _opened(self.path) as file:
             for group in np.unique(group_of).tolist():
                 wanted = np.flatnonzero(group_of == group)

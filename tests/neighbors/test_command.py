@@ -98,7 +98,7 @@ def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(tmp_pa
         (["--id", "NODE-77"], "the nearest ids are node-77"),
         ([], "expected one of --id, --ids and --all"),
         (["--id", "node-1", "--all"], "expected one of --id, --ids and --all"),
-        (["--all"], "--ids and --all want --out"),
+        (["--all"], "--ids and --all need --out"),
         (["--all", "--out", "all.json"], "--out names a file that ends in .parquet or .csv, got all.json"),
         (["--ids", "nowhere.csv", "--out", "x.parquet"], "nowhere.csv is no file"),
     ],

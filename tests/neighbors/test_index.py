@@ -76,7 +76,7 @@ def test_a_damaged_file_is_never_opened_but_built_again(tmp_path, damage, capsys
     elif damage != "gone":
         path.write_bytes(content if damage == "a byte" else content[:-9])
     index.open_index(embeddings, tmp_path / "index", Console())
-    assert "is damaged: it is built again" in capsys.readouterr().err
+    assert "is damaged: building it again" in capsys.readouterr().err
     about = json.loads((tmp_path / "index/manifest.json").read_text())
     assert about["bytes"] == path.stat().st_size == len(content)
 
@@ -87,7 +87,7 @@ def test_an_index_of_other_embeddings_is_built_again(tmp_path, capsys):
     embeddings = write_folder(tmp_path / "embeddings", vectors, fingerprint="another training")
     nodes = np.arange(500)
     near = own_search(index.open_index(embeddings, tmp_path / "index", Console()), embeddings, nodes)
-    assert "was made from other embeddings: it is built again" in capsys.readouterr().err
+    assert "was made from other embeddings: building it again" in capsys.readouterr().err
     right = exact(embeddings, unit(vectors), nodes, 10)
     assert index.recall_of(near, right) > 0.95
 
