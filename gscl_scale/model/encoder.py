@@ -80,7 +80,7 @@ class Encoder(nn.Module):
         return _with_dropout(hidden, share, key + _HIDDEN_KEY + number, read.nodes)
 
     def layer(self, number: int) -> "GraphLayer":
-        """A layer by its number, the first being 0."""
+        """A layer by its number; -1 is the last."""
         layer = self.layers[number]
         assert isinstance(layer, GraphLayer)
         return layer

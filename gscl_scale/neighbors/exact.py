@@ -57,7 +57,7 @@ def _improve(best: Nearest, cosines: Rows, first: int) -> None:
 
 
 def highest(rows: npt.NDArray[np.int64], cosines: Rows, count: int) -> tuple[npt.NDArray[np.int64], Rows]:
-    """The rows [Q, n] of the `count` highest cosines [Q, n], the first of equal ones, and these; -1 for minus infinity."""
+    """The rows of the `count` highest cosines [Q, n], -1 for minus infinity, and the cosines; ties keep their order."""
     order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
     cosines = np.take_along_axis(cosines, order, axis=1)
     return np.where(np.isneginf(cosines), -1, np.take_along_axis(rows, order, axis=1)), cosines

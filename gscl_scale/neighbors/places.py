@@ -36,7 +36,7 @@ class Place:
     graph: Path | None = None
 
     def classes(self, rows: int) -> tuple[npt.NDArray[np.int64], list[str]] | None:
-        """(class of each node, -1 where unknown; names of the classes), where the graph has labels for all `rows` nodes."""
+        """(class of each of the nodes, -1 where unknown; names of the classes); None without labels."""
         if self.graph is None or not (self.graph / "labels.arrow").exists():
             return None
         labels = map_array(self.graph / "labels.arrow", "label", "int64")

@@ -36,7 +36,7 @@ from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import Samples, SomeRounds
 from gscl_scale.train.checkpoint import Checkpoints, fill, load_state
-from gscl_scale.train.follow_log import shown
+from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
 from gscl_scale.train.objectives.methods import build_objective, settings_of
 from gscl_scale.train.objectives.objective import Objective
@@ -172,7 +172,7 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     number = graph.num_nodes if anchors is None else anchors.size
     steps = steps_per_epoch(number, config.train.batch_size) if config.train.reads_samples else 1
     total = config.train.epochs * steps
-    with shown(run.log, total, console) as watch:
+    with follow(run.log, total, console) as watch:
         train_together(
             train_process, as_values(there, run), run.folder.absolute(), config.runtime.for_training(), console, watch
         )

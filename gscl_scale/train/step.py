@@ -3,6 +3,7 @@
 Shapes: A anchors, U distinct nodes of the batch, M members of all levels (padded), P pairs, C candidates.
 """
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -29,12 +30,12 @@ from gscl_scale.train.process_group import ALONE, World
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step tells; `anchors` are those of the whole batch, `nodes` those that this process encoded.
+    """Loss and figures of a step; `anchors` are those of the whole batch, `nodes` those that this process encoded.
 
     per_level   the mean term of each ring
     hop_zero    the mean term of hop 0 without its weight; None where it is not ranked
-    negatives   candidates of the batch; fewer than were `asked` for where no more nodes are known to be beyond
-    used        the mean number of them that count for an anchor of this process
+    negatives   candidates of the batch; fewer than `asked` where no more nodes are known to be beyond
+    used        the mean number of negatives that count for an anchor of this process
     """
 
     loss: float
@@ -110,10 +111,7 @@ def descend(
 def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: int) -> RingLoss:
     """The ranking loss of a batch: its distinct nodes are encoded once and compared pair by pair."""
     device = next(model.parameters()).device
-
-    def on_device(array: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(device, non_blocking=True)
-
+    on_device = functools.partial(_on_device, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=config.train.half(device.type)):
         critic_UD = model.project(model.encode(inputs, key))
     anchor_AD = critic_UD[on_device(batch.anchors)]
@@ -134,7 +132,7 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
 
 
 def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, key: int) -> Tensor:
-    """The anchors [A, D] once more, with others of their features, messages and hidden values dropped."""
+    """The anchors [A, D] once more, with other features, edges and hidden values dropped."""
     rows = anchors if inputs.rows is None else inputs.rows[anchors]
     device = anchors.device.type
     with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
@@ -142,15 +140,11 @@ def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, k
 
 
 def batch_inputs(whole: Inputs, batch: Batch) -> Inputs:
-    """What the encoder reads for the nodes of a batch: of the whole graph, only what they depend on."""
-    field = batch.field
-
-    def on_device(array: npt.NDArray[Any] | None) -> Tensor | None:
-        return None if array is None else torch.from_numpy(array).to(whole.device, non_blocking=True)
-
+    """What the encoder reads for the nodes of a batch: only the part of the graph that they depend on."""
+    field, on_device = batch.field, functools.partial(_on_device, whole.device)
     if field is None:
         return replace(whole, rows=on_device(batch.nodes))
-    features, nodes = whole.features, on_device(field.inputs)
+    features, nodes = whole.features, None if field.inputs is None else on_device(field.inputs)
     if nodes is not None and batch.features is not None:
         features = features_on(whole.device, batch.features, nodes, whole.product)
     elif nodes is not None and features is not None:
@@ -159,13 +153,16 @@ def batch_inputs(whole: Inputs, batch: Batch) -> Inputs:
         layer if block is None else Layer(_edges(block, whole), on_device(block.own), on_device(block.nodes))
         for layer, block in zip(whole.layers, field.blocks, strict=True)
     ]
-    return Inputs(
-        features, layers, whole.propagated, nodes, on_device(field.rows), product=whole.product, device=whole.device
-    )
+    rows = None if field.rows is None else on_device(field.rows)
+    return Inputs(features, layers, whole.propagated, nodes, rows, product=whole.product, device=whole.device)
+
+
+def _on_device(device: torch.device, array: npt.NDArray[Any]) -> Tensor:
+    return torch.from_numpy(array).to(device, non_blocking=True)
 
 
 def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
-    """The messages of a block in the form that the encoder reads."""
+    """The edges of a block in the form that the encoder reads."""
     rows, back = block.messages, block.transposed
     if rows is None or back is None:
         return None
@@ -179,7 +176,7 @@ def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
 
 
 def _joined(model: Model, results: list[Tensor], hops: int, world: World, stop: bool) -> StepResult:
-    """Add up gradients and figures of all processes; every process then has those of the whole batch."""
+    """Sum gradients and figures over all processes; every process then has those of the whole batch."""
     figures = torch.stack(results).sum(dim=0)
     figures = torch.cat([figures, figures.new_tensor([float(stop)])])
     if world.size > 1:

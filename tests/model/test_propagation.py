@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
+from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model.inputs import edge_index, prepare_features
 from gscl_scale.model.propagation import SparseInput, SparsePair, adjacency_pair, sparse_product
+from tests.graphs import random_edges
 from tests.model import oracles
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
@@ -24,14 +26,16 @@ def propagation(graph, encoder="gcn"):
     return adjacency_pair(NormalisedAdjacency.of(graph, encoder), graph.undirected)
 
 
+def assert_pair(pair, expected):
+    np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
+
+
 @pytest.mark.parametrize("undirected", [True, False])
 @pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
 def test_propagation_equals_the_formula_and_its_transpose_is_one(undirected, encoder):
     graph = small_graph(undirected)
-    pair = propagation(graph, encoder)
-    expected = oracles.dense_propagation(graph, encoder)
-    np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
-    np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
+    assert_pair(propagation(graph, encoder), oracles.dense_propagation(graph, encoder))
 
 
 @pytest.mark.parametrize("undirected", [True, False])
@@ -40,13 +44,10 @@ def test_neighbours_count_by_their_mean_or_by_both_degrees_with_or_without_the_n
     graph = small_graph(undirected)
     whole = oracles.dense_propagation(graph, "gat") - np.eye(NUM_NODES) * (not loops)  # A + I or A
     row, column = (np.maximum(whole.sum(axis=axis), 1) for axis in (1, 0))
-    for normalisation, expected in (
-        ("mean", whole / row[:, None]),
-        ("symmetric", whole / np.sqrt(row[:, None] * column[None, :])),
-    ):
-        pair = adjacency_pair(NormalisedAdjacency.of(graph, "gcn", normalisation, loops), undirected)
-        np.testing.assert_allclose(pair.matrix.to_dense().numpy(), expected, rtol=1e-6)
-        np.testing.assert_allclose(pair.transposed.to_dense().numpy(), expected.T, rtol=1e-6)
+    both = whole / np.sqrt(row[:, None] * column[None, :])
+    for normalisation, expected in (("mean", whole / row[:, None]), ("symmetric", both)):
+        adjacency = NormalisedAdjacency.of(graph, "gcn", normalisation, loops)
+        assert_pair(adjacency_pair(adjacency, undirected), expected)
 
 
 def test_an_undirected_graph_keeps_one_matrix_for_both_ways():
@@ -127,16 +128,41 @@ def test_dropout_of_sparse_features_drops_the_same_values_in_both_directions():
     kept = dropped != 0
     assert torch.equal(pair.transposed.to_dense(), dropped.T)
     torch.testing.assert_close(dropped[kept], 2 * dense[kept])
-    assert 0 < int(kept.sum()) < int((dense != 0).sum())
+    mean = sum(features.with_dropout(0.5, key).matrix.to_dense() for key in range(2000)) / 2000
+    torch.testing.assert_close(mean, dense, rtol=0.1, atol=1e-6)
     assert torch.equal(features.with_dropout(0.5, key=3).matrix.to_dense(), dropped)
     assert not torch.equal(features.with_dropout(0.5, key=4).matrix.to_dense(), dropped)
     assert torch.equal(features.dense(), before)
 
 
-def test_dropout_keeps_the_expected_value():
-    features, dense = sparse_input()
-    mean = sum(features.with_dropout(0.3, key).matrix.to_dense() for key in range(2000)) / 2000
-    torch.testing.assert_close(mean, dense, rtol=0.1, atol=1e-6)
+def both_ways(product, undirected):
+    """A product by a backend, and its gradient."""
+    graph = graph_of(random_edges(400, 3000, seed=1).tolist(), random_features(400, 4), undirected)
+    pair = adjacency_pair(NormalisedAdjacency.of(graph, "gcn"), undirected, product)
+    dense = torch.from_numpy(np.random.RandomState(0).rand(400, 33).astype(np.float32)).requires_grad_()
+    result = sparse_product(pair, dense)
+    (result * torch.arange(33.0)).sum().backward()
+    return result.detach(), dense.grad
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("product", ["numba", "torch", pytest.param("torch-sparse", marks=pytest.mark.torch_sparse)])
+def test_all_backends_multiply_alike(product, undirected):
+    torch.testing.assert_close(both_ways(product, undirected), both_ways("auto", undirected), rtol=1e-5, atol=1e-5)
+
+
+def test_a_backend_that_is_not_installed_is_named_with_the_cure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_sparse", None)
+    with pytest.raises(ConfigError, match=r"model\.product: torch-sparse is not installed; install it"):
+        both_ways("torch-sparse", True)
+
+
+@pytest.mark.parametrize("product", ["numba", "torch"])
+def test_sums_and_their_gradients_stay_in_float32_where_dense_layers_do_not(product):
+    expected = both_ways(product, True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = both_ways(product, True)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)  # types are compared too
 
 
 def test_no_warning_of_torch_reaches_the_user():
@@ -151,12 +177,6 @@ def test_no_warning_of_torch_reaches_the_user():
         "inputs = prepare_inputs(graph, config, torch.device('cpu'))\n"
         "build_model(config, 6, 0).encode(inputs, key=1).sum().backward()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", program],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    command = [sys.executable, "-W", "error::UserWarning", "-c", program]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

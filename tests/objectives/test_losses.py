@@ -145,7 +145,7 @@ def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_tha
 
 
 def test_a_supervised_encoder_needs_a_column_for_each_class():
-    with pytest.raises(ConfigError, match=r"tells 3 classes apart .* got 2; set it to 3 or more"):
+    with pytest.raises(ConfigError, match=r"needs a column for each of 3 classes, got 2; set it to 3 or more"):
         made("supervised", width=2)
 
 
