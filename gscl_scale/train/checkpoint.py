@@ -98,9 +98,10 @@ class Checkpoints:
     def chosen(self) -> tuple[dict[str, object], Position]:
         """The model to use: the best on validation where validation was on, otherwise the last."""
         manifest = self._manifest()
-        if not manifest["checkpoints"]:
+        entries, best = manifest["checkpoints"], manifest.get("best")
+        if not (best or entries):
             raise FolderError(f"{self.folder} holds no checkpoint; run gscl-scale train first")
-        entry = manifest.get("best") or manifest["checkpoints"][-1]
+        entry = best or entries[-1]
         path = self.folder / entry["file"]
         if not _is_intact(path, entry):
             raise FolderError(

@@ -110,7 +110,7 @@ def test_losses_figures_and_gradients_of_the_shares_add_up_to_those_of_the_batch
 
 def test_hop_zero_compares_each_anchor_with_itself_seen_otherwise(folder, monkeypatch):
     given = []
-    monkeypatch.setattr(step_module, "ring_loss", lambda *told: given.append(told) or ring_loss(*told))
+    monkeypatch.setattr(step_module, "ring_loss", lambda *values: given.append(values) or ring_loss(*values))
     for loss in ({"hop_zero": 0.7}, {}):
         worker = Worker(folder, configured(MODELS["gcn"], loss))
         worker.part(0)
@@ -166,7 +166,7 @@ def test_a_share_reads_less_than_the_batch(folder):
 
 @pytest.mark.parametrize("pieces", [2, 3, 7])
 def test_a_batch_in_pieces_gives_the_gradients_and_figures_of_the_whole(folder, pieces):
-    told = []
+    results = []
     for number in (1, pieces):
         config = configured(loss=LOSSES["all"], train={"accumulate": number, "clip": 0.1})
         worker = Worker(folder, config)
@@ -178,16 +178,11 @@ def test_a_batch_in_pieces_gives_the_gradients_and_figures_of_the_whole(folder, 
             assert sum(batch.anchors.size for batch in of_step) == of_step[0].whole_size == (2 if step == 3 else 40)
             result = training_step(worker.model, optimizer, worker.inputs, of_step, config, step)
         gradients = torch.cat([parameter.grad.flatten() for parameter in worker.model.parameters()])
-        told.append(
-            (
-                gradients,
-                [result.loss, result.hop_zero, *result.per_level, result.gated, result.gradient_norm],
-                result.anchors,
-            )
-        )
-    torch.testing.assert_close(told[1][0], told[0][0], rtol=2e-4, atol=2e-6)
-    assert told[1][1] == pytest.approx(told[0][1], rel=1e-5)
-    assert told[1][2] == told[0][2] == 40
+        figures = [result.loss, result.hop_zero, *result.per_level, result.gated, result.gradient_norm]
+        results.append((gradients, figures, result.anchors))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=2e-4, atol=2e-6)
+    assert results[1][1] == pytest.approx(results[0][1], rel=1e-5)
+    assert results[1][2] == results[0][2] == 40
 
 
 def five_steps(folder, out):
@@ -200,21 +195,21 @@ def five_steps(folder, out):
         config = configured(MODELS["sage sampled"], LOSSES["all"], train)
         worker = Worker(Path(folder), config, world.rank, world.size)
         optimizer = torch.optim.Adam(worker.model.parameters(), lr=config.train.learning_rate)
-        told = []
+        steps = []
         batches = worker.stream.batches(0, 5)
         for step in range(5):
             stop = step == 3 and world.rank == world.size - 1
             pieces = itertools.islice(batches, worker.stream.pieces)
             result = training_step(worker.model, optimizer, worker.inputs, pieces, config, step, world, stop)
-            told.append(
+            steps.append(
                 [result.loss, result.gradient_norm, result.gated, result.hop_zero, *result.per_level, result.stop]
             )
         weights = torch.cat([parameter.detach().flatten() for parameter in worker.model.parameters()]).tolist()
-        Path(out).write_text(json.dumps({"size": world.size, "told": told, "weights": weights}))
+        Path(out).write_text(json.dumps({"size": world.size, "steps": steps, "weights": weights}))
 
 
 def in_processes(folder, out, size):
-    """What each of some processes tells of its five steps, joined by gloo."""
+    """The five steps of each of some processes, joined by gloo."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -233,8 +228,8 @@ def in_processes(folder, out, size):
     ]
     for process in started:
         with process:
-            _, told = process.communicate(timeout=100)
-            assert process.returncode == 0, told
+            _, errors = process.communicate(timeout=100)
+            assert process.returncode == 0, errors
     return [json.loads(file.read_text()) for file in files]
 
 
@@ -245,8 +240,8 @@ def test_two_processes_train_the_model_of_one(folder, tmp_path, monkeypatch):
     one, other = in_processes(folder, tmp_path, 2)
     assert (alone["size"], one["size"], other["size"]) == (1, 2, 2)
     assert one == other
-    assert [told[-1] for told in one["told"]] == [told[-1] for told in alone["told"]] == [False] * 3 + [True, False]
-    for ours, theirs in zip(one["told"], alone["told"], strict=True):
+    assert [step[-1] for step in one["steps"]] == [step[-1] for step in alone["steps"]] == [False] * 3 + [True, False]
+    for ours, theirs in zip(one["steps"], alone["steps"], strict=True):
         assert ours[:-1] == pytest.approx(theirs[:-1], rel=1e-4)
     assert one["weights"] == pytest.approx(alone["weights"], rel=1e-3, abs=1e-4)
-    assert len({told[0] for told in alone["told"]}) == 5
+    assert len({step[0] for step in alone["steps"]}) == 5
