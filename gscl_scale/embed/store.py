@@ -159,21 +159,21 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-class Embeddings:
-    """The embeddings of a finished folder, of which a row group is in memory at a time.
+class VectorFile:
+    """A file of embeddings, of which a row group is in memory at a time.
 
     rows, width   of the vectors [N, d]
-    fingerprint   of what they were made from
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.fingerprint = fingerprint_in(folder)
-        self.path = folder / FILE
-        with _opened(self.path) as file:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _opened(path) as file:
             self.rows: int = file.metadata.num_rows
             self.width = _width(file)
             groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
+        if self._starts[-1] != self.rows:
+            raise _damaged(path, f"expected {self.rows:,} rows in all its row groups")
 
     @functools.cached_property
     def ids(self) -> pa.Array:
@@ -183,7 +183,7 @@ class Embeddings:
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     def blocks(self) -> Iterator[tuple[int, Rows]]:
-        """(number of the first row, rows) of one row group after the other."""
+        """(number of the first row, rows) of one row group after the other: a column of Arrow holds 2^31 numbers."""
         with _opened(self.path) as file:
             for group, first in enumerate(self._starts[:-1]):
                 yield int(first), self._group(file, group)
@@ -201,10 +201,23 @@ class Embeddings:
         return out
 
     def _group(self, file: pq.ParquetFile, group: int) -> Rows:
-        rows = _read_group(file, self.path, group)
+        count = int(self._starts[group + 1] - self._starts[group])
+        column = file.read_row_group(group, columns=["embedding"]).column(0)
+        values = column.combine_chunks().flatten()
+        if column.null_count or values.null_count or len(values) != count * self.width:
+            raise _damaged(self.path, f"expected {count:,} whole rows of {self.width:,} numbers")
+        rows: Rows = values.to_numpy().reshape(count, self.width)
         if rows.size and not np.isfinite([rows.min(), rows.max()]).all():
             raise _damaged(self.path, f"not all rows from {self._starts[group]:,} on are finite")
         return rows
+
+
+class Embeddings(VectorFile):
+    """The embeddings of a finished folder; `fingerprint` is that of what they were made from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fingerprint = fingerprint_in(folder)
+        super().__init__(folder / FILE)
 
 
 def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> None:
@@ -226,23 +239,21 @@ def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:
 def read_embeddings(folder: Path) -> tuple[pa.Array, Rows]:
     """(ids, vectors [N, d]) of an embeddings folder, with the content that was written."""
     _refuse_changed(folder)
-    with _opened(folder / FILE) as file:
-        vectors = np.empty((file.metadata.num_rows, _width(file)), np.float32)
-        for at, block in _blocks(file, folder / FILE):
-            vectors[at : at + len(block)] = block
-        return file.read(columns=["id"]).column(0).combine_chunks(), vectors
+    file = VectorFile(folder / FILE)
+    vectors = np.empty((file.rows, file.width), np.float32)
+    for at, block in file.blocks():
+        vectors[at : at + len(block)] = block
+    return file.ids, vectors
 
 
 @contextlib.contextmanager
 def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterator[Rows]:
     """The vectors [N, d] of an embeddings folder: in memory, or where they are large mapped from a file in `place`.
 
-    The file goes when the block is left; of several at once in one place each has a name of its own.
+    The file is removed afterwards; files that are open together in one place need different names.
     """
-    path = folder / FILE
-    with _opened(path) as file:
-        shape = file.metadata.num_rows, _width(file)
-    if 4 * shape[0] * shape[1] <= available_memory() // _SHARE_OF_MEMORY:
+    file = VectorFile(folder / FILE)
+    if 4 * file.rows * file.width <= available_memory() // _SHARE_OF_MEMORY:
         yield read_embeddings(folder)[1]
         return
     _refuse_changed(folder)
@@ -250,28 +261,15 @@ def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterato
         rows = scratch / "rows.raw"
         with naming(rows):
             scratch.mkdir(parents=True)
-            with rows.open("wb") as out, _opened(path) as file:
-                out.writelines(np.ascontiguousarray(block).data for _, block in _blocks(file, path))
-        yield np.memmap(rows, np.float32, "r", shape=shape)
+            with rows.open("wb") as out:
+                out.writelines(np.ascontiguousarray(block).data for _, block in file.blocks())
+        yield np.memmap(rows, np.float32, "r", shape=(file.rows, file.width))
 
 
 def _refuse_changed(folder: Path) -> None:
     recorded = read_manifest(folder).get("files", {}) if (folder / _MANIFEST).exists() else {}
     if FILE in recorded and (folder / FILE).exists() and not _is_intact(folder / FILE, recorded[FILE]):
         raise FolderError(f"{folder / FILE}: expected the content that was written, got other bytes; {_CURE}")
-
-
-def _blocks(file: pq.ParquetFile, path: Path) -> Iterator[tuple[int, Rows]]:
-    """All rows, a row group at a time, for a column of Arrow holds 2^31 numbers; each with the number of its first."""
-    at, num_rows = 0, file.metadata.num_rows
-    for group in range(file.num_row_groups):
-        rows = file.metadata.row_group(group).num_rows
-        if at + rows > num_rows:
-            break
-        yield at, _read_group(file, path, group)
-        at += rows
-    if at != num_rows:
-        raise _damaged(path, f"expected {num_rows:,} rows in all its row groups")
 
 
 @contextlib.contextmanager
@@ -298,17 +296,6 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 def _width(file: pq.ParquetFile) -> int:
     return int(file.schema_arrow.field("embedding").type.list_size)
-
-
-def _read_group(file: pq.ParquetFile, path: Path, group: int) -> Rows:
-    """The vectors of a row group, none of them missing."""
-    rows, width = file.metadata.row_group(group).num_rows, _width(file)
-    column = file.read_row_group(group, columns=["embedding"]).column(0)
-    values = column.combine_chunks().flatten()
-    if column.null_count or values.null_count or len(values) != rows * width:
-        raise _damaged(path, f"expected {rows:,} whole rows of {width:,} numbers")
-    vectors: Rows = values.to_numpy().reshape(rows, width)
-    return vectors
 
 
 def _damaged(path: Path, what: str) -> FolderError:
