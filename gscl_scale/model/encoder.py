@@ -3,7 +3,7 @@
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.adjacency = config.messages()  # arguments of NormalisedAdjacency.of
         self.widths = widths = [num_features, *[config.width] * config.layers]
-        layer = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
+        layer = _LAYERS[config.encoder]
         activation = {"relu": nn.ReLU, "prelu": PReLU, "rrelu": KeyedRReLU}[config.activation]
         self.layers = nn.ModuleList(layer(a, b, config.bias) for a, b in itertools.pairwise(widths))
         self.activations = nn.ModuleList(activation() for _ in widths[1:])
@@ -218,6 +218,9 @@ class GatLayer(GraphLayer):
 
     def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:  # noqa: D102
         return [self.conv.lin.weight.T], self.conv.bias
+
+
+_LAYERS: dict[str, Callable[[int, int, bool], GraphLayer]] = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}
 
 
 def _with_dropout(rows: Tensor, share: float, key: int, nodes: Tensor | None) -> Tensor:

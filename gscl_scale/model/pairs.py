@@ -47,7 +47,7 @@ class _PairProducts(torch.autograd.Function):
         if left.device.type == "cpu":
             parts = (pattern.indptr, pattern.indices, left.detach().contiguous(), right.detach().contiguous())
             return torch.from_numpy(kernels.dots(*(part.numpy() for part in parts)))
-        pieces = zip(entry_rows(pattern.indptr).split(_PIECE), pattern.indices.split(_PIECE), strict=True)
+        pieces = zip(torch.split(entry_rows(pattern.indptr), _PIECE), torch.split(pattern.indices, _PIECE), strict=True)
         return torch.cat([(left[a] * right[u]).sum(dim=1) for a, u in pieces])
 
     @staticmethod

@@ -107,8 +107,8 @@ class SparseInput:
     def rows(self, nodes: Tensor) -> "SparseInput":
         """The features of some nodes."""
         matrix, nodes = self.pair.matrix, nodes.cpu()
-        parts = (part.cpu().numpy() for part in (matrix.crow_indices(), matrix.col_indices(), matrix.values()))
-        taken = SparseFeatures(*parts, self.shape[1]).take(nodes.numpy())
+        indptr, indices, values = _arrays(matrix.cpu())
+        taken = SparseFeatures(indptr, indices, values, self.shape[1]).take(nodes.numpy())
         return SparseInput.of(taken, taken.values, self.pair.product, nodes).to(matrix.device)
 
     def with_dropout(self, share: float, key: int) -> SparsePair:
@@ -172,8 +172,9 @@ def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend) -> Tensor:
     if product == "torch-sparse":
         return _by_torch_sparse(matrix, dense)
     if on_cpu and product != "torch":
-        parts = (part.numpy() for part in (matrix.crow_indices(), matrix.col_indices(), matrix.values()))
-        return torch.from_numpy(kernels.sparse_times_dense(*parts, dense.detach().contiguous().numpy()))
+        indptr, indices, values = _arrays(matrix)
+        columns = dense.detach().contiguous().numpy()
+        return torch.from_numpy(kernels.sparse_times_dense(indptr, indices, values, columns))
     with torch.autocast(dense.device.type, enabled=False):  # it would take both in lower precision, unlike the gradient
         # on the CPU its own kernel is about 1.4 times as fast here as the one behind @
         return torch.sparse.mm(matrix, dense, "sum") if on_cpu else matrix @ dense
@@ -202,9 +203,15 @@ def csr_tensor(
     Pointers become int32 where they fit, and arrays that are mapped read-only are copied.
     """
     kind = np.int32 if indptr[-1] < 2**31 else np.int64
-    parts = ((indptr, kind), (indices, kind), (values, np.float32))
-    tensors = (torch.from_numpy(part.astype(to, copy=not part.flags.writeable)) for part, to in parts)
-    return _csr(*tensors, shape)
+    return _csr(_tensor(indptr, kind), _tensor(indices, kind), _tensor(values, np.float32), shape)
+
+
+def _tensor(array: npt.NDArray[Any], kind: npt.DTypeLike) -> Tensor:
+    return torch.from_numpy(array.astype(kind, copy=not array.flags.writeable))
+
+
+def _arrays(matrix: Tensor) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    return matrix.crow_indices().numpy(), matrix.col_indices().numpy(), matrix.values().numpy()
 
 
 def _with_values(matrix: Tensor, values: Tensor) -> Tensor:

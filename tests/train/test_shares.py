@@ -102,10 +102,16 @@ def assert_shares_add_up(folder, config, size, steps):
         torch.testing.assert_close(sums, whole, rtol=2e-4, atol=2e-6)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("loss", list(LOSSES))
-def test_losses_figures_and_gradients_of_the_shares_add_up_to_those_of_the_batch(folder, size, loss):
-    assert_shares_add_up(folder, configured(loss=LOSSES[loss]), size, [0, 3, 4])
+@pytest.mark.parametrize(
+    ("size", "settings"),
+    [
+        *((size, {"loss": loss}) for size in (1, 2, 3, 4) for loss in LOSSES.values()),
+        *((3, {"model": model, "loss": LOSSES["all"]}) for model in MODELS.values()),
+        *((3, {"train": train}) for train in ({"members": "random"}, {"members": "stored"}, {"negatives": 0})),
+    ],
+)
+def test_losses_figures_and_gradients_of_the_shares_add_up_to_those_of_the_batch(folder, size, settings):
+    assert_shares_add_up(folder, configured(**settings), size, [0, 3, 4])
 
 
 def test_hop_zero_compares_each_anchor_with_itself_seen_otherwise(folder, monkeypatch):
@@ -119,16 +125,6 @@ def test_hop_zero_compares_each_anchor_with_itself_seen_otherwise(folder, monkey
     assert ((own < 0.9999) & (own > -1)).all()
     assert own.mean() > 0.5  # of other nodes it is near 0
     assert given[1][-1] is None
-
-
-@pytest.mark.parametrize("model", list(MODELS))
-def test_the_shares_of_every_encoder_add_up(folder, model):
-    assert_shares_add_up(folder, configured(MODELS[model], LOSSES["all"]), 3, [0, 3])
-
-
-@pytest.mark.parametrize("train", [{"members": "random"}, {"members": "stored"}, {"negatives": 0}])
-def test_the_shares_of_every_choice_of_members_add_up(folder, train):
-    assert_shares_add_up(folder, configured(train=train), 3, [0, 3])
 
 
 @pytest.mark.parametrize("model", list(MODELS))
