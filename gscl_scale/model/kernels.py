@@ -152,6 +152,7 @@ def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):  # ty
     part, part_total = np.empty(width, dense.dtype), np.empty(heads, dense.dtype)
     for v in range(begin, end):
         row, own = out[v - first], dense[v]
+        # the largest term of each head, so that no exponential overflows
         for h in range(heads):
             top[h] = _leaky(own[width + h] + own[width + heads + h], slope)
         for e in range(indptr[v], indptr[v + 1]):
@@ -160,6 +161,7 @@ def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):  # ty
             source = dense[indices[e]]
             for h in range(heads):
                 top[h] = max(top[h], _leaky(source[width + h] + own[width + heads + h], slope))
+        # the node itself is the first summand
         for h in range(heads):
             total[h] = np.exp(_leaky(own[width + h] + own[width + heads + h], slope) - top[h])
             for c in range(h * each, (h + 1) * each):
@@ -181,6 +183,7 @@ def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):  # ty
                 row[c] += part[c]
             for h in range(heads):
                 total[h] += part_total[h]
+        # weights sum to one
         for h in range(heads):
             for c in range(h * each, (h + 1) * each):
                 row[c] /= total[h]

@@ -62,7 +62,7 @@ class World:
 
 
 ALONE = World()
-_calls_group: list[Any] = []  # process state like torch's default group, beside which it lives: a nested join needs it
+_calls_group: list[Any] = []  # module state, as torch's default group is: a nested join_world finds both again
 
 
 @contextlib.contextmanager

@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import GCNConv
 
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.model.inputs import edge_index, prepare_features
+from gscl_scale.model.inputs import prepare_features
 from gscl_scale.model.propagation import SparseInput, SparsePair, adjacency_pair, sparse_product
 from tests.graphs import random_edges
 from tests.model import oracles
@@ -62,14 +61,6 @@ def test_a_graph_without_edges_propagates_to_itself():
     dense = torch.from_numpy(np.array(graph.features))
     assert torch.equal(sparse_product(propagation(graph), dense), dense)
     assert torch.equal(sparse_product(propagation(graph, "sage"), dense), torch.zeros(3, 2))
-
-
-def test_propagation_equals_the_gcn_of_torch_geometric():
-    graph = small_graph(True)
-    dense = torch.from_numpy(np.array(graph.features))
-    peer = GCNConv(3, 5)
-    ours = sparse_product(propagation(graph), dense @ peer.lin.weight.T) + peer.bias
-    torch.testing.assert_close(ours, peer(dense, edge_index(NormalisedAdjacency.of(graph, "sage"))))
 
 
 def test_some_rows_of_sparse_features_are_those_rows_and_drop_the_same_values():

@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -14,12 +13,12 @@ from gscl_scale.batches.stream import BatchStream
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, StoppedError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json_lines
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
 from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.stop import asked_to_stop
 from gscl_scale.shards.reader import Samples
 from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
@@ -82,9 +81,7 @@ def with_train(**settings):
 
 def events(run, name):
     """The events of a log with this name; a line that is just being written is left out."""
-    text = run.log.read_text() if run.log.exists() else ""
-    lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    return [event for line in lines if (event := json.loads(line))["event"] == name]
+    return [event for event in read_json_lines(run.log) if event["event"] == name]
 
 
 def losses(run):
@@ -180,20 +177,6 @@ def test_the_ways_of_saving_do_not_change_what_is_trained(undisturbed, tmp_path)
     train_stage(config, run, Console(run.log, quiet=True))
     assert losses(run) == losses(undisturbed[1])
     assert sorted(path.name for path in run.checkpoints.glob("*.pt")) == ["step-00000017.pt", "step-00000018.pt"]
-
-
-def test_a_signal_after_the_training_goes_where_it_went_before():
-    received = []
-    before = signal.signal(signal.SIGTERM, lambda *_: received.append("outer"))
-    try:
-        with asked_to_stop() as stop:
-            signal.raise_signal(signal.SIGTERM)
-            assert stop.is_set()
-        assert not received
-        signal.raise_signal(signal.SIGTERM)
-        assert received == ["outer"]
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
@@ -319,19 +302,14 @@ def test_clipping_bounds_the_step(undisturbed):
     assert free > 10 * clipped
 
 
-def validated(tmp_path, figures, **settings):
-    """Train with a validation that returns the given figures; returns the chosen and last positions."""
-    config, run = prepared(tmp_path / "run", with_train(validate_every=1, **settings))
-    model, inputs, stream = parts(config, run)
-    trainer, checkpoints, remaining = Trainer(model, config.train), training.checkpoints_of(config, run), iter(figures)
-    Training(trainer, inputs, stream, config, checkpoints, lambda _: next(remaining), QUIET).run()
-    return checkpoints.chosen()[1], trainer.position
-
-
 @pytest.mark.parametrize(("settings", "last_epoch"), [({}, 6), ({"patience": 2}, 4)])
 def test_the_best_model_on_validation_is_chosen_and_training_ends_where_patience_does(tmp_path, settings, last_epoch):
-    chosen, last = validated(tmp_path, [0.3, 0.6, 0.5, 0.6, 0.2, 0.1], **settings)
-    assert (chosen.epoch, last.epoch) == (2, last_epoch)
+    config, run = prepared(tmp_path / "run", with_train(validate_every=1, **settings))
+    model, inputs, stream = parts(config, run)
+    trainer, checkpoints = Trainer(model, config.train), training.checkpoints_of(config, run)
+    figures = iter([0.3, 0.6, 0.5, 0.6, 0.2, 0.1])
+    Training(trainer, inputs, stream, config, checkpoints, lambda _: next(figures), QUIET).run()
+    assert (checkpoints.chosen()[1].epoch, trainer.position.epoch) == (2, last_epoch)
 
 
 def test_a_checkpoint_has_the_same_bytes_whichever_process_writes_it(tmp_path, monkeypatch):
