@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.priorities import Priorities
 
@@ -83,7 +83,11 @@ class FieldMaker:
     """
 
     def __init__(
-        self, messages: Messages, layers: int, fanouts: Sequence[int] | None = None, first_known: bool = False
+        self,
+        messages: NormalisedAdjacency,
+        layers: int,
+        fanouts: Sequence[int] | None = None,
+        first_known: bool = False,
     ) -> None:
         self._messages, self._layers, self._fanouts, self._first_known = messages, layers, fanouts, first_known
         self._place = np.full(messages.num_nodes, -1, np.int32)
@@ -152,7 +156,7 @@ class _Lowest:
     row [N]   of each node in the table of `of`; -1: it has few neighbours
     """
 
-    def __init__(self, messages: Messages, fanout: int) -> None:
+    def __init__(self, messages: NormalisedAdjacency, fanout: int) -> None:
         many = np.diff(messages.indptr) > _MANY * fanout
         self._shape = (int(many.sum()), fanout + 1)
         self.row = np.where(many, np.cumsum(many, dtype=np.int32) - 1, -1).astype(np.int32)

@@ -19,10 +19,10 @@ from gscl_scale.embed.store import Embeddings, Rows, write_parquet
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.neighbors.answers import searcher
 from gscl_scale.neighbors.exact import Nearest
 from gscl_scale.neighbors.index import recall_of
 from gscl_scale.neighbors.places import Place
-from gscl_scale.neighbors.search import searcher
 from gscl_scale.runtime.console import Console
 from gscl_scale.text import cores_of, table
 from gscl_scale.version import __version__

@@ -17,15 +17,14 @@ from gscl_scale import seeding
 from gscl_scale.batches.field import FieldMaker
 from gscl_scale.batches.stream import BatchStream, epoch_order, steps_per_epoch
 from gscl_scale.config.config import Config
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.kernel import kernel
 from gscl_scale.machine import keep_freed_memory, peak_memory, usable_cores
 from gscl_scale.model import pairs
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.loss import ring_loss
-from gscl_scale.model.model import Model, build_model
-from gscl_scale.model.projection import normalise
+from gscl_scale.model.model import Model, build_model, normalise
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import training_step
 
@@ -75,7 +74,7 @@ def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any],
         model.encoder.activations = nn.ModuleList(nn.PReLU() for _ in model.encoder.activations)
     fields = None
     if without != "only what the batch depends on":
-        messages = Messages.of(graph, *config.model.messages())
+        messages = NormalisedAdjacency.of(graph, *config.model.messages())
         fields = FieldMaker(messages, config.model.layers, None, inputs.propagated is not None)
     samples = Samples.open(folder / "samples")
     stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss, fields)

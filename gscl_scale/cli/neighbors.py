@@ -1,4 +1,4 @@
-"""gscl-scale neighbors: the nodes nearest to one, to some, or to all."""
+"""gscl-scale neighbors: the nodes most similar to one, to some, or to all."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,53 +13,52 @@ from gscl_scale.runtime.console import Console
 
 def neighbors(
     run: Annotated[str, typer.Argument(help="A run folder, the folder of a registry, or the URL of one of them.")],
-    node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option.")] = None,
+    node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option for more.")] = None,
     ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column id.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="With --out: all nodes.")] = False,
-    count: Annotated[int, typer.Option(min=1, help="Neighbours of each.")] = 10,
+    count: Annotated[int, typer.Option(min=1, help="Number of neighbours of each node.")] = 10,
     index: Annotated[
-        bool, typer.Option("--index", help="Ask an approximate index, which is built first where it is not there.")
+        bool, typer.Option("--index", help="Search an approximate index, which is built at the first use.")
     ] = False,
     out: Annotated[
-        Path | None, path_option(".parquet or .csv file for the neighbours, in place of the screen.")
+        Path | None, path_option("Write the neighbours to this .parquet or .csv file instead of the screen.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The nodes nearest to others, by their embeddings.
+    """Find the most similar nodes by cosine similarity of their embeddings.
 
-    By cosine. Exact, and in bounded memory however many nodes there are; with --index approximate, and for many nodes
-    much faster. Of a run with repeats the first one is asked."""
+    The search is exact and uses bounded memory; --index makes it approximate and much faster. If `train.repeats` > 1,
+    the embeddings of the first repeat are searched."""
     from gscl_scale.embed.select import asked_nodes
     from gscl_scale.embed.store import Embeddings
-    from gscl_scale.neighbors.answers import WRITERS, answers, write_answers
+    from gscl_scale.neighbors.answers import WRITERS, answers, searcher, write_answers
     from gscl_scale.neighbors.places import place_of
-    from gscl_scale.neighbors.search import searcher
 
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")
     if out is None and not node:
-        raise UserError("neighbors: --ids and --all want --out, a .parquet or .csv file for the neighbours")
+        raise UserError("neighbors: --ids and --all need --out, a .parquet or .csv file for the neighbours")
     if out is not None and out.suffix not in WRITERS:
         raise UserError(f"neighbors: --out names a file that ends in .parquet or .csv, got {out}")
     place, console = place_of(run), Console()
     embeddings = Embeddings(place.embeddings)
-    nodes = asked_nodes(embeddings.ids, node, ids, place.told)
+    nodes = asked_nodes(embeddings.ids, node, ids, place.name)
     search, how = searcher(embeddings, place, count, index, console)
     if out:
         rows = write_answers(out, embeddings, nodes, search, console)
-        print(f"{rows:,} neighbours of {nodes.size:,} nodes of {place.told} are in {out} ({how})")
+        print(f"{rows:,} neighbours of {nodes.size:,} nodes of {place.name} are in {out} ({how})")
         return
     found = answers(place, embeddings, nodes, search)
     if as_json:
-        print_json({"run": place.told, "how": how, "nodes": [answer.dump() for answer in found]})
+        print_json({"run": place.name, "how": how, "nodes": found})
         return
     for answer in found:
-        headers = list(answer.neighbors[0]) if answer.neighbors else ["rank", "id", "cosine"]
-        rows_shown = [tuple(_shown(value) for value in one.values()) for one in answer.neighbors]
-        about = f", class {answer.label}" if answer.label else ""
-        print_table(headers, rows_shown, title=f"nearest to {answer.id}{about}")
-    print(f"{place.told}: {embeddings.rows:,} nodes, {how}")
+        headers = list(answer["neighbors"][0]) if answer["neighbors"] else ["rank", "id", "cosine"]
+        cells = [tuple(_cell(value) for value in neighbor.values()) for neighbor in answer["neighbors"]]
+        about = f", class {answer['class']}" if answer["class"] else ""
+        print_table(headers, cells, title=f"nearest to {answer['id']}{about}")
+    print(f"{place.name}: {embeddings.rows:,} nodes, {how}")
 
 
-def _shown(value: object) -> str:
+def _cell(value: object) -> str:
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
-"""What is computed in which order, and in blocks of how many rows: pure functions of graph, encoder and memory.
+"""The order of the computation and the sizes of its blocks: pure functions of graph, encoder and memory.
 
-Shapes: N nodes, E messages (loops included), F features.
+Shapes: N nodes, E edges (loops included), F features.
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures, cut
 from gscl_scale.model.encoder import Encoder, GatLayer
 from gscl_scale.model.scaling import Scaling
 
-_MOST_ROWS = 1 << 17  # of a block: more gain nothing, and a kill would lose more
+_MOST_ROWS = 1 << 17  # of a block: more are no faster, and a kill would lose more
 _PIECES_PER_THREAD = 8  # at least, where there are many threads: hubs make some pieces much longer than others
 _MOST_PIECE = 4096  # rows
 _PIECE_NUMBERS = 1 << 22
@@ -31,7 +31,7 @@ class Step:
     kind       scale: features as the encoder reads them; multiply: what nodes send; gather: a layer's output
     layer      its number
     below      the file of the layer below; None: the features of the graph
-    gathered   gather: the file whose rows are gathered, `below` itself where these are multiplied afterwards
+    gathered   gather: the file whose rows are gathered; `below` itself where rows are multiplied afterwards
     """
 
     kind: Literal["scale", "multiply", "gather"]
@@ -44,13 +44,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is done at once.
+    """Sizes of the parts of the computation.
 
     block       rows that are written and recorded together
-    piece       rows of it that a thread computes together
+    piece       rows of a block that a thread computes together
     entries     most neighbours of a piece, or values of its features, that are copied
-    threads     that compute pieces
-    allocated   bytes that all of it takes at the most, beside the program and the files that it maps
+    threads     threads that compute pieces
+    allocated   most bytes that are allocated, beside the program and the files that it maps
     """
 
     block: int
@@ -60,9 +60,9 @@ class Sizes:
     allocated: int
 
 
-def plan_steps(encoder: Encoder, graph: Graph, messages: Messages, scaling: Scaling) -> list[Step]:
+def plan_steps(encoder: Encoder, graph: Graph, adjacency: NormalisedAdjacency, scaling: Scaling) -> list[Step]:
     """The steps, each reading what an earlier one wrote; the last one writes the embeddings."""
-    entries = messages.indices.size + messages.loops * messages.num_nodes
+    entries = adjacency.indices.size + adjacency.loops * adjacency.num_nodes
     steps: list[Step] = []
     below: str | None = None
     for number, layer in enumerate(encoder.layers):
@@ -83,15 +83,15 @@ def plan_steps(encoder: Encoder, graph: Graph, messages: Messages, scaling: Scal
 
 
 def stays_sparse(graph: Graph, scaling: Scaling) -> bool:
-    """Whether features are read as sparse rows; moved to a mean they are not sparse."""
+    """Whether features are read as sparse rows; they are dense once a mean is subtracted."""
     return isinstance(graph.features, SparseFeatures) and scaling.mean is None
 
 
 def multiplies_first(num_nodes: int, entries: int, width_in: int, width: int) -> bool:
     """Whether fewer bytes move if rows are multiplied into a file that is gathered from.
 
-    Gathering reads a row per message, so narrower ones save entries * (width_in - width) numbers; the way through the
-    file reads all rows in order and writes them again, num_nodes * (width_in + width) numbers.
+    Gathering reads a row per edge, so narrower rows save entries * (width_in - width) numbers; the file costs
+    num_nodes * (width_in + width) numbers: all rows are read in order and written again.
     """
     return entries * (width_in - width) > num_nodes * (width_in + width)
 
@@ -99,18 +99,18 @@ def multiplies_first(num_nodes: int, entries: int, width_in: int, width: int) ->
 def sizes_of(
     graph: Graph, scaling: Scaling, steps: list[Step], memory_gb: float, threads: int, rows: int | None = None
 ) -> Sizes:
-    """The largest blocks that the memory allows; `rows` asks for a number of rows.
+    """The largest blocks that the memory allows, or blocks of `rows` rows.
 
-    Memory is that for the scales of all nodes, for the rows of two blocks (one is written while the next is computed),
-    and for a piece per thread: what it reads, and what becomes of it (in double precision while it is scaled).
+    Memory holds the scales of all nodes, the rows of two blocks (one is written while the next is computed), and per
+    thread the input and output of a piece (in double precision while it is scaled).
     """
     width = max(step.width for step in steps)
     widest = width if stays_sparse(graph, scaling) else max(width, graph.num_features)
     piece = max(16, min(_MOST_PIECE, _PIECE_NUMBERS // widest))
     piece = 1 << (piece.bit_length() - 1)
     in_degrees = 0 if graph.undirected else 28
-    of_piece = piece * (24 * widest + 24 * width) + 48 * _PIECE_ENTRIES
-    fixed = _SMALL + (8 + in_degrees) * graph.num_nodes + threads * of_piece
+    per_thread = piece * (24 * widest + 24 * width) + 48 * _PIECE_ENTRIES
+    fixed = _SMALL + (8 + in_degrees) * graph.num_nodes + threads * per_thread
     per_row = 2 * 4 * width
     if rows is None:
         most = max(_MOST_ROWS, _PIECES_PER_THREAD * threads * piece)
@@ -125,10 +125,10 @@ def sizes_of(
 
 
 def pieces_of(indptr: npt.NDArray[Any] | None, sizes: Sizes, first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Parts of first..end that are computed together, with not too many of the entries of `indptr`, where it is given.
+    """Parts of first..end that are computed together, each with at most `sizes.entries` entries of `indptr` (if given).
 
-    They meet at multiples of `sizes.piece`, so that a row always stands in the same part whatever the blocks, and the
-    same product gives the same bytes.
+    They meet at multiples of `sizes.piece`: a row is in the same part whatever the blocks, so the same product gives
+    the same bytes.
     """
     for low, high in aligned(first, end, sizes.piece):
         if indptr is None:

@@ -1,9 +1,8 @@
-"""Turning new embeddings into the space of earlier ones, so that what was learnt on those still fits.
+"""Rotations of new embeddings into the space of earlier ones, so that models trained on those still fit.
 
-A ranking loss knows embeddings up to a rotation only; the best one is that of orthogonal Procrustes.
+A ranking loss determines embeddings up to a rotation; orthogonal Procrustes finds the best one.
 """
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +26,14 @@ _CURE = "remove it and run gscl-scale embed again: the embeddings are then in a 
 
 @dataclass(frozen=True)
 class Common:
-    """Nodes of an earlier and a later graph, ascending in the later one: rows [n] of either."""
+    """The rows [n] of nodes that an earlier and a later graph have, ascending in the later one."""
 
     earlier: npt.NDArray[np.int64]
     later: npt.NDArray[np.int64]
 
 
 def common_nodes(earlier: Graph, later: Graph, most: int = _MOST) -> Common:
-    """Nodes that both graphs have, by the user's ids; of many a sample."""
+    """The nodes that both graphs have, by the user's ids; a sample where they are more than `most`."""
     places = match_nodes(earlier, later).old_of_new
     known = np.flatnonzero(places >= 0)
     if known.size > most:
@@ -49,7 +48,7 @@ def best_rotation(rows: Rows, target: Rows) -> Rows:
 
 
 def alignment(rows: Rows, target: Rows) -> float | None:
-    """Mean cosine with target after the best rotation, which is found on the even rows and measured on the odd ones."""
+    """Mean cosine with target after the best rotation, fitted on the even rows and measured on the odd ones."""
     if rows.shape[1] != target.shape[1] or rows.shape[0] < 2 * rows.shape[1]:
         return None  # fewer rows than that fit nearly any target
     turned = _unit(rows[1::2] @ best_rotation(rows[::2], target[::2]))
@@ -58,10 +57,8 @@ def alignment(rows: Rows, target: Rows) -> float | None:
 
 def write_rotation(path: Path, rotation: Rows) -> None:
     """Publish a rotation."""
-    content = io.BytesIO()
-    np.save(content, rotation)
-    with publish(path) as temporary:
-        temporary.write_bytes(content.getvalue())
+    with publish(path) as temporary, temporary.open("wb") as file:
+        np.save(file, rotation)
 
 
 def read_rotation(path: Path) -> Rows | None:

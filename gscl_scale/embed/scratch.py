@@ -1,11 +1,10 @@
-"""Files of rows that are made block by block, and the journal of the blocks that are finished."""
+"""Files of rows that are written block by block, and the journal of the finished blocks."""
 
 import json
 import os
 import shutil
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,35 +26,38 @@ class _Block(TypedDict):
 
 
 class Scratch:
-    """Raw files of float32 [N, width] in a folder of their own, for one piece of work.
+    """Raw files of float32 [N, width] in a folder of their own, for one computation that is resumed after a kill.
 
-    A finished block is recorded with the CRC-32 of its bytes, so that a killed work goes on where it was; a folder that
-    holds other work (another fingerprint, other files) is thrown away.
+    A finished block is recorded in a journal with the CRC-32 of its bytes. A folder of another computation (another
+    fingerprint, other files) is removed.
 
-    widths   of each file, by name
+    widths   width of each file, by name
     """
 
     def __init__(self, folder: Path, fingerprint: str, num_rows: int, widths: dict[str, int]) -> None:
         self._folder, self._num_rows, self._widths = folder, num_rows, widths
         header = {"fingerprint": fingerprint, "rows": num_rows, "widths": widths}
-        lines = read_json_lines(folder / _JOURNAL)
-        self.resumed = bool(lines) and lines[0] == header
-        lines = lines[:1] + [
-            line for line in lines[1:] if not of_kind(_Block, line) and line["first"] < line["end"] <= num_rows
-        ]
+        begun, *lines = read_json_lines(folder / _JOURNAL) or [None]
+        self.resumed = begun == header
         if not self.resumed:
             shutil.rmtree(folder, ignore_errors=True)
-            lines = [header]
-        # once more, for a kill may have left half a line
-        write_text(folder / _JOURNAL, "".join(json.dumps(line) + "\n" for line in lines))
-        self._blocks = lines[1:]
-        for name in widths:
-            self._make_room(name)
+            lines = []
+        self._blocks: list[_Block] = [
+            line for line in lines if not of_kind(_Block, line) and line["first"] < line["end"] <= num_rows
+        ]
+        # written again, because a kill may have left half a line
+        write_text(folder / _JOURNAL, "".join(json.dumps(line) + "\n" for line in (header, *self._blocks)))
+        for name, width in widths.items():
+            path, size = folder / name, num_rows * width * 4
+            with naming(path):
+                path.touch()
+                if size_of(path) != size:
+                    os.truncate(path, size)
 
     def missing(self, name: str) -> list[tuple[int, int]]:
-        """Ranges of rows of a file that are not there, or not as they were recorded."""
+        """Ranges of rows of a file that are missing or damaged."""
         ranges, at = [], 0
-        for first, end in sorted(self._whole_blocks(name)):
+        for first, end in sorted(self._intact_blocks(name)):
             if first > at:
                 ranges.append((at, first))
             at = max(at, end)
@@ -65,11 +67,13 @@ class Scratch:
 
     def write(self, name: str, first: int, rows: npt.NDArray[np.float32]) -> None:
         """Write a block of rows and record it."""
-        path = self._folder / name
+        path, journal = self._folder / name, self._folder / _JOURNAL
         with naming(path), path.open("r+b") as file:
             file.seek(first * self._widths[name] * 4)
             file.write(rows.data)
-        self._record({"file": name, "first": first, "end": first + len(rows), "crc32": zlib.crc32(rows.data)})
+        block: _Block = {"file": name, "first": first, "end": first + len(rows), "crc32": zlib.crc32(rows.data)}
+        with naming(journal), journal.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(block) + "\n")
 
     def map(self, name: str) -> npt.NDArray[np.float32]:
         """All rows of a file, read-only."""
@@ -79,21 +83,8 @@ class Scratch:
         """Remove the folder with all that is in it."""
         shutil.rmtree(self._folder)
 
-    def _make_room(self, name: str) -> None:
-        path = self._folder / name
-        size = self._num_rows * self._widths[name] * 4
-        with naming(path):
-            path.touch()
-            if size_of(path) != size:
-                os.truncate(path, size)
-
-    def _record(self, line: dict[str, Any]) -> None:
-        path = self._folder / _JOURNAL
-        with naming(path), path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-    def _whole_blocks(self, name: str) -> list[tuple[int, int]]:
-        """The recorded blocks whose bytes are still what was recorded; of a block made again the last record counts."""
+    def _intact_blocks(self, name: str) -> list[tuple[int, int]]:
+        """The blocks whose bytes are as recorded; of a block that was written twice the last record counts."""
         last = {(block["first"], block["end"]): block["crc32"] for block in self._blocks if block["file"] == name}
         return [(first, end) for (first, end), crc32 in last.items() if self._checksum(name, first, end) == crc32]
 

@@ -1,4 +1,4 @@
-"""The user's ids: as they were typed or read from a file, and the rows that they name."""
+"""Selection of rows by the user's ids, which were typed or are read from a file."""
 
 import difflib
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from gscl_scale.errors import UserError
 from gscl_scale.graph.sources import tablefiles
 
 _COMPARED = 10_000  # ids that an unknown one is compared with, letter by letter
-_ALIKE = 3
+_SUGGESTED = 3
 
 
-def asked_nodes(ids: pa.Array, texts: Sequence[str] | None, file: Path | None, told: str) -> npt.NDArray[np.int64]:
-    """The rows of ids that were typed or that a file holds; all rows where neither is given."""
+def asked_nodes(ids: pa.Array, texts: Sequence[str] | None, file: Path | None, where: str) -> npt.NDArray[np.int64]:
+    """The rows of ids that were typed or are in a file; all rows without either. `where` names the ids in messages."""
     if file is not None:
-        return places_of(read_ids(file, ids.type), ids, told)
-    return places_of(as_ids(texts, ids.type, "--id"), ids, told) if texts else np.arange(len(ids))
+        return places_of(read_ids(file, ids.type), ids, where)
+    return places_of(as_ids(texts, ids.type, "--id"), ids, where) if texts else np.arange(len(ids))
 
 
 def as_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
-    """Ids that were given as text, in the type of the embeddings."""
+    """Ids that were given as text, in the type of the ids of the embeddings."""
     try:
         return pc.cast(pa.array(texts, pa.large_string()), kind)
     except pa.ArrowInvalid as error:
@@ -44,8 +44,8 @@ def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
     return ids if ids.type == kind else as_ids(ids.cast(pa.large_string()).to_pylist(), kind, str(path))
 
 
-def places_of(asked: pa.Array, ids: pa.Array, told: str) -> npt.NDArray[np.int64]:
-    """The row of each id that is asked for; UserError for one that is unknown."""
+def places_of(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.int64]:
+    """The row of each id; UserError for one that is unknown."""
     distinct = asked.dictionary_encode(null_encoding="encode")
     found = pc.index_in(ids, distinct.dictionary)  # this way round the table in memory is that of the few
     row_of = np.full(len(distinct.dictionary), -1)
@@ -53,20 +53,20 @@ def places_of(asked: pa.Array, ids: pa.Array, told: str) -> npt.NDArray[np.int64
     places = row_of[distinct.indices.to_numpy()]
     if (places < 0).any():
         unknown = asked[int(np.argmax(places < 0))].as_py()
-        alike = ", ".join(str(one) for one in _alike(unknown, ids))
-        raise UserError(f"{told} has no node {unknown!r}" + (f"; the nearest ids are {alike}" if alike else ""))
+        similar = ", ".join(str(one) for one in _similar(unknown, ids))
+        raise UserError(f"{where} has no node {unknown!r}" + (f"; the nearest ids are {similar}" if similar else ""))
     return places
 
 
-def _alike(unknown: int | str | None, ids: pa.Array) -> list[int | str]:
-    """A few ids that may have been meant: the nearest numbers, or text that is written alike."""
+def _similar(unknown: int | str | None, ids: pa.Array) -> list[int | str]:
+    """A few ids that the user may have meant: the nearest numbers, or text of similar spelling."""
     if unknown is None:
         return []
     if isinstance(unknown, int):
         numbers = ids.to_numpy()
         away = np.abs(numbers.astype(np.float64) - unknown)
-        return [int(numbers[at]) for at in np.argsort(away, kind="stable")[:_ALIKE]]
+        return [int(numbers[at]) for at in np.argsort(away, kind="stable")[:_SUGGESTED]]
     holding = ids.filter(pc.match_substring(ids, unknown, ignore_case=True))
     compared = [*ids[:_COMPARED].to_pylist(), *holding[:_COMPARED].to_pylist()]
     written = {text.lower(): text for text in compared}
-    return [written[text] for text in difflib.get_close_matches(unknown.lower(), written, _ALIKE)]
+    return [written[text] for text in difflib.get_close_matches(unknown.lower(), written, _SUGGESTED)]

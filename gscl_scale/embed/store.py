@@ -1,4 +1,4 @@
-"""The embeddings of all nodes in files, keyed by the user's ids."""
+"""The folder of embeddings: vectors of all nodes in a Parquet file, keyed by the user's ids, and a manifest."""
 
 import contextlib
 import functools
@@ -32,14 +32,16 @@ _CURE = "run gscl-scale embed again"
 _MANIFEST = "manifest.json"
 _MOST_WIDTH = 1 << 20
 _SQUARES_UNDERFLOW = 1e-15  # of a shorter row some squares are lost in 32-bit numbers
-_EXPANSION = 64  # compressed numbers of a hundred equal rows become that many times as many
+_EXPANSION = 64  # the most that compressed numbers grow: a hundred equal rows reach it
 _ROWS_PER_GROUP = 65536
 _BYTES_PER_GROUP = 1 << 26
-_SHARE_OF_MEMORY = 4  # embeddings that take more than this part of what is left are mapped
-_BYTES_EXPORTED = 1 << 28  # at once: of nodes in any order, each part is looked for in the whole file
+_SHARE_OF_MEMORY = 4  # embeddings above a quarter of the available memory are mapped
+_BYTES_EXPORTED = 1 << 28  # at once: each part of nodes in any order is looked for in the whole file
 
 
-class _Manifest(TypedDict):
+class Manifest(TypedDict):
+    """`fingerprint` of what the embeddings were made from, their shape, and the SHA-256 of each file."""
+
     fingerprint: str
     rows: Count
     width: Count
@@ -60,12 +62,7 @@ def unit(rows: Rows) -> Rows:
 
 
 def write_embeddings(
-    folder: Path,
-    graph: "Graph",
-    vectors: Rows,
-    fingerprint: str,
-    npy: bool,
-    rotation: Rows | None = None,
+    folder: Path, graph: "Graph", vectors: Rows, fingerprint: str, npy: bool, rotation: Rows | None = None
 ) -> None:
     """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes.
 
@@ -77,13 +74,15 @@ def write_embeddings(
     write_parquet(folder / FILE, graph.ids.type, vectors.shape[1], blocks)
     if npy:
         write_npy(folder / NPY, vectors.shape, (block for _, block in turned(vectors, rotation)))
-    files = {name: sha256_of(folder / name) for name in (FILE, *([NPY] if npy else []))}
-    manifest = {"fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "files": files}
+    files = {name: sha256_of(folder / name) for name in ((FILE, NPY) if npy else (FILE,))}
+    manifest: Manifest = {
+        "fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "files": files
+    }  # fmt: skip
     write_json(folder / _MANIFEST, manifest)
 
 
 def write_parquet(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tuple[pa.Array, Rows]]) -> None:
-    """Publish ids of a type and vectors, a row group for each block."""
+    """Publish ids of type `kind` and vectors, a row group for each block."""
     schema = pa.schema([("id", kind), ("embedding", pa.list_(pa.float32(), width))])
     with (
         publish(path) as temporary,
@@ -95,7 +94,7 @@ def write_parquet(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tu
 
 
 def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[Rows]) -> None:
-    """Publish vectors that come block by block as a file of numpy."""
+    """Publish vectors that come block by block as an .npy file."""
     with publish(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
         for rows in blocks:
@@ -103,7 +102,7 @@ def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[Rows]) -> Non
 
 
 def turned(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
-    """Some rows after the other, turned where they are to be."""
+    """Blocks of rows, turned by the rotation if there is one."""
     size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
     for low in range(0, vectors.shape[0], size):
         rows = slice(low, low + size)
@@ -116,20 +115,20 @@ def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
         return False
     try:
         manifest = read_manifest(folder)
-    except FolderError:  # damaged: they are made again
+    except FolderError:  # damaged: they are written again
         return False
     files = manifest.get("files", {})
-    if manifest["fingerprint"] != fingerprint or not {FILE, *([NPY] if npy else [])} <= files.keys():
+    if manifest["fingerprint"] != fingerprint or FILE not in files or (npy and NPY not in files):
         return False
-    return all(_is_whole(folder / name, checksum) for name, checksum in files.items())
+    return all(_is_intact(folder / name, checksum) for name, checksum in files.items())
 
 
-def _is_whole(path: Path, checksum: str) -> bool:
+def _is_intact(path: Path, checksum: str) -> bool:
     return path.exists() and sha256_of(path) == checksum
 
 
 def scratch_folder(folder: Path) -> Path:
-    """Where the layers are while an embeddings folder is made."""
+    """Where the layers are while an embeddings folder is written."""
     return folder / "scratch"
 
 
@@ -139,7 +138,7 @@ def clear_away(folder: Path) -> None:
 
 
 def refuse_taken(folder: Path) -> None:
-    """FolderError for a place that holds something other than embeddings."""
+    """FolderError for a file, or a folder that holds something other than embeddings."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; give --out a folder")
     ours = scratch_folder(folder).exists() or (folder / FILE).exists()
@@ -148,43 +147,44 @@ def refuse_taken(folder: Path) -> None:
 
 
 def fingerprint_in(folder: Path) -> str:
-    """What the embeddings of a folder were made from."""
+    """The fingerprint of what the embeddings of a folder were made from."""
     if not (folder / _MANIFEST).exists():
         raise FolderError(f"{folder} holds no finished embeddings; run gscl-scale embed first")
-    return str(read_manifest(folder)["fingerprint"])
+    return read_manifest(folder)["fingerprint"]
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """What an embeddings folder says of itself."""
-    return read_json(folder / _MANIFEST, _Manifest, _CURE)
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an embeddings folder."""
+    manifest: Any = read_json(folder / _MANIFEST, Manifest, _CURE)
+    return manifest
 
 
-class Embeddings:
-    """The embeddings of a finished folder, of which a row group is in memory at a time.
+class VectorFile:
+    """A file of embeddings, of which a row group is in memory at a time.
 
     rows, width   of the vectors [N, d]
-    fingerprint   what they were made from
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.fingerprint = fingerprint_in(folder)
-        self.path = folder / FILE
-        with self._opened() as file:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _opened(path) as file:
             self.rows: int = file.metadata.num_rows
             self.width = _width(file)
             groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
+        if self._starts[-1] != self.rows:
+            raise _damaged(path, f"expected {self.rows:,} rows in all its row groups")
 
     @functools.cached_property
     def ids(self) -> pa.Array:
         """The user's ids, in their own type: a few bytes a node, all in memory."""
-        with self._opened() as file:
+        with _opened(self.path) as file:
             column: pa.ChunkedArray = file.read(columns=["id"]).column(0)
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
     def blocks(self) -> Iterator[tuple[int, Rows]]:
-        """(number of the first row, rows) of one row group after the other."""
-        with self._opened() as file:
+        """(number of the first row, rows) of one row group after the other: a column of Arrow holds 2^31 numbers."""
+        with _opened(self.path) as file:
             for group, first in enumerate(self._starts[:-1]):
                 yield int(first), self._group(file, group)
 
@@ -192,29 +192,36 @@ class Embeddings:
         """The vectors of some nodes, in any order; row groups without one of them are not read."""
         if nodes.size and nodes.max() >= self.rows:
             raise _damaged(self.path, f"expected more than {nodes.max():,} rows, got {self.rows:,}")
-        out, group_of = np.empty((nodes.size, self.width), np.float32), self._groups_of(nodes)
-        with self._opened() as file:
-            for group in np.unique(group_of):
+        group_of = np.searchsorted(self._starts, nodes, "right") - 1
+        out = np.empty((nodes.size, self.width), np.float32)
+        with _opened(self.path) as file:
+            for group in np.unique(group_of).tolist():
                 wanted = np.flatnonzero(group_of == group)
                 out[wanted] = self._group(file, group)[nodes[wanted] - self._starts[group]]
         return out
 
-    def _groups_of(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.searchsorted(self._starts, nodes, "right") - 1
-
     def _group(self, file: pq.ParquetFile, group: int) -> Rows:
-        column = file.read_row_group(int(group), columns=["embedding"]).column(0)
-        rows = _vectors(self.path, column, int(self._starts[group + 1] - self._starts[group]), self.width)
+        count = int(self._starts[group + 1] - self._starts[group])
+        column = file.read_row_group(group, columns=["embedding"]).column(0)
+        values = column.combine_chunks().flatten()
+        if column.null_count or values.null_count or len(values) != count * self.width:
+            raise _damaged(self.path, f"expected {count:,} whole rows of {self.width:,} numbers")
+        rows: Rows = values.to_numpy().reshape(count, self.width)
         if rows.size and not np.isfinite([rows.min(), rows.max()]).all():
             raise _damaged(self.path, f"not all rows from {self._starts[group]:,} on are finite")
         return rows
 
-    def _opened(self) -> contextlib.AbstractContextManager[pq.ParquetFile]:
-        return _opened(self.path)
+
+class Embeddings(VectorFile):
+    """The embeddings of a finished folder; `fingerprint` is that of what they were made from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fingerprint = fingerprint_in(folder)
+        super().__init__(folder / FILE)
 
 
 def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> None:
-    """Publish the rows of some nodes, in their order, as a file of numpy or Parquet, as its name ends."""
+    """Publish the rows of some nodes, in their order, as .npy or Parquet; the ending of the name decides."""
     size = max(1024, _BYTES_EXPORTED // (4 * embeddings.width))
     parts = (nodes[low : low + size] for low in range(0, nodes.size, size))
     if path.suffix == ".npy":
@@ -232,23 +239,21 @@ def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:
 def read_embeddings(folder: Path) -> tuple[pa.Array, Rows]:
     """(ids, vectors [N, d]) of an embeddings folder, with the content that was written."""
     _refuse_changed(folder)
-    with _opened(folder / FILE) as file:
-        vectors = np.empty((file.metadata.num_rows, _width(file)), np.float32)
-        for at, block in _blocks(file, folder / FILE):
-            vectors[at : at + len(block)] = block
-        return file.read(columns=["id"]).column(0).combine_chunks(), vectors
+    file = VectorFile(folder / FILE)
+    vectors = np.empty((file.rows, file.width), np.float32)
+    for at, block in file.blocks():
+        vectors[at : at + len(block)] = block
+    return file.ids, vectors
 
 
 @contextlib.contextmanager
 def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterator[Rows]:
     """The vectors [N, d] of an embeddings folder: in memory, or where they are large mapped from a file in `place`.
 
-    The file goes when the block is left; of several at once in one place each has a name of its own.
+    The file is removed afterwards; files that are open together in one place need different names.
     """
-    path = folder / FILE
-    with _opened(path) as file:
-        shape = file.metadata.num_rows, _width(file)
-    if 4 * shape[0] * shape[1] <= available_memory() // _SHARE_OF_MEMORY:
+    file = VectorFile(folder / FILE)
+    if 4 * file.rows * file.width <= available_memory() // _SHARE_OF_MEMORY:
         yield read_embeddings(folder)[1]
         return
     _refuse_changed(folder)
@@ -256,36 +261,20 @@ def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterato
         rows = scratch / "rows.raw"
         with naming(rows):
             scratch.mkdir(parents=True)
-            with rows.open("wb") as out, _opened(path) as file:
-                out.writelines(np.ascontiguousarray(block).data for _, block in _blocks(file, path))
-        yield np.memmap(rows, np.float32, "r", shape=shape)
+            with rows.open("wb") as out:
+                out.writelines(np.ascontiguousarray(block).data for _, block in file.blocks())
+        yield np.memmap(rows, np.float32, "r", shape=(file.rows, file.width))
 
 
 def _refuse_changed(folder: Path) -> None:
     recorded = read_manifest(folder).get("files", {}) if (folder / _MANIFEST).exists() else {}
-    if FILE in recorded and (folder / FILE).exists() and not _is_whole(folder / FILE, recorded[FILE]):
-        raise FolderError(
-            f"{folder / FILE}: expected the content that was written, got other bytes; run gscl-scale embed again"
-        )
-
-
-def _blocks(file: pq.ParquetFile, path: Path) -> Iterator[tuple[int, Rows]]:
-    """All rows, a row group at a time, for a column of Arrow holds 2^31 numbers; each with the number of its first."""
-    at, num_rows = 0, file.metadata.num_rows
-    for group in range(file.num_row_groups):
-        rows = file.metadata.row_group(group).num_rows
-        if at + rows > num_rows:
-            break
-        column = file.read_row_group(group, columns=["embedding"]).column(0)
-        yield at, _vectors(path, column, rows, _width(file))
-        at += rows
-    if at != num_rows:
-        raise _damaged(path, f"expected {num_rows:,} rows in all its row groups")
+    if FILE in recorded and (folder / FILE).exists() and not _is_intact(folder / FILE, recorded[FILE]):
+        raise FolderError(f"{folder / FILE}: expected the content that was written, got other bytes; {_CURE}")
 
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file of embeddings, with the columns that it has; of no more numbers than its bytes can be."""
+    """The file of embeddings, if it has their columns and claims no more numbers than its bytes can hold."""
     if not path.exists():
         raise FolderError(f"{path} does not exist; run gscl-scale embed first")
     size = size_of(path)
@@ -307,15 +296,6 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 def _width(file: pq.ParquetFile) -> int:
     return int(file.schema_arrow.field("embedding").type.list_size)
-
-
-def _vectors(path: Path, column: pa.ChunkedArray, rows: int, width: int) -> Rows:
-    """The rows of a column, none of them missing."""
-    values = column.combine_chunks().flatten()
-    if column.null_count or values.null_count or len(values) != rows * width:
-        raise _damaged(path, f"expected {rows:,} whole rows of {width:,} numbers")
-    vectors: Rows = values.to_numpy().reshape(rows, width)
-    return vectors
 
 
 def _damaged(path: Path, what: str) -> FolderError:

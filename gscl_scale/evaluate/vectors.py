@@ -3,7 +3,6 @@
 Shapes: N nodes, n rows taken, d columns.
 """
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +14,7 @@ import torch
 
 from gscl_scale.embed.store import unit as unit_dense
 from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.model.propagation import csr_tensor
 from gscl_scale.model.scaling import exponent_near_one, largest_of
 
 Vectors = npt.NDArray[np.float32] | SparseFeatures
@@ -178,8 +178,4 @@ def _row_of(matrix: sp.csr_array) -> npt.NDArray[np.int64]:
 
 
 def _to_torch(matrix: sp.csr_array, device: torch.device | str) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)
-        indptr, indices, values = (torch.from_numpy(np.array(x)) for x in (matrix.indptr, matrix.indices, matrix.data))
-        whole = torch.sparse_csr_tensor(indptr, indices, values, matrix.shape, check_invariants=False)
-        return whole.to(device)
+    return csr_tensor(matrix.indptr, matrix.indices, matrix.data, matrix.shape).to(device)

@@ -13,7 +13,7 @@ _AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Messages:
+class NormalisedAdjacency:
     """Node v gathers row_scale[v] * column_scale[u] of each neighbour u, and where `loops` is set of itself.
 
     indptr [N + 1], indices [E]   rows of the graph
@@ -26,7 +26,9 @@ class Messages:
     loops: bool
 
     @classmethod
-    def of(cls, graph: Graph, encoder: str, normalisation: str = "symmetric", loops: bool = True) -> "Messages":
+    def of(
+        cls, graph: Graph, encoder: str, normalisation: str = "symmetric", loops: bool = True
+    ) -> "NormalisedAdjacency":
         """The messages of an encoder; normalisation and loops are those of gcn.
 
         gcn    D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN; without loops A in place of A + I,

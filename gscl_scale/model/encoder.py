@@ -1,8 +1,10 @@
-"""Encoders: a graph's features and edges in, one row per node out."""
+"""Encoders: features and edges of a graph in, one row per node out."""
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,28 +17,28 @@ from gscl_scale.model.inputs import Inputs, Layer
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
 _MOST_HEADS = 8
-_HIDDEN = 100  # keys of a step: the features', one for each activation, and from here one for what lies between layers
-_MESSAGES = 200  # and from here one for the messages of each layer
+# Keys of a step: `key` for the features, key + 1 + layer for the activations, and from these for each layer
+_HIDDEN_KEY, _EDGES_KEY = 100, 200
 _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest batch
 
 
 class Encoder(nn.Module):
-    """Layers of one kind, an activation after each, the last one if wanted; in training dropout before each layer."""
+    """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it."""
 
     def __init__(self, config: ModelConfig, num_features: int) -> None:
         super().__init__()
-        self.messages = config.messages()
+        self.adjacency = config.messages()  # arguments of NormalisedAdjacency.of
         self.widths = widths = [num_features, *[config.width] * config.layers]
-        kind = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}[config.encoder]
-        self.layers = nn.ModuleList(kind(a, b, config.bias) for a, b in itertools.pairwise(widths))
-        self.activations = nn.ModuleList(_activation(config.activation) for _ in widths[1:])
+        layer = _LAYERS[config.encoder]
+        activation = {"relu": nn.ReLU, "prelu": PReLU, "rrelu": KeyedRReLU}[config.activation]
+        self.layers = nn.ModuleList(layer(a, b, config.bias) for a, b in itertools.pairwise(widths))
+        self.activations = nn.ModuleList(activation() for _ in widths[1:])
         if not config.last_activation:
             self.activations[-1] = nn.Identity()
         batch = widths[1:] if config.norm == "batch" else []
         self.norms = nn.ModuleList(nn.BatchNorm1d(width, momentum=_BATCH_MOMENTUM) for width in batch)
         self._dropout, self._hidden_dropout = config.feature_dropout, config.hidden_dropout
-        self._message_dropout = config.message_dropout
-        self._recompute = config.recompute
+        self._edge_dropout, self._recompute = config.message_dropout, config.recompute
 
     def forward(self, inputs: Inputs, key: int = 0) -> Tensor:
         """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
@@ -45,25 +47,28 @@ class Encoder(nn.Module):
         propagated = inputs.propagated if share == 0 else None
         hidden: Tensor | SparsePair
         if isinstance(inputs.features, SparseInput):
-            hidden = inputs.features.pair(share, key)
+            hidden = inputs.features.with_dropout(share, key)
         else:
-            hidden = _thinned(inputs.features, share, key, inputs.nodes)
-        for number, read in enumerate(self._reads(inputs.layers, inputs.nodes, key)):
+            hidden = _with_dropout(inputs.features, share, key, inputs.nodes)
+        for number, read in enumerate(self._with_edge_dropout(inputs.layers, inputs.nodes, key)):
             if propagated is not None and read.nodes is not None:
                 propagated = propagated[read.nodes]
             if self._recompute and self.training:
                 hidden = checkpoint(self._layer, number, hidden, read, propagated, key, use_reentrant=False)
             else:
                 hidden = self._layer(number, hidden, read, propagated, key)
-            propagated = None  # was of the features
+            propagated = None  # it was of the features
         assert isinstance(hidden, Tensor)
         return hidden if inputs.rows is None else hidden[inputs.rows]
 
-    def _reads(self, layers: Sequence[Layer], below: Tensor | None, key: int) -> Iterator[Layer]:
-        """What each layer reads; in training, with a share of the messages dropped."""
+    def _with_edge_dropout(self, layers: Sequence[Layer], below: Tensor | None, key: int) -> Iterator[Layer]:
+        """What each layer reads; in training, with a share of the edges dropped."""
         for number, read in enumerate(layers):
-            thin = self.training and self._message_dropout > 0
-            yield read.thinned(self._message_dropout, key + _MESSAGES + number, below) if thin else read
+            edges = read.edges
+            if self.training and self._edge_dropout > 0:
+                assert isinstance(edges, SparsePair)
+                edges = edges.with_edge_dropout(self._edge_dropout, key + _EDGES_KEY + number, read.nodes, below)
+            yield replace(read, edges=edges)
             below = read.nodes
 
     def _layer(
@@ -72,14 +77,13 @@ class Encoder(nn.Module):
         hidden = self.activate(number, self.layers[number](hidden, read, propagated), key + number + 1, read.nodes)
         last = number == len(self.layers) - 1
         share = 0.0 if last or not self.training else self._hidden_dropout
-        kept: Tensor = _thinned(hidden, share, key + _HIDDEN + number, read.nodes)
-        return kept
+        return _with_dropout(hidden, share, key + _HIDDEN_KEY + number, read.nodes)
 
-    def clear(self, first: int) -> None:
-        """Make all columns of the last layer from `first` on zero."""
-        last = self.layers[-1]
-        assert isinstance(last, AnyLayer)
-        last.clear(first)
+    def layer(self, number: int) -> "GraphLayer":
+        """A layer by its number; -1 is the last."""
+        layer = self.layers[number]
+        assert isinstance(layer, GraphLayer)
+        return layer
 
     def activate(self, number: int, hidden: Tensor, key: int = 0, nodes: Tensor | None = None) -> Tensor:
         """The norm and the activation after a layer."""
@@ -91,7 +95,7 @@ class Encoder(nn.Module):
 
 
 class PReLU(nn.PReLU):
-    """torch's, with a gradient in a few passes over memory: its own took half of an encoder's backward on the CPU."""
+    """torch's PReLU with a quicker gradient: its own took half of an encoder's backward on the CPU."""
 
     def forward(self, hidden: Tensor) -> Tensor:
         """max(x, 0) + weight * min(x, 0)."""
@@ -114,7 +118,7 @@ class _PReLU(torch.autograd.Function):
 
 
 class KeyedRReLU(nn.Module):
-    """RReLU whose slopes are keyed by node and column: the same in whatever batch a node is."""
+    """RReLU whose slopes are keyed by node and column: a node has the same ones in every batch."""
 
     lower, upper = 1 / 8, 1 / 3  # as torch's
 
@@ -126,7 +130,30 @@ class KeyedRReLU(nn.Module):
         return torch.where(hidden >= 0, hidden, hidden * (self.lower + (self.upper - self.lower) * drawn))
 
 
-class GcnLayer(nn.Module):
+class GraphLayer(nn.Module, ABC):
+    """A layer that multiplies rows and gathers them along edges."""
+
+    @abstractmethod
+    def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:
+        """The matrices [width_in, width_out] that rows are multiplied by, that of the messages first, and the bias."""
+
+    def messages(self, hidden: Tensor | SparsePair) -> Tensor:
+        """What nodes send, where rows are multiplied before they are gathered; the other order is as good."""
+        return _times(hidden, self.affine()[0][0])
+
+    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
+        """The layer's rows from gathered messages and, for sage, the nodes' own rows of the layer below."""
+        return _plus(gathered, self.affine()[1])
+
+    def clear(self, first: int) -> None:
+        """Set all columns from `first` on to zero."""
+        weights, bias = self.affine()
+        with torch.no_grad():
+            for columns in weights if bias is None else (*weights, bias):
+                columns[..., first:] = 0
+
+
+class GcnLayer(GraphLayer):
     """A_hat X W + b, with A_hat the symmetrically normalised adjacency (GSCL, the GCN layer)."""
 
     def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
@@ -138,20 +165,11 @@ class GcnLayer(nn.Module):
         """[R, width_out]; `propagated` is A_hat X where that is known already."""
         return _propagate(hidden, read, propagated, self.weight, self.bias)
 
-    def messages(self, hidden: Tensor | SparsePair) -> Tensor:
-        """What nodes send, where rows are multiplied before they are gathered; the other order is as good."""
-        return _times(hidden, self.weight)
-
-    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
-        """The layer's rows from gathered messages."""
-        return _plus(gathered, self.bias)
-
-    def clear(self, first: int) -> None:
-        """Make all columns from `first` on zero."""
-        _clear(first, self.weight.T, self.bias)
+    def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:  # noqa: D102
+        return [self.weight], self.bias
 
 
-class SageLayer(nn.Module):
+class SageLayer(GraphLayer):
     """torch-geometric's SAGEConv with the mean as one sparse product, in place of one message per edge in memory."""
 
     def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
@@ -162,27 +180,21 @@ class SageLayer(nn.Module):
 
     def forward(self, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None) -> Tensor:
         """[R, width_out]; `propagated` is the mean over neighbours where that is known already."""
-        of_neighbours = _propagate(hidden, read, propagated, self.conv.lin_l.weight.T, self.conv.lin_l.bias)
-        weight = self.conv.lin_r.weight.T
+        (neighbour_weight, own_weight), bias = self.affine()
+        neighbours = _propagate(hidden, read, propagated, neighbour_weight, bias)
         if isinstance(hidden, Tensor):
-            return of_neighbours + _own(hidden, read) @ weight
-        return of_neighbours + _own(_times(hidden, weight), read)
+            return neighbours + _own(hidden, read) @ own_weight
+        return neighbours + _own(_times(hidden, own_weight), read)
 
-    def messages(self, hidden: Tensor | SparsePair) -> Tensor:
-        """What nodes send, where rows are multiplied before they are gathered; the other order is as good."""
-        return _times(hidden, self.conv.lin_l.weight.T)
-
-    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
-        """The layer's rows from gathered messages and the nodes' own rows of the layer below."""
+    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:  # noqa: D102
         assert own is not None
-        return _plus(gathered, self.conv.lin_l.bias) + _times(own, self.conv.lin_r.weight.T)
+        return super().finish(gathered, own) + _times(own, self.affine()[0][1])
 
-    def clear(self, first: int) -> None:
-        """Make all columns from `first` on zero."""
-        _clear(first, self.conv.lin_l.weight, self.conv.lin_l.bias, self.conv.lin_r.weight)
+    def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:  # noqa: D102
+        return [self.conv.lin_l.weight.T, self.conv.lin_r.weight.T], self.conv.lin_l.bias
 
 
-class GatLayer(nn.Module):
+class GatLayer(GraphLayer):
     """torch-geometric's GATConv, with as many of 8 heads as divide the width."""
 
     def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
@@ -190,9 +202,7 @@ class GatLayer(nn.Module):
 
         super().__init__()
         heads = math.gcd(width_out, _MOST_HEADS)
-        self.conv = GATConv(  # the messages have loops
-            width_in, width_out // heads, heads, add_self_loops=False, bias=bias
-        )
+        self.conv = GATConv(width_in, width_out // heads, heads, add_self_loops=False, bias=bias)  # edges have loops
 
     def forward(self, hidden: Tensor, read: Layer, propagated: None) -> Tensor:
         """[R, width_out]."""
@@ -201,29 +211,20 @@ class GatLayer(nn.Module):
 
     def messages(self, hidden: Tensor | SparsePair) -> Tensor:
         """What nodes send [R, width_out + 2 heads]: last the terms of the attention, as senders and as receivers."""
-        rows = _times(hidden, self.conv.lin.weight.T)
+        rows = super().messages(hidden)
         by_head = rows.view(-1, self.conv.heads, self.conv.out_channels)
         terms = ((by_head * weight).sum(dim=-1) for weight in (self.conv.att_src, self.conv.att_dst))
         return torch.cat([rows, *terms], dim=1)
 
-    def finish(self, gathered: Tensor, own: Tensor | SparsePair | None) -> Tensor:
-        """The layer's rows from messages gathered by attention."""
-        return _plus(gathered, self.conv.bias)
-
-    def clear(self, first: int) -> None:
-        """Make all columns from `first` on zero."""
-        _clear(first, self.conv.lin.weight, self.conv.bias)
+    def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:  # noqa: D102
+        return [self.conv.lin.weight.T], self.conv.bias
 
 
-AnyLayer = GcnLayer | SageLayer | GatLayer
+_LAYERS: dict[str, Callable[[int, int, bool], GraphLayer]] = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}
 
 
-def _activation(name: str) -> nn.Module:
-    return {"relu": nn.ReLU, "prelu": PReLU, "rrelu": KeyedRReLU}[name]()
-
-
-def _thinned(rows: Tensor, share: float, key: int, nodes: Tensor | None) -> Tensor:
-    """Rows of nodes with a share of their values dropped and the others scaled up."""
+def _with_dropout(rows: Tensor, share: float, key: int, nodes: Tensor | None) -> Tensor:
+    """Rows of nodes with a share of their values dropped, by node, column and `key`, and the others scaled up."""
     if share == 0:
         return rows
     drawn = noise.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
@@ -244,13 +245,6 @@ def _propagate(
             return _plus(sparse_product(read.edges, _times(hidden, weight)), bias)
         propagated = sparse_product(read.edges, hidden)
     return propagated @ weight if bias is None else torch.addmm(bias, propagated, weight)
-
-
-def _clear(first: int, *parameters: Tensor | None) -> None:
-    with torch.no_grad():
-        for parameter in parameters:
-            if parameter is not None:
-                parameter[first:] = 0
 
 
 def _plus(rows: Tensor, bias: Tensor | None) -> Tensor:

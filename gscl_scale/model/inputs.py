@@ -1,4 +1,4 @@
-"""What the encoder reads of a graph: scaled features, and for each layer the messages."""
+"""What an encoder reads: scaled features, and for each layer the edges that it gathers along."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.model.propagation import Product, Propagation, SparseInput, SparsePair, sparse_product
+from gscl_scale.model.propagation import SparseInput, SparsePair, SpmmBackend, adjacency_pair, sparse_product
 from gscl_scale.model.scaling import Scaling
 
 _CPU = torch.device("cpu")
@@ -22,20 +22,15 @@ _CPU = torch.device("cpu")
 class Layer:
     """What a layer reads.
 
-    edges       for gcn and sage a matrix; for gat an edge_index [2, E] from neighbour to gathering node; None where the
-                layer's messages are in `propagated`
+    edges       gcn and sage: a matrix; gat: an edge_index [2, E] from neighbour to gathering node; None where the
+                layer's sums are in `propagated`
     own [R]     where the layer's nodes are among those of the layer below; None: they are the same
-    nodes [R]   which nodes these are; None: all
+    nodes [R]   the layer's nodes; None: all nodes
     """
 
     edges: SparsePair | Tensor | None
     own: Tensor | None = None
     nodes: Tensor | None = None
-
-    def thinned(self, share: float, key: int, below: Tensor | None) -> "Layer":
-        """A share of the messages dropped, those of `below` (None: all nodes), and the others scaled up."""
-        assert isinstance(self.edges, SparsePair)
-        return replace(self, edges=self.edges.thinned(share, key, self.nodes, below))
 
 
 @dataclass(frozen=True)
@@ -44,9 +39,9 @@ class Inputs:
 
     features [R, F]     scaled, dense or sparse, of `nodes` (None: all); None where each batch brings its own
     layers              the first layer first
-    propagated [N, F]   all messages times all features, made once where the first layer always begins with it
-    rows                those of the last layer that are asked for; None: all
-    product             who multiplies the matrices of batches; None: gat, which reads edges instead
+    propagated [N, F]   adjacency times features, computed once where the first layer always begins with it
+    rows                the rows of the last layer to return; None: all
+    product             the backend that multiplies the matrices of batches; None: gat, which reads edges instead
     """
 
     features: Tensor | SparseInput | None
@@ -54,14 +49,14 @@ class Inputs:
     propagated: Tensor | None = None
     nodes: Tensor | None = None
     rows: Tensor | None = None
-    product: Product | None = "auto"
+    product: SpmmBackend | None = "auto"
     device: torch.device = _CPU
 
 
 def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> Inputs:
-    """Bring a graph to the device in the form that the encoder wants; sparse features become dense for gat alone.
+    """Bring a graph to the device in the form that the encoder reads; sparse features become dense for gat only.
 
-    Where batches read samples of the neighbours the graph stays on disk.
+    Where batches sample neighbours the graph stays on disk.
     """
     product = None if config.encoder == "gat" else config.product
     if config.propagation == "sampled":
@@ -73,30 +68,30 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
         dense = features.dense() if isinstance(features, SparseInput) else features
         return Inputs(dense.to(device), layers, product=None, device=device)
     features = features.to(device)
-    always = config.feature_dropout == config.message_dropout == 0
-    narrow = isinstance(features, Tensor) and always and graph.num_features <= config.width
+    fixed = config.feature_dropout == config.message_dropout == 0
+    narrow = fixed and graph.num_features <= config.width
     propagated = sparse_product(matrix, features) if narrow and isinstance(features, Tensor) else None
     return Inputs(features, layers, propagated, product=product, device=device)
 
 
 def prepare_layers(graph: Graph, config: ModelConfig, device: torch.device) -> list[Layer]:
-    """All messages of a graph on the device, for each layer."""
-    messages = Messages.of(graph, *config.messages())
+    """The whole graph on the device, as each layer reads it."""
+    adjacency = NormalisedAdjacency.of(graph, *config.messages())
     if config.encoder == "gat":
-        return [Layer(edge_index(messages).to(device))] * config.layers
-    return [Layer(Propagation.of(messages, graph.undirected, config.product).to(device))] * config.layers
+        return [Layer(edge_index(adjacency).to(device))] * config.layers
+    return [Layer(adjacency_pair(adjacency, graph.undirected, config.product).to(device))] * config.layers
 
 
 @dataclass(frozen=True)
 class MappedFeatures:
-    """Features that stay on disk: the rows of some nodes are read and scaled when they are needed."""
+    """Features that stay on disk; rows are read and scaled when they are needed."""
 
     features: npt.NDArray[np.float32] | SparseFeatures
     scaling: Scaling
 
     @classmethod
     def of(cls, graph: Graph, config: ModelConfig) -> "MappedFeatures":
-        """The features of a graph as the encoder wants them."""
+        """The features of a graph with the scaling of the config."""
         return cls(graph.features, Scaling.of(graph.features, config.feature_scaling))
 
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | SparseFeatures:
@@ -108,27 +103,27 @@ class MappedFeatures:
 
 
 def features_on(
-    device: torch.device, rows: npt.NDArray[np.float32] | SparseFeatures, nodes: Tensor, product: Product | None
+    device: torch.device, rows: npt.NDArray[np.float32] | SparseFeatures, nodes: Tensor, product: SpmmBackend | None
 ) -> Tensor | SparseInput:
-    """Rows that a batch brings, as the encoder reads them; dense where it reads edges."""
+    """Features that a batch brings, as the encoder reads them; dense for gat, whose `product` is None."""
     if not isinstance(rows, SparseFeatures):
         return torch.from_numpy(rows).to(device, non_blocking=True)
     sparse = SparseInput.of(rows, rows.values, product or "auto", nodes.cpu()).to(device)
     return sparse.dense() if product is None else sparse
 
 
-def edge_index(messages: Messages) -> Tensor:
+def edge_index(adjacency: NormalisedAdjacency) -> Tensor:
     """Edges [2, E] as torch-geometric reads them, loops included: from each neighbour to the node that gathers."""
-    rows = np.repeat(np.arange(messages.num_nodes), np.diff(messages.indptr))
-    edges = np.stack([messages.indices.astype(np.int64), rows])
-    if messages.loops:
-        edges = np.concatenate([edges, np.tile(np.arange(messages.num_nodes), (2, 1))], axis=1)
+    rows = np.repeat(np.arange(adjacency.num_nodes), np.diff(adjacency.indptr))
+    edges = np.stack([adjacency.indices.astype(np.int64), rows])
+    if adjacency.loops:
+        edges = np.concatenate([edges, np.tile(np.arange(adjacency.num_nodes), (2, 1))], axis=1)
     return torch.from_numpy(edges)
 
 
-def prepare_features(graph: Graph, scaling: str, product: Product = "auto") -> Tensor | SparseInput:
+def prepare_features(graph: Graph, kind: str, product: SpmmBackend = "auto") -> Tensor | SparseInput:
     """Scaled features; sparse ones stay sparse: `standard` then divides by the deviation without moving the mean."""
-    known = Scaling.of(graph.features, scaling)
+    scaling = Scaling.of(graph.features, kind)
     if isinstance(graph.features, SparseFeatures):
-        return SparseInput.of(graph.features, known.sparse(graph.features), product)
-    return torch.from_numpy(known.dense(graph.features))
+        return SparseInput.of(graph.features, scaling.sparse(graph.features), product)
+    return torch.from_numpy(scaling.dense(graph.features))

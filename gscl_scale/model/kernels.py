@@ -1,5 +1,6 @@
-"""Kernels on the CPU, over rows shared among threads: the sparse product, and products of single pairs of vectors."""
+"""CPU kernels over rows shared among threads: the sparse product, products of single pairs, gathering of neighbours."""
 
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,66 +10,52 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.kernels import prefetch
 
 _PIECES = 4  # per thread: hubs make some rows much longer than others
-_AHEAD = 4  # entries
-_RUN = 512  # entries
-_LINE = 64  # bytes
-_POOLS: dict[int, ThreadPoolExecutor] = {}
-_LOCK = threading.Lock()
+_AHEAD = 4  # entries that are fetched before they are needed
+_RUN = 512  # entries that are summed apart
+_LINE = 64  # bytes of a cache line
+
+Array = npt.NDArray[Any]
 
 
-def sparse_times_dense(
-    indptr: npt.NDArray[Any], indices: npt.NDArray[Any], values: npt.NDArray[Any], dense: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
+def sparse_times_dense(indptr: Array, indices: Array, values: Array, dense: Array) -> Array:
     """The product of compressed sparse rows with dense columns."""
     out = np.empty((indptr.size - 1, dense.shape[1]), dense.dtype)
-    _over_rows(indptr, lambda first, end: _product(indptr, indices, values, dense, out, first, end))
+    _over_rows(indptr, lambda low, high: _product(indptr, indices, values, dense, out, low, high))
     return out
 
 
-def dots(
-    indptr: npt.NDArray[Any], indices: npt.NDArray[Any], left: npt.NDArray[Any], right: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
+def dots(indptr: Array, indices: Array, left: Array, right: Array) -> Array:
     """left[i] . right[indices[e]] for every entry e of row i."""
     out = np.empty(indices.size, left.dtype)
-    _over_rows(indptr, lambda first, end: _dots(indptr, indices, left, right, out, first, end))
+    _over_rows(indptr, lambda low, high: _dots(indptr, indices, left, right, out, low, high))
     return out
 
 
-def gather(messages: Messages, dense: npt.NDArray[Any], first: int, end: int) -> npt.NDArray[Any]:
-    """Rows first..end of the product of all messages with dense columns; no matrix is made of the messages."""
+def gather(a: NormalisedAdjacency, dense: Array, first: int, end: int) -> Array:
+    """Rows first..end of the normalised adjacency times dense columns; no matrix is built."""
     out = np.empty((end - first, dense.shape[1]), dense.dtype)
-    m = messages
-
-    def work(low: int, high: int) -> None:
-        _gather(m.indptr, m.indices, m.row_scale, m.column_scale, m.loops, dense, out, first, first + low, first + high)
-
-    _over_rows(m.indptr[first : end + 1] - m.indptr[first], work)
+    parts = (a.indptr, a.indices, a.row_scale, a.column_scale, a.loops, dense, out, first)
+    _over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _gather(*parts, first + i, first + j))
     return out
 
 
-def attend(
-    messages: Messages, dense: npt.NDArray[Any], heads: int, slope: float, first: int, end: int
-) -> npt.NDArray[Any]:
+def attend(a: NormalisedAdjacency, dense: Array, heads: int, slope: float, first: int, end: int) -> Array:
     """Rows first..end of what is gathered by attention: softmax over the neighbours and the node itself, per head.
 
     dense [N, width + 2 heads]   messages, and the terms of the attention of senders and of receivers
     """
     out = np.empty((end - first, dense.shape[1] - 2 * heads), dense.dtype)
-    m, slope = messages, dense.dtype.type(slope)
-
-    def work(low: int, high: int) -> None:
-        _attend(m.indptr, m.indices, dense, heads, slope, out, first, first + low, first + high)
-
-    _over_rows(m.indptr[first : end + 1] - m.indptr[first], work)
+    parts = (a.indptr, a.indices, dense, heads, dense.dtype.type(slope), out, first)
+    _over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _attend(*parts, first + i, first + j))
     return out
 
 
-def _over_rows(indptr: npt.NDArray[Any], work: Callable[[int, int], None]) -> None:
+def _over_rows(indptr: Array, work: Callable[[int, int], None]) -> None:
     """Do the work in ranges of rows with about as many entries each, on torch's number of threads."""
     threads, rows = torch.get_num_threads(), indptr.size - 1
     if threads == 1 or rows < 256:
@@ -77,7 +64,6 @@ def _over_rows(indptr: npt.NDArray[Any], work: Callable[[int, int], None]) -> No
     weight = indptr[-1] + rows
     cuts = np.searchsorted(indptr + np.arange(rows + 1), np.linspace(0, weight, threads * _PIECES + 1))
     cuts[0], cuts[-1] = 0, rows
-    pool = _pool(threads - 1)
     ranges = iter(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
     lock = threading.Lock()
 
@@ -89,17 +75,16 @@ def _over_rows(indptr: npt.NDArray[Any], work: Callable[[int, int], None]) -> No
                 return
             work(*piece)
 
-    others = [pool.submit(take) for _ in range(threads - 1)]
+    others = [_pool(threads - 1).submit(take) for _ in range(threads - 1)]
     take()
     for other in others:
         other.result()
 
 
+@functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    with _LOCK:
-        if threads not in _POOLS:
-            _POOLS[threads] = ThreadPoolExecutor(threads, thread_name_prefix="product")
-        return _POOLS[threads]
+    """One pool per number of threads as long as the process runs: starting threads costs more than a small product."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="product")
 
 
 @kernel
@@ -130,9 +115,7 @@ def _dots(indptr, indices, left, right, out, first, end):  # type: ignore[no-unt
 
 
 @kernel
-def _gather(  # type: ignore[no-untyped-def]
-    indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end
-):
+def _gather(indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end):  # type: ignore[no-untyped-def]
     """Sums of runs of neighbours are added up, so that a hub loses no more to rounding than others."""
     width = dense.shape[1] * dense.itemsize
     part = np.empty(dense.shape[1], dense.dtype)
@@ -161,16 +144,15 @@ def _gather(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _attend(  # type: ignore[no-untyped-def]
-    indptr, indices, dense, heads, slope, out, first, begin, end
-):
-    """Twice over the neighbours: the largest term of each head, then the sums, in runs as above."""
+def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):  # type: ignore[no-untyped-def]
+    """Two passes over the neighbours: the largest term of each head, then the sums, in runs as above."""
     width = out.shape[1]
     each, length = width // heads, dense.shape[1] * dense.itemsize
     top, total = np.empty(heads, dense.dtype), np.empty(heads, dense.dtype)
     part, part_total = np.empty(width, dense.dtype), np.empty(heads, dense.dtype)
     for v in range(begin, end):
         row, own = out[v - first], dense[v]
+        # the largest term of each head, so that no exponential overflows
         for h in range(heads):
             top[h] = _leaky(own[width + h] + own[width + heads + h], slope)
         for e in range(indptr[v], indptr[v + 1]):
@@ -179,6 +161,7 @@ def _attend(  # type: ignore[no-untyped-def]
             source = dense[indices[e]]
             for h in range(heads):
                 top[h] = max(top[h], _leaky(source[width + h] + own[width + heads + h], slope))
+        # the node itself is the first summand
         for h in range(heads):
             total[h] = np.exp(_leaky(own[width + h] + own[width + heads + h], slope) - top[h])
             for c in range(h * each, (h + 1) * each):
@@ -200,6 +183,7 @@ def _attend(  # type: ignore[no-untyped-def]
                 row[c] += part[c]
             for h in range(heads):
                 total[h] += part_total[h]
+        # weights sum to one
         for h in range(heads):
             for c in range(h * each, (h + 1) * each):
                 row[c] /= total[h]

@@ -1,7 +1,7 @@
 """The gated ranking loss over rings, in log space (GSCL, pairwise and listwise ranking InfoNCE).
 
 Shapes: A anchors, M members of a ring (padded), Q a ring and all farther ones, T comparisons of a ring with farther
-ones; k rings, and level k + 1 is beyond.
+ones, L levels with a loss (the k rings, and hop 0 before them where it is ranked); level k + 1 is beyond.
 """
 
 import math
@@ -18,12 +18,12 @@ from gscl_scale.config.sections import LossConfig
 
 @dataclass(frozen=True)
 class RingLoss:
-    """The loss and what it is made of.
+    """The loss and its parts.
 
     loss                                mean over anchors, to descend
-    level_sum [L], level_anchors [L]    sum of the terms of each level, and how many anchors have one: of the k rings,
-                                        and before them of hop 0 where it is ranked, without its weight
-    stopped, terms                      terms that the gate stops, of how many
+    level_sum [L], level_anchors [L]    sum of the terms of each level, and how many anchors have one; hop 0 counts
+                                        without its weight
+    stopped, terms                      number of terms that the gate stops, and of all
     """
 
     loss: Tensor
@@ -49,7 +49,7 @@ class RingLoss:
 
     @classmethod
     def of_flat(cls, row: Tensor) -> "RingLoss":
-        """What a row of `flat` stands for."""
+        """The inverse of `flat`."""
         levels = (row.shape[0] - 3) // 2
         loss, level_sum, level_anchors, rest = torch.split(row, [1, levels, levels, 2])
         return cls(loss, level_sum, level_anchors, rest[0], rest[1])
@@ -75,8 +75,8 @@ def ring_loss(
     """The loss from similarities [A, M] of anchors and the members of each level, nearest first, beyond last.
 
     `present` [A, M] marks the entries that are members; `log_weight` [A] per level scales the level's sum up to the
-    whole ring. A ring without members, or with nobody farther to compare with, contributes nothing. Where these anchors
-    are a share of a batch, `num_anchors` is its size: the losses of all shares add up to that of the batch.
+    whole ring. A ring without members, or with no farther node to compare with, contributes nothing. Where these
+    anchors are a share of a batch, `num_anchors` is its size: the losses of all shares add up to that of the batch.
     `own_A` is the similarity of anchors with themselves in another view: hop 0, ranked above all rings with the weight
     `config.hop_zero`.
     """
@@ -87,15 +87,15 @@ def ring_loss(
     ranked = []  # terms and their weight, those of hop 0 first
     for level in range(hops):
         temperature = config.temperature + level * config.temperature_step
-        if level == 0 or config.temperature_step > 0:
+        if level == 0 or config.temperature_step > 0:  # with one temperature the sums of the first level serve all
             first, sums_AQ = level, _log_sums(similarity, present, log_weight, level, temperature)
         if level == 0 and own_A is not None:
             ranked.append((_hop_zero(own_A / temperature, sums_AQ, exists_AQ, config.ranking), config.hop_zero))
         terms = _terms(sums_AQ[:, level - first :], exists_AQ[:, level:], config.ranking)
         if config.positives == "out":
-            own_sum_A = sums_AQ[:, level - first]
             weight_A = None if log_weight is None else log_weight[level]
-            terms = _per_member(terms, similarity[level] / temperature, present[level], own_sum_A, weight_A)
+            scaled_AM, own_sum_A = similarity[level] / temperature, sums_AQ[:, level - first]
+            terms = _per_member(terms, scaled_AM, present[level], own_sum_A, weight_A)
         ranked.append((terms, 1.0))
     summed = [_gated_sum(terms, config.gate) for terms, _ in ranked]
     costs = [-weight * value_A for (_, weight), (value_A, _) in zip(ranked, summed, strict=True)]
@@ -116,12 +116,9 @@ def _log_sums(
     temperature: float,
 ) -> Tensor:
     """log Z of ring `first` and each farther one, [A, Q]; without meaning where a ring is empty."""
-    sums = []
-    for level in range(first, len(similarity)):
-        log_sum_A = _log_sum(similarity[level], present[level], temperature)
-        if log_weight is not None:
-            log_sum_A = log_sum_A + log_weight[level].to(log_sum_A.dtype)
-        sums.append(log_sum_A)
+    sums = [_log_sum(*level, temperature) for level in zip(similarity[first:], present[first:], strict=True)]
+    if log_weight is not None:
+        sums = [sum_A + weight_A.to(sum_A.dtype) for sum_A, weight_A in zip(sums, log_weight[first:], strict=True)]
     return torch.stack(sums, dim=1)
 
 
@@ -150,17 +147,14 @@ def _per_member(
 ) -> _Terms:
     """One term per member over the same denominators, with the sum outside the log (GSCL, InfoNCE_out).
 
-    That sum, too, stands for the whole ring: its weight is a factor before the terms.
+    That sum also stands for the whole ring: the ring's weight is a factor before the terms.
     """
     in_ring_AM = torch.where(present_AM, scaled_AM - own_sum_A[:, None], 0.0)
     factor_A = None
     if log_weight_A is not None:
         factor_A = torch.where(present_AM.any(dim=1), log_weight_A, 0.0).exp().to(scaled_AM.dtype)
-    return _Terms(
-        terms.log_ratio_ATM + in_ring_AM[:, None, :],
-        terms.present_ATM & present_AM[:, None, :],
-        factor_A,
-    )
+    log_ratio_ATM = terms.log_ratio_ATM + in_ring_AM[:, None, :]
+    return _Terms(log_ratio_ATM, terms.present_ATM & present_AM[:, None, :], factor_A)
 
 
 def _gated_sum(terms: _Terms, gate: float) -> tuple[Tensor, Tensor]:
@@ -180,9 +174,7 @@ def _log_sum(value_AM: Tensor, present_AM: Tensor, temperature: float) -> Tensor
 
 
 class _LogSum(torch.autograd.Function):
-    """One pass that keeps only the softmax for the way back: beyond may be thousands of entries wide. The gradient is
-    zero, never NaN, for padding and empty rows.
-    """
+    """One pass that saves only the softmax for the gradient, which is zero, never NaN, for padding and empty rows."""
 
     @staticmethod
     def forward(ctx: Any, value_AM: Tensor, present_AM: Tensor, temperature: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""The encoder and the projection head that is only used in training."""
+"""The encoder with the projection head of the critic: theta(a, b) = cosine(g(h_a), g(h_b)); g is for training only."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,21 @@ from gscl_scale import seeding
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
-from gscl_scale.model.projection import Projection, normalise
+
+_SHORTEST = 1e-12
+
+
+class Projection(nn.Module):
+    """g, a two-layer perceptron."""
+
+    def __init__(self, width: int, projection: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, projection), nn.ELU(), nn.Linear(projection, projection))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """g(h), [N, projection]."""
+        result: Tensor = self.layers(hidden)
+        return result
 
 
 class Model(nn.Module):
@@ -27,6 +41,17 @@ class Model(nn.Module):
         """g(h) brought to length one, or h itself where there is no projection."""
         rows: Tensor = self.projection(hidden)
         return normalise(rows if rows.dtype == torch.float64 else rows.float())
+
+
+def normalise(rows: Tensor) -> Tensor:
+    """Rows brought to length one, so that their products are cosines; a zero row stays zero, and so does its gradient.
+
+    >>> normalise(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return torch.where(length <= _SHORTEST, 0.0, rows / length.clamp(min=_SHORTEST))
 
 
 def build_model(config: ModelConfig, num_features: int, seed: int) -> Model:

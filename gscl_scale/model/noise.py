@@ -1,4 +1,4 @@
-"""Random numbers of a step, keyed by node and column: the same for a node in whatever batch or process it is."""
+"""Random numbers of a step, keyed by node and column: a node has the same ones in every batch and process."""
 
 import numpy as np
 import torch
@@ -14,12 +14,11 @@ _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 def uniform(key: int, nodes: Tensor | None, shape: tuple[int, int], device: torch.device) -> Tensor:
     """Numbers in [0, 1) for rows of `nodes` (None: all nodes, in order), the same bits on every device."""
     if device.type == "cpu":
-        rows = np.arange(shape[0]) if nodes is None else nodes.numpy()
         out = np.empty(shape, np.float32)
-        _rows(np.uint64(key), rows, out)
+        _rows(np.uint64(key), np.arange(shape[0]) if nodes is None else nodes.numpy(), out)
         return torch.from_numpy(out)
     rows_N = torch.arange(shape[0], device=device) if nodes is None else nodes
-    return _of(_state(key, rows_N)[:, None], torch.arange(shape[1], device=device))
+    return _numbers(key, rows_N[:, None], torch.arange(shape[1], device=device))
 
 
 def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
@@ -28,7 +27,13 @@ def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
         out = np.empty(nodes.shape[0], np.float32)
         _entries(np.uint64(key), nodes.numpy(), columns.numpy(), out)
         return torch.from_numpy(out)
-    return _of(_state(key, nodes), columns)
+    return _numbers(key, nodes, columns)
+
+
+@kernel(inline="always")
+def node_state(key, node):  # type: ignore[no-untyped-def]
+    """The state that the numbers of a node are drawn from."""
+    return seeding.mix(key ^ seeding.mix(np.uint64(node) + np.uint64(1)))
 
 
 @kernel(inline="always")
@@ -40,7 +45,7 @@ def _number(state, column):  # type: ignore[no-untyped-def]
 @kernel
 def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
     for i in range(nodes.size):
-        state = seeding.mix(key ^ seeding.mix(np.uint64(nodes[i]) + np.uint64(1)))
+        state = node_state(key, nodes[i])
         for c in range(out.shape[1]):
             out[i, c] = _number(state, c)
 
@@ -48,17 +53,13 @@ def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
 @kernel
 def _entries(key, nodes, columns, out):  # type: ignore[no-untyped-def]
     for i in range(nodes.size):
-        state = seeding.mix(key ^ seeding.mix(np.uint64(nodes[i]) + np.uint64(1)))
-        out[i] = _number(state, columns[i])
+        out[i] = _number(node_state(key, nodes[i]), columns[i])
 
 
-def _state(key: int, nodes: Tensor) -> Tensor:
-    return _mix(_signed(key) ^ _mix(nodes.long() + 1))
-
-
-def _of(state: Tensor, columns: Tensor) -> Tensor:
-    bits = _mix(state + columns.long() * _signed(_ODD))
-    return _shifted(bits, 40).float() * 2.0**-24
+def _numbers(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
+    """The kernels' numbers by torch, for devices other than the CPU."""
+    state = _mix(_signed(key) ^ _mix(nodes.long() + 1))
+    return _shifted(_mix(state + columns.long() * _signed(_ODD)), 40).float() * 2.0**-24
 
 
 def _mix(value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Products of anchors with the nodes that each is compared with, by whichever way is less work."""
+"""Products of anchors with the nodes that each is compared with, in the cheaper of two ways."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from gscl_scale.model import kernels
-from gscl_scale.model.propagation import pattern_times_dense
+from gscl_scale.model.propagation import entry_rows, pattern_times_dense
 
-DENSE_PER_PAIR = 20  # on the CPU a pair costs as much as so many products of the dense matrix
+DENSE_PER_PAIR = 20  # on the CPU a pair costs as much as this many products of the dense matrix
 _MOST_DENSE = 1 << 28  # entries
 _PIECE = 1 << 18  # pairs
 
@@ -34,8 +34,7 @@ def pair_products(left_AD: Tensor, right_UD: Tensor, pattern: PairPattern) -> Te
     anchors, nodes, pairs = left_AD.shape[0], right_UD.shape[0], pattern.indices.shape[0]
     few = anchors * nodes <= DENSE_PER_PAIR * pairs
     if few or (left_AD.device.type != "cpu" and anchors * nodes <= _MOST_DENSE):
-        rows = torch.arange(anchors, device=left_AD.device).repeat_interleave(pattern.indptr.diff())
-        return (left_AD @ right_UD.T).view(-1)[rows * nodes + pattern.indices]
+        return (left_AD @ right_UD.T).view(-1)[entry_rows(pattern.indptr) * nodes + pattern.indices]
     result: Tensor = _PairProducts.apply(left_AD, right_UD, pattern)  # type: ignore[no-untyped-call]
     return result
 
@@ -46,18 +45,15 @@ class _PairProducts(torch.autograd.Function):
         ctx.save_for_backward(left, right)
         ctx.pattern = pattern
         if left.device.type == "cpu":
-            parts = (pattern.indptr.numpy(), pattern.indices.numpy())
-            ends = (vectors.detach().contiguous().numpy() for vectors in (left, right))
-            return torch.from_numpy(kernels.dots(*parts, *ends))
-        rows = torch.arange(left.shape[0], device=left.device).repeat_interleave(pattern.indptr.diff())
-        pieces = zip(torch.split(rows, _PIECE), torch.split(pattern.indices, _PIECE), strict=True)
+            parts = (pattern.indptr, pattern.indices, left.detach().contiguous(), right.detach().contiguous())
+            return torch.from_numpy(kernels.dots(*(part.numpy() for part in parts)))
+        pieces = zip(torch.split(entry_rows(pattern.indptr), _PIECE), torch.split(pattern.indices, _PIECE), strict=True)
         return torch.cat([(left[a] * right[u]).sum(dim=1) for a, u in pieces])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient_P: Tensor) -> tuple[Tensor, Tensor, None]:
-        left, right = ctx.saved_tensors
-        p: PairPattern = ctx.pattern
-        of_left = pattern_times_dense(p.indptr, p.indices, gradient_P, right)
-        of_right = pattern_times_dense(p.back_indptr, p.back_indices, gradient_P[p.order], left)
-        return of_left, of_right, None
+        (left, right), p = ctx.saved_tensors, ctx.pattern
+        left_gradient = pattern_times_dense(p.indptr, p.indices, gradient_P, right)
+        right_gradient = pattern_times_dense(p.back_indptr, p.back_indices, gradient_P[p.order], left)
+        return left_gradient, right_gradient, None

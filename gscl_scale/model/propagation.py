@@ -1,9 +1,9 @@
-"""Sparse products: the normalised adjacency and sparse features, with the transposed matrix kept for the way back."""
+"""Sparse products whose gradient is a product with the transposed matrix: normalised adjacency and sparse features."""
 
 import functools
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model import kernels, noise
 
-Product = Literal["auto", "numba", "torch", "torch-sparse"]
+SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse"]
 
 
 @dataclass(frozen=True)
@@ -25,59 +25,55 @@ class SparsePair:
 
     matrix: Tensor
     transposed: Tensor
-    product: Product = "auto"
+    product: SpmmBackend = "auto"
 
-    def to(self, device: torch.device) -> Self:
+    def to(self, device: torch.device) -> "SparsePair":
         """The pair on a device."""
         matrix = self.matrix.to(device)
         transposed = matrix if self.transposed is self.matrix else self.transposed.to(device)
-        return type(self)(matrix, transposed, self.product)
+        return SparsePair(matrix, transposed, self.product)
 
-    def thinned(self, share: float, key: int, rows: Tensor | None, columns: Tensor | None) -> "SparsePair":
-        """A share of the entries dropped, by numbers of the two nodes, the others scaled up; a node's own entry stays.
+    def with_edge_dropout(self, share: float, key: int, rows: Tensor | None, columns: Tensor | None) -> "SparsePair":
+        """The pair with a share of its entries dropped and the others scaled up; a node's own entry stays.
 
-        `rows` and `columns` say which nodes these are; None: all nodes in order.
+        `rows` and `columns` name the nodes of the rows and columns (None: all nodes in order); whether an entry is
+        dropped depends on `key` and its two nodes.
         """
-        matrix = self.matrix
-        row = torch.arange(matrix.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
-        column = matrix.col_indices()
+        row, column = entry_rows(self.matrix.crow_indices()), self.matrix.col_indices()
         receiver, sender = row if rows is None else rows[row], column if columns is None else columns[column]
         kept = noise.uniform_entries(key, receiver, sender) >= share
-        values = matrix.values() * torch.where(receiver == sender, 1.0, kept / (1 - share))
-        thin = _with_values(matrix, values)
-        back = thin.to_sparse_csc()  # its columns are the rows of the transpose
-        shape = (matrix.shape[1], matrix.shape[0])
-        return SparsePair(thin, _csr(back.ccol_indices(), back.row_indices(), back.values(), shape), self.product)
+        values = self.matrix.values() * torch.where(receiver == sender, 1.0, kept / (1 - share))
+        matrix = _with_values(self.matrix, values)
+        back = matrix.to_sparse_csc()  # its columns are the rows of the transpose
+        transposed = _csr(back.ccol_indices(), back.row_indices(), back.values(), matrix.shape[::-1])
+        return SparsePair(matrix, transposed, self.product)
 
 
-class Propagation(SparsePair):
-    """The matrix that carries messages: row v gathers from the neighbours of v."""
-
-    @classmethod
-    def of(cls, messages: Messages, undirected: bool, product: Product = "auto") -> "Propagation":
-        """The matrix of all messages of a graph."""
-        rows = np.repeat(messages.row_scale, np.diff(messages.indptr))
-        values = rows * messages.column_scale[messages.indices]
-        shape = (messages.num_nodes, messages.num_nodes)
-        matrix = sp.csr_array((values, messages.indices, messages.indptr), shape=shape)
-        if messages.loops:
-            matrix = sp.csr_array(matrix + sp.diags_array(messages.row_scale * messages.column_scale, format="csr"))
-        forward = _csr_of(matrix)
-        if undirected and messages.symmetric:
-            return cls(forward, forward, product)
-        return cls(forward, _csr_of(sp.csr_array(matrix.T.tocsr())), product)
+def adjacency_pair(adjacency: NormalisedAdjacency, undirected: bool, product: SpmmBackend = "auto") -> SparsePair:
+    """The normalised adjacency of a whole graph as a matrix, whose row v gathers from the neighbours of v."""
+    rows = np.repeat(adjacency.row_scale, np.diff(adjacency.indptr))
+    values = rows * adjacency.column_scale[adjacency.indices]
+    shape = (adjacency.num_nodes, adjacency.num_nodes)
+    matrix = sp.csr_array((values, adjacency.indices, adjacency.indptr), shape=shape)
+    if adjacency.loops:
+        matrix = sp.csr_array(matrix + sp.diags_array(adjacency.row_scale * adjacency.column_scale, format="csr"))
+    forward = csr_tensor(matrix.indptr, matrix.indices, matrix.data, shape)
+    if undirected and adjacency.symmetric:
+        return SparsePair(forward, forward, product)
+    back = matrix.T.tocsr()
+    return SparsePair(forward, csr_tensor(back.indptr, back.indices, back.data, shape), product)
 
 
 @dataclass(frozen=True)
 class SparseInput:
     """Sparse features X [R, F] of some nodes, ready for X @ W and for dropout of the stored values.
 
-    whole         X and its transpose
+    pair          X and its transpose
     order [nnz]   stored value i of the transpose is stored value order[i] of X
-    nodes [R]     whose rows these are; None: all nodes
+    nodes [R]     the nodes of the rows; None: all nodes
     """
 
-    whole: SparsePair
+    pair: SparsePair
     order: Tensor
     nodes: Tensor | None = None
 
@@ -86,71 +82,65 @@ class SparseInput:
         cls,
         features: SparseFeatures,
         values: npt.NDArray[np.float32],
-        product: Product = "auto",
+        product: SpmmBackend = "auto",
         nodes: Tensor | None = None,
     ) -> "SparseInput":
         """Features with these (scaled) values in place of the stored ones."""
         shape = (features.indptr.size - 1, features.width)
-        return cls._of(sp.csr_array((values, features.indices, features.indptr), shape=shape), product, nodes)
-
-    @classmethod
-    def _of(cls, matrix: sp.csr_array, product: Product, nodes: Tensor | None) -> "SparseInput":
-        numbers = np.arange(matrix.data.size, dtype=np.int64)
-        back = sp.csr_array(sp.csr_array((numbers, matrix.indices, matrix.indptr), shape=matrix.shape).T.tocsr())
-        forward = _csr_of(matrix)
+        numbers = np.arange(values.size, dtype=np.int64)
+        back = sp.csr_array((numbers, features.indices, features.indptr), shape=shape).T.tocsr()
         order = torch.from_numpy(back.data)
-        transposed = _csr(*_pointers(back.indptr, back.indices), forward.values()[order], matrix.shape[::-1])
-        return cls(SparsePair(forward, transposed, product), order, nodes)
+        transposed = csr_tensor(back.indptr, back.indices, values[back.data], shape[::-1])
+        matrix = csr_tensor(features.indptr, features.indices, values, shape)
+        return cls(SparsePair(matrix, transposed, product), order, nodes)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(R, F)."""
-        return self.whole.matrix.shape[0], self.whole.matrix.shape[1]
+        return self.pair.matrix.shape[0], self.pair.matrix.shape[1]
 
     def to(self, device: torch.device) -> "SparseInput":
         """The features on a device."""
         nodes = None if self.nodes is None else self.nodes.to(device)
-        return SparseInput(self.whole.to(device), self.order.to(device), nodes)
+        return SparseInput(self.pair.to(device), self.order.to(device), nodes)
 
     def rows(self, nodes: Tensor) -> "SparseInput":
         """The features of some nodes."""
-        whole = self.whole.matrix.cpu()
-        parts = (part.numpy() for part in (whole.values(), whole.col_indices(), whole.crow_indices()))
-        chosen = sp.csr_array(tuple(parts), shape=self.shape)[nodes.cpu().numpy()]
-        device = self.whole.matrix.device
-        return SparseInput._of(sp.csr_array(chosen), self.whole.product, nodes.cpu()).to(device)
+        matrix, nodes = self.pair.matrix, nodes.cpu()
+        indptr, indices, values = _arrays(matrix.cpu())
+        taken = SparseFeatures(indptr, indices, values, self.shape[1]).take(nodes.numpy())
+        return SparseInput.of(taken, taken.values, self.pair.product, nodes).to(matrix.device)
 
-    def pair(self, dropout: float = 0.0, key: int = 0) -> SparsePair:
-        """The features with a share of the stored values dropped, by numbers of that key, and the others scaled up."""
-        if dropout == 0:
-            return self.whole
-        matrix = self.whole.matrix
-        row = torch.arange(self.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
-        nodes = row if self.nodes is None else self.nodes[row]
-        kept = noise.uniform_entries(key, nodes, matrix.col_indices()) >= dropout
-        return self._with(matrix.values() * kept / (1 - dropout))
+    def with_dropout(self, share: float, key: int) -> SparsePair:
+        """X with a share of the stored values dropped, by node, column and `key`, and the others scaled up."""
+        if share == 0:
+            return self.pair
+        matrix = self.pair.matrix
+        row = entry_rows(matrix.crow_indices())
+        kept = noise.uniform_entries(key, row if self.nodes is None else self.nodes[row], matrix.col_indices()) >= share
+        return self._with_values(matrix.values() * kept / (1 - share))
 
-    def masked(self, kept: Tensor) -> "SparseInput":
-        """The features with columns [F] multiplied by 0 or 1."""
-        matrix = self.whole.matrix
-        return SparseInput(self._with(matrix.values() * kept[matrix.col_indices()]), self.order, self.nodes)
+    def masked(self, columns: Tensor) -> "SparseInput":
+        """The features with each column multiplied by its entry of `columns` [F], 0 or 1."""
+        matrix = self.pair.matrix
+        return SparseInput(self._with_values(matrix.values() * columns[matrix.col_indices()]), self.order, self.nodes)
 
-    def _with(self, values: Tensor) -> SparsePair:
-        back = _with_values(self.whole.transposed, values[self.order])
-        return SparsePair(_with_values(self.whole.matrix, values), back, self.whole.product)
+    def _with_values(self, values: Tensor) -> SparsePair:
+        back = _with_values(self.pair.transposed, values[self.order])
+        return SparsePair(_with_values(self.pair.matrix, values), back, self.pair.product)
 
     def dense(self) -> Tensor:
-        """All of X, for layers that cannot do with less."""
-        return self.whole.matrix.to_dense()
+        """All of X as a dense matrix."""
+        return self.pair.matrix.to_dense()
 
 
 def sparse_product(pair: SparsePair, dense: Tensor) -> Tensor:
-    """matrix @ dense, with one more such product, by the transposed matrix, as its gradient in `dense`.
+    """matrix @ dense; its gradient in `dense` is one more such product, by the transposed matrix.
 
     Everything sparse in the package goes through here: the one place for another backend.
     """
     dense = dense.to(pair.matrix.dtype)  # of lower precision under autocast
-    result: Tensor = _Product.apply(pair.matrix, pair.transposed, dense, pair.product)  # type: ignore[no-untyped-call]
+    result: Tensor = _SparseProduct.apply(pair, dense)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -159,28 +149,32 @@ def pattern_times_dense(indptr: Tensor, indices: Tensor, values: Tensor, dense: 
     return _multiply(_csr(indptr, indices, values, (indptr.shape[0] - 1, dense.shape[0])), dense, "auto")
 
 
-class _Product(torch.autograd.Function):
+def entry_rows(indptr: Tensor) -> Tensor:
+    """The row of each entry of compressed sparse rows."""
+    return torch.repeat_interleave(indptr.diff().long())
+
+
+class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, transposed: Tensor, dense: Tensor, product: Product) -> Tensor:
-        ctx.transposed, ctx.product = transposed, product
-        return _multiply(matrix, dense, product)
+    def forward(ctx: Any, pair: SparsePair, dense: Tensor) -> Tensor:
+        ctx.pair = pair
+        return _multiply(pair.matrix, dense, pair.product)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None]:
-        return None, None, _multiply(ctx.transposed, gradient, ctx.product), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        return None, _multiply(ctx.pair.transposed, gradient, ctx.pair.product)
 
 
-def _multiply(matrix: Tensor, dense: Tensor, product: Product) -> Tensor:
+def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend) -> Tensor:
     """By the backend asked for; on the CPU numba's is the fastest (docs/training.md)."""
     on_cpu = dense.device.type == "cpu"
     if product == "torch-sparse":
         return _by_torch_sparse(matrix, dense)
     if on_cpu and product != "torch":
-        indptr, indices, values = matrix.crow_indices().numpy(), matrix.col_indices().numpy(), matrix.values().numpy()
-        return torch.from_numpy(
-            kernels.sparse_times_dense(indptr, indices, values, dense.detach().contiguous().numpy())
-        )
+        indptr, indices, values = _arrays(matrix)
+        columns = dense.detach().contiguous().numpy()
+        return torch.from_numpy(kernels.sparse_times_dense(indptr, indices, values, columns))
     with torch.autocast(dense.device.type, enabled=False):  # it would take both in lower precision, unlike the gradient
         # on the CPU its own kernel is about 1.4 times as fast here as the one behind @
         return torch.sparse.mm(matrix, dense, "sum") if on_cpu else matrix @ dense
@@ -191,49 +185,33 @@ def _by_torch_sparse(matrix: Tensor, dense: Tensor) -> Tensor:
         from torch_sparse import SparseTensor, matmul
     except ImportError:
         raise ConfigError(
-            "model.product: torch-sparse is not installed; install it as docs/training.md tells, or set it to auto"
+            "model.product: torch-sparse is not installed; install it as docs/training.md says, or set it to auto"
         ) from None
-    whole = SparseTensor(
+    sparse = SparseTensor(
         rowptr=matrix.crow_indices().long(), col=matrix.col_indices().long(), value=matrix.values(),
         sparse_sizes=matrix.shape, is_sorted=True, trust_data=True,
     )  # fmt: skip
-    result: Tensor = matmul(whole, dense, reduce="sum")
+    result: Tensor = matmul(sparse, dense, reduce="sum")
     return result
 
 
-def pair_of(
-    rows: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]],
-    transposed: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]],
-    shape: tuple[int, int],
-    product: Product,
-) -> SparsePair:
-    """A pair over arrays (indptr, indices, values) of a matrix and its transpose, without copies."""
-    return SparsePair(_csr_over(rows, shape), _csr_over(transposed, shape[::-1]), product)
-
-
-def rows_of(features: SparseFeatures, values: npt.NDArray[np.float32]) -> SparsePair:
-    """Sparse features with these values, for products without a gradient: the transpose is not made."""
-    shape = (features.indptr.size - 1, features.width)
-    matrix = _csr(*_pointers(features.indptr, features.indices), torch.from_numpy(values), shape)
-    return SparsePair(matrix, matrix)
-
-
-def _csr_over(
-    rows: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float32]], shape: tuple[int, ...]
+def csr_tensor(
+    indptr: npt.NDArray[Any], indices: npt.NDArray[Any], values: npt.NDArray[np.float32], shape: tuple[int, int]
 ) -> Tensor:
-    indptr, indices, values = (torch.from_numpy(part) for part in rows)
-    return _csr(indptr, indices, values, shape)
+    """Compressed sparse rows over arrays; these are copied only where torch may not have them as they are.
 
-
-def _csr_of(matrix: sp.csr_array) -> Tensor:
-    values = torch.from_numpy(np.asarray(matrix.data, np.float32))
-    return _csr(*_pointers(matrix.indptr, matrix.indices), values, matrix.shape)
-
-
-def _pointers(indptr: npt.NDArray[Any], indices: npt.NDArray[Any]) -> tuple[Tensor, Tensor]:
-    """Copies that torch may own, as int32 where they fit: mapped files are read-only."""
+    Pointers become int32 where they fit, and arrays that are mapped read-only are copied.
+    """
     kind = np.int32 if indptr[-1] < 2**31 else np.int64
-    return torch.from_numpy(indptr.astype(kind)), torch.from_numpy(indices.astype(kind))
+    return _csr(_tensor(indptr, kind), _tensor(indices, kind), _tensor(values, np.float32), shape)
+
+
+def _tensor(array: npt.NDArray[Any], kind: npt.DTypeLike) -> Tensor:
+    return torch.from_numpy(array.astype(kind, copy=not array.flags.writeable))
+
+
+def _arrays(matrix: Tensor) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    return matrix.crow_indices().numpy(), matrix.col_indices().numpy(), matrix.values().numpy()
 
 
 def _with_values(matrix: Tensor, values: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Scaling of features: what has to be known of all rows, and any rows scaled with it."""
+"""Scaling of features: fitted on all rows of a graph, applied to any rows."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from gscl_scale.graph.types import SparseFeatures
 
 _ROWS_AT_ONCE = 65536
 _NUMBERS_AT_ONCE = 1 << 22  # fewer rows where these are wide: in double precision a block is then 32 MiB
-_LOWEST, _HIGHEST = 2.0**-4, 2.0**40  # largest values between which training was measured to be as good as near 1
+_LOWEST, _HIGHEST = 2.0**-4, 2.0**40  # largest values between which training is as good as near 1 (measured)
 _SUMS_OVERFLOW = 1e30  # of a row with larger values the sum may be beyond 32-bit numbers
 
 
@@ -35,15 +35,15 @@ class Scaling:
 
     @classmethod
     def of(cls, features: npt.NDArray[np.float32] | SparseFeatures, kind: str) -> "Scaling":
-        """What there is to know, from one pass over the rows in blocks."""
+        """Fit a scaling in one pass over the rows in blocks."""
         if kind == "none":
             return cls(kind, exponent=_exponent_of(largest_of(features)))
         if kind == "row":
             return cls(kind)
         mean, away, known = np.zeros(1), np.zeros(1), 0
-        for rows, of_rows, away_of_rows in _moments(features):
-            step = (of_rows - mean) * (rows / (known + rows))
-            away = away + away_of_rows + (of_rows - mean) * step * known  # Chan, Golub and LeVeque (1979)
+        for rows, block_mean, block_away in _moments(features):  # merged as in Chan, Golub and LeVeque (1979)
+            step = (block_mean - mean) * (rows / (known + rows))
+            away = away + block_away + (block_mean - mean) * step * known
             mean, known = mean + step, known + rows
         square = away / max(known, 1)
         divisor = np.where(square > 0, np.sqrt(square), 1)  # 1: a constant column
@@ -76,7 +76,7 @@ class Scaling:
 
 
 def notes_on(features: npt.NDArray[np.float32] | SparseFeatures, kind: str) -> list[str]:
-    """What a user has to know of features that an encoder cannot read as they are."""
+    """Notes for the user on features that the encoder does not read as they are."""
     largest = largest_of(features) if kind == "none" else 0.0
     if not (exponent := _exponent_of(largest)):
         return []
@@ -93,7 +93,7 @@ def largest_of(features: npt.NDArray[np.float32] | SparseFeatures) -> float:
 
 
 def exponent_near_one(largest: float, lowest: float, highest: float) -> int:
-    """The power of two that brings the largest absolute value to 1 or above, below 2; 0 where it is in the range.
+    """The power of two that brings the largest absolute value into [1, 2); 0 where it is in the range already.
 
     >>> exponent_near_one(1e30, 0.1, 1e6), exponent_near_one(3.0, 0.1, 1e6), exponent_near_one(0.0, 0.1, 1e6)
     (-99, 0, 0)

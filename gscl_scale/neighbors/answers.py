@@ -1,63 +1,66 @@
-"""Rows become what a user asked for: ids, cosines and classes, on the screen or in a file."""
+"""Answers to a search: the nearest nodes with ids, cosines and classes, for the screen or in a file."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from typing_extensions import TypedDict
 
-from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.store import Embeddings, unit
 from gscl_scale.io.atomic import publish
-from gscl_scale.neighbors.exact import Nearest
+from gscl_scale.neighbors.exact import Nearest, exact
+from gscl_scale.neighbors.index import open_index
 from gscl_scale.neighbors.places import Place
 from gscl_scale.runtime.console import Console
 
 Search = Callable[[npt.NDArray[np.int64]], Nearest]
-WRITERS = {".parquet": pq.ParquetWriter, ".csv": pa.csv.CSVWriter}  # as the name of the file ends
+WRITERS = {".parquet": pq.ParquetWriter, ".csv": pa.csv.CSVWriter}  # by the ending of the file's name
 _AT_ONCE = 65536  # queries
 
+Neighbor = TypedDict(
+    "Neighbor", {"rank": int, "id": int | str, "cosine": float, "class": NotRequired[str | None]}
+)  # with `class` where the graph has labels
+Answer = TypedDict("Answer", {"id": int | str, "class": str | None, "neighbors": list[Neighbor]})
 
-@dataclass(frozen=True)
-class Answer:
-    """A node and its nearest: each with `rank`, `id`, `cosine`, and `class` where the graph has labels."""
 
-    id: Any
-    label: str | None
-    neighbors: list[dict[str, Any]]
+def searcher(
+    embeddings: Embeddings, place: Place, count: int, approximate: bool, console: Console
+) -> tuple[Search, str]:
+    """A function from nodes to their `count` nearest, each without itself, and a description of the search."""
+    count = min(count, embeddings.rows - 1)
+    index = open_index(embeddings, place.index, console) if approximate else None
 
-    def dump(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"id": self.id, "class": self.label, "neighbors": self.neighbors}
+    def search(nodes: npt.NDArray[np.int64]) -> Nearest:
+        queries = unit(embeddings.take(nodes))
+        return index.search(queries, nodes, count) if index else exact(embeddings, queries, nodes, count)
+
+    return search, index.description() if index else "exact"
 
 
 def answers(place: Place, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search) -> list[Answer]:
-    """The nearest of some nodes, for a reader."""
-    found, known = search(nodes), place.classes(embeddings.rows)
+    """The nearest nodes of some nodes, as plain values."""
+    found, classes = search(nodes), place.classes(embeddings.rows)
+
+    def name(row: int) -> int | str:
+        return embeddings.ids[int(row)].as_py()
 
     def label(row: int) -> str | None:
-        return known[1][known[0][row]] if known and known[0][row] >= 0 else None
+        return classes[1][classes[0][row]] if classes and classes[0][row] >= 0 else None
 
-    def neighbor(rank: int, row: int, cosine: float) -> dict[str, Any]:
-        told = {"rank": rank, "id": embeddings.ids[row].as_py(), "cosine": cosine}
-        return {**told, "class": label(row)} if known else told
+    def neighbor(rank: int, row: int, cosine: float) -> Neighbor:
+        plain: Neighbor = {"rank": rank, "id": name(row), "cosine": float(cosine)}
+        return {**plain, "class": label(row)} if classes else plain
 
-    return [
-        Answer(
-            embeddings.ids[int(node)].as_py(),
-            label(node),
-            [neighbor(rank, int(row), float(cosine)) for rank, (row, cosine) in _ranked(rows, cosines)],
-        )
-        for node, rows, cosines in zip(nodes, found.rows, found.cosines, strict=True)
-    ]
+    def answer(node: int, rows: npt.NDArray[np.int64], cosines: npt.NDArray[np.float32]) -> Answer:
+        ranked = enumerate(zip(rows[rows >= 0], cosines[rows >= 0], strict=True), start=1)
+        return {"id": name(node), "class": label(node), "neighbors": [neighbor(rank, *one) for rank, one in ranked]}
 
-
-def _ranked(rows: Any, cosines: Any) -> Any:
-    return enumerate(((row, cosine) for row, cosine in zip(rows, cosines, strict=True) if row >= 0), start=1)
+    return [answer(*one) for one in zip(nodes, found.rows, found.cosines, strict=True)]
 
 
 def write_answers(

@@ -1,8 +1,8 @@
-"""An approximate index of embeddings: inverted lists of faiss in a file that is mapped, with its measured recall."""
+"""Approximate search: inverted lists of faiss in a mapped file, with their measured recall."""
 
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,31 +14,38 @@ from gscl_scale.errors import FolderError, RunError, UserError
 from gscl_scale.io.atomic import locked, publish
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.io.validate import Count
 from gscl_scale.machine import available_memory
-from gscl_scale.neighbors.exact import Nearest, exact
+from gscl_scale.neighbors.exact import Nearest, exact, highest
 from gscl_scale.runtime.console import Console
 from gscl_scale.text import in_words
 
 FORMAT = 1
-RECALL = 0.99  # the fewest lists are searched with which so many of the nearest are found
+RECALL = 0.99  # as few lists are searched as find this share of the nearest
 AT = 10
 _FILE, _MANIFEST = "index.faiss", "manifest.json"
 _QUERIES = 500
-_ROWS_PER_LIST = 39  # the least that faiss finds enough to place a list
+_ROWS_PER_LIST = 39  # the fewest that faiss trains a list on without a warning
 _TRAINED_PER_LIST = 64
 _TURNS = 10
 
 
-class About(TypedDict):
-    """What is known of an index.
+class Source(TypedDict):
+    """The embeddings of an index: their fingerprint, and the bytes of their file."""
 
-    made_from   fingerprint of the embeddings, and the size of their file
-    lists       into which the rows are sorted; `probes` of them are searched for a query
-    recall      share of the 10 nearest that are found, measured on so many `queries`
+    embeddings: str
+    bytes: Count
+
+
+class Manifest(TypedDict):
+    """The manifest of an index.
+
+    lists    lists that the rows are sorted into; `probes` of them are searched for a query
+    recall   share of the 10 nearest that are found, measured on this many `queries`
     """
 
     format: int
-    made_from: dict[str, Any]
+    made_from: Source
     lists: int
     probes: int
     recall: float
@@ -49,35 +56,35 @@ class About(TypedDict):
 
 
 class Index:
-    """An index that was opened."""
+    """An open index."""
 
-    def __init__(self, lists: Any, about: About) -> None:
+    def __init__(self, lists: Any, about: Manifest) -> None:
         self._lists, self.about = lists, about
 
     def search(self, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
-        """As `exact`, but a few of the nearest may be missing."""
+        """Like `exact`, but a few of the nearest may be missing."""
         return _search(self._lists, self.about["probes"], queries, own, count)
 
-    def told(self) -> str:
-        """How good it is, in words."""
+    def description(self) -> str:
+        """One line on its recall."""
         share, queries = self.about["recall"], self.about["queries"]
         return f"approximate: {share:.1%} of the {AT} nearest are found, measured on {queries:,} nodes"
 
 
 def open_index(embeddings: Embeddings, folder: Path, console: Console) -> Index:
-    """The index in a folder; it is built where it is missing, damaged, or made from other embeddings."""
+    """Open the index in a folder; build it where it is missing, damaged, or of other embeddings."""
     _faiss()
     with locked(folder / ".lock"):
         if (folder / _MANIFEST).exists():
             index, reason = _read(folder, _made_from(embeddings))
             if index:
                 return index
-            console.say(f"the index in {folder} {reason}: it is built again")
+            console.say(f"the index in {folder} {reason}: building it again")
         return build_index(embeddings, folder, console)
 
 
 def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index:
-    """Sort all rows into lists, find how many of these have to be searched, and publish the index with its recall."""
+    """Sort all rows into lists, find how many of these must be searched, and publish the index with its recall."""
     faiss, began = _faiss(), time.monotonic()
     _refuse_without_memory(embeddings)
     number = _lists_of(embeddings)
@@ -94,21 +101,22 @@ def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index
     with publish(folder / _FILE) as temporary:
         faiss.write_index(lists, str(temporary))
     path = folder / _FILE
-    about: About = {
+    about: Manifest = {
         "format": FORMAT, "made_from": _made_from(embeddings), "lists": number, "probes": probes, "recall": recall,
         "queries": queries, "seconds": round(time.monotonic() - began, 1), "bytes": path.stat().st_size,
         "sha256": sha256_of(path),
     }  # fmt: skip
     write_json(folder / _MANIFEST, about)
-    console.say(f"index of {embeddings.rows:,} rows made in {about['seconds']:,.0f} s, {in_words(about['bytes'])}")
+    console.say(f"built an index of {embeddings.rows:,} rows in {about['seconds']:,.0f} s, {in_words(about['bytes'])}")
     return Index(lists, about)
 
 
-def _read(folder: Path, made_from: dict[str, Any]) -> tuple[Index | None, str]:
-    """The index, or why it is not to be used; a file is opened only if its bytes are those that were recorded."""
+def _read(folder: Path, made_from: Source) -> tuple[Index | None, str]:
+    """The index, or the reason against it; a file is opened only if its bytes are those that were recorded."""
     path = folder / _FILE
+    about: Any
     try:
-        about = cast(About, read_json(folder / _MANIFEST, About))
+        about = read_json(folder / _MANIFEST, Manifest)
     except FolderError:
         return None, "is damaged"
     if about["format"] != FORMAT or about["made_from"] != made_from:
@@ -120,7 +128,7 @@ def _read(folder: Path, made_from: dict[str, Any]) -> tuple[Index | None, str]:
 
 
 def _measure(embeddings: Embeddings, lists: Any) -> tuple[int, float, int]:
-    """(lists to search, recall with so many, queries that it was measured on)."""
+    """(lists to search, recall with these, number of queries that measured it)."""
     nodes = _sample("index queries", embeddings.rows, _QUERIES)
     queries = unit(embeddings.take(nodes))
     right = exact(embeddings, queries, nodes, AT)
@@ -133,7 +141,7 @@ def _measure(embeddings: Embeddings, lists: Any) -> tuple[int, float, int]:
 
 
 def recall_of(found: Nearest, right: Nearest) -> float:
-    """Share of the right neighbours that were found; one that is equally near as the last right one counts too."""
+    """Share of the right neighbours that were found; one as near as the last right one counts too."""
     wanted = np.isfinite(right.cosines)
     last = np.where(wanted, right.cosines, np.inf).min(axis=1, keepdims=True)
     hits = (found.cosines >= last - 1e-6).sum(axis=1)
@@ -144,9 +152,7 @@ def _search(lists: Any, probes: int, queries: Rows, own: npt.NDArray[np.int64], 
     lists.nprobe = min(probes, lists.nlist)
     cosines, rows = lists.search(queries, count + 1)
     cosines = np.where((rows == own[:, None]) | (rows < 0), -np.inf, cosines)
-    order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-    cosines = np.take_along_axis(cosines, order, axis=1)
-    return Nearest(np.where(np.isneginf(cosines), -1, np.take_along_axis(rows, order, axis=1)), cosines)
+    return Nearest(*highest(rows, cosines, count))
 
 
 def _sample(purpose: str, rows: int, most: int) -> npt.NDArray[np.int64]:
@@ -159,7 +165,7 @@ def _lists_of(embeddings: Embeddings) -> int:
     return max(1, min(int(4 * embeddings.rows**0.5), embeddings.rows // _ROWS_PER_LIST))
 
 
-def _made_from(embeddings: Embeddings) -> dict[str, Any]:
+def _made_from(embeddings: Embeddings) -> Source:
     return {"embeddings": embeddings.fingerprint, "bytes": embeddings.path.stat().st_size}
 
 

@@ -1,4 +1,4 @@
-"""Which embeddings a user means: of a finished run, or of a folder that embed has written."""
+"""Locate the embeddings to search: of a finished run, or in a folder that embed has written."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +24,19 @@ class _Classes(TypedDict):
 class Place:
     """Embeddings on this machine.
 
-    told         as the user would name them
+    name         their name for the user
     embeddings   their folder
-    index        the folder for an index of them
-    graph        the folder of their graph; None where nothing is known of it
+    index        the folder for their index
+    graph        the folder of their graph; None where it is unknown
     """
 
-    told: str
+    name: str
     embeddings: Path
     index: Path
     graph: Path | None = None
 
     def classes(self, rows: int) -> tuple[npt.NDArray[np.int64], list[str]] | None:
-        """(class of each of so many nodes, -1 where unknown; names of the classes), where the graph has labels."""
+        """(class of each of the nodes, -1 where unknown; names of the classes); None without labels."""
         if self.graph is None or not (self.graph / "labels.arrow").exists():
             return None
         labels = map_array(self.graph / "labels.arrow", "label", "int64")
@@ -50,7 +50,7 @@ class Place:
 
 
 def place_of(where: str) -> Place:
-    """The embeddings of a run, and of nothing else what is needed to search them."""
+    """The embeddings of a run or a folder; of a remote run only what a search needs is copied here."""
     if (Path(where) / FILE).exists():
         return Place(where, Path(where), Path(where) / "index")
     found = find_run(where, "neighbors", _NEEDED.__contains__)

@@ -19,7 +19,7 @@ from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
 from gscl_scale.evaluate.validation import training_splits, validation_accuracy
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
@@ -36,7 +36,7 @@ from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import Samples, SomeRounds
 from gscl_scale.train.checkpoint import Checkpoints, fill, load_state
-from gscl_scale.train.follow_log import shown
+from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
 from gscl_scale.train.objectives.methods import build_objective, settings_of
 from gscl_scale.train.objectives.objective import Objective
@@ -112,7 +112,7 @@ def load_start(model: Model, run: Run) -> None:
 
 
 def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: SomeRounds, world: World) -> BatchStream:
-    messages = Messages.of(graph, *config.model.messages())
+    messages = NormalisedAdjacency.of(graph, *config.model.messages())
     maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
@@ -172,7 +172,7 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     number = graph.num_nodes if anchors is None else anchors.size
     steps = steps_per_epoch(number, config.train.batch_size) if config.train.reads_samples else 1
     total = config.train.epochs * steps
-    with shown(run.log, total, console) as watch:
+    with follow(run.log, total, console) as watch:
         train_together(
             train_process, as_values(there, run), run.folder.absolute(), config.runtime.for_training(), console, watch
         )

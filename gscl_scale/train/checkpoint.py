@@ -1,9 +1,10 @@
-"""Checkpoints: whole files with checksums; the newest valid one is used, a damaged one is named and passed over."""
+"""Checkpoints: files with checksums. The newest intact one is used; a damaged one is reported and skipped."""
 
 import pickle
 import struct
 import warnings
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NotRequired
@@ -22,7 +23,7 @@ from gscl_scale.text import listed, shortened
 _MANIFEST = "manifest.json"
 _KEEP = 2
 _MOST_PICKLE = 1 << 26  # bytes of names and shapes
-_DAMAGE = (  # what reading foreign bytes raises, of which torch runs nothing
+_DAMAGE = (  # what torch raises for damaged bytes, of which it runs nothing
     RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, TypeError, LookupError, AttributeError,
     AssertionError, OverflowError, MemoryError, struct.error, zipfile.BadZipFile, NotImplementedError,
 )  # fmt: skip
@@ -30,7 +31,7 @@ _DAMAGE = (  # what reading foreign bytes raises, of which torch runs nothing
 
 @dataclass(frozen=True)
 class Position:
-    """Where training stands: steps and whole epochs that are done; `best` is the best validation figure, and when."""
+    """Steps and epochs that are finished; `best` is the best validation accuracy, reached in `best_epoch`."""
 
     step: int = 0
     epoch: int = 0
@@ -56,94 +57,94 @@ class _Manifest(TypedDict):
 
 
 class Checkpoints:
-    """The checkpoints of one training, all made with the same configuration and samples."""
+    """The checkpoints of one training, all of the same configuration and samples.
+
+    A state maps names of parts (model, optimizer, ...) to their values; `fill` and `fill_optimizer` check them.
+    """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
         self.fingerprint = fingerprint
 
-    def save(self, state: dict[str, Any], position: Position, best: bool) -> None:
-        """Publish a checkpoint, record it, and drop older ones; `best` keeps a copy of its own."""
-        entries = self._entries()
-        name = f"step-{position.step:08d}.pt"
-        entries = [entry for entry in entries if entry["file"] != name]
-        entries.append({"file": name, "sha256": self._write(name, state), **asdict(position)})
-        kept, best_entry = entries[-_KEEP:], self._manifest().get("best")
-        if best:
-            name = f"best-{position.step:08d}.pt"  # the one before stays until this is recorded
-            best_entry = {"file": name, "sha256": self._write(name, state), **asdict(position)}
-        write_json(self.folder / _MANIFEST, {"fingerprint": self.fingerprint, "checkpoints": kept, "best": best_entry})
-        recorded = {entry["file"] for entry in (*kept, best_entry) if entry}
+    def save(self, state: Mapping[str, object], position: Position, best: bool) -> None:
+        """Publish a checkpoint, record it, and remove older ones; `best` also keeps a copy as the best model."""
+        manifest = self._manifest()
+        entry = self._write(f"step-{position.step:08d}.pt", state, position)
+        entries = [*(old for old in manifest["checkpoints"] if old["file"] != entry["file"]), entry][-_KEEP:]
+        best_entry = manifest.get("best")
+        if best:  # the earlier best model stays until this one is recorded
+            best_entry = self._write(f"best-{position.step:08d}.pt", state, position)
+        write_json(self.folder / _MANIFEST, {**manifest, "checkpoints": entries, "best": best_entry})
+        recorded = {entry["file"] for entry in (*entries, best_entry) if entry}
         for path in (*self.folder.glob("step-*.pt"), *self.folder.glob("best*.pt")):
             if path.name not in recorded:
                 path.unlink(missing_ok=True)
 
-    def newest(self, console: Console) -> tuple[dict[str, Any], Position] | None:
-        """The newest checkpoint whose bytes are what was recorded, with its position."""
-        for entry in reversed(self._entries()):
+    def newest(self, console: Console) -> tuple[dict[str, object], Position] | None:
+        """The newest checkpoint whose bytes are as recorded, with its position."""
+        for entry in reversed(self._manifest()["checkpoints"]):
             path = self.folder / entry["file"]
-            if path.exists() and sha256_of(path) == entry["sha256"]:
+            if _is_intact(path, entry):
                 return load_state(path), _position(entry)
-            console.say(f"{path} is {'damaged' if path.exists() else 'missing'}: the checkpoint before it is used")
+            console.say(f"{path} is {'damaged' if path.exists() else 'missing'}: using the checkpoint before it")
             console.event("train", "checkpoint_damaged", file=entry["file"])
         return None
 
     def is_finished(self) -> bool:
-        """Whether training came to its end."""
-        entries = self._entries()
+        """Whether training has ended."""
+        entries = self._manifest()["checkpoints"]
         return bool(entries and entries[-1]["finished"])
 
-    def chosen(self) -> tuple[dict[str, Any], Position]:
-        """The model to use: the best on validation where validation was on, else the last."""
-        best, entries = self._manifest().get("best"), self._entries()
+    def chosen(self) -> tuple[dict[str, object], Position]:
+        """The model to use: the best on validation where validation was on, otherwise the last."""
+        manifest = self._manifest()
+        entries, best = manifest["checkpoints"], manifest.get("best")
         if not (best or entries):
             raise FolderError(f"{self.folder} holds no checkpoint; run gscl-scale train first")
         entry = best or entries[-1]
         path = self.folder / entry["file"]
-        if not path.exists() or sha256_of(path) != entry["sha256"]:
+        if not _is_intact(path, entry):
             raise FolderError(
                 f"{path}: expected the bytes that training recorded, got "
                 f"{'other content' if path.exists() else 'no file'}; delete {self.folder} and train again"
             )
         return load_state(path), _position(entry)
 
-    def _write(self, name: str, state: dict[str, Any]) -> str:
+    def _write(self, name: str, state: Mapping[str, object], position: Position) -> _Entry:
         write_state(self.folder / name, state)
-        return sha256_of(self.folder / name)
+        entry: Any = {"file": name, "sha256": sha256_of(self.folder / name), **asdict(position)}
+        return entry
 
-    def _manifest(self) -> dict[str, Any]:
-        if not (self.folder / _MANIFEST).exists():
-            return {}
-        cure = f"delete {self.folder} and train again"
-        manifest = read_json(self.folder / _MANIFEST, _Manifest, cure)
-        if manifest.get("fingerprint") != self.fingerprint:
+    def _manifest(self) -> _Manifest:
+        path = self.folder / _MANIFEST
+        if not path.exists():
+            return {"fingerprint": self.fingerprint, "checkpoints": []}
+        manifest: Any = read_json(path, _Manifest, f"delete {self.folder} and train again")
+        if manifest["fingerprint"] != self.fingerprint:
             raise FolderError(
                 f"{self.folder} holds checkpoints of other samples or another configuration; "
                 "choose another --run, or delete this folder to train again"
             )
         return manifest
 
-    def _entries(self) -> list[dict[str, Any]]:
-        return list(self._manifest().get("checkpoints", []))
 
-
-def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Publish tensors by name; of a path torch would write the name into the file, and ours has a process id."""
+def write_state(path: Path, state: object) -> None:
+    """Publish tensors by name; torch gets an open file, for it would write the temporary path into the content."""
     with publish(path) as temporary, temporary.open("wb") as file:
         torch.save(state, file)
 
 
-def load_state(path: Path) -> dict[str, Any]:
-    """Tensors by name; only tensors and plain values are made of the file, and no code in it is run."""
+def load_state(path: Path) -> dict[str, object]:
+    """Tensors by name; only tensors and plain values are read from the file, and no code in it is run."""
     try:
         _refuse_bomb(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles of another protocol, which it then refuses
             state = torch.load(path, map_location="cpu", weights_only=True)
     except _DAMAGE as error:
-        told = str(error).partition("WeightsUnpickler error:")[2] or str(error)
+        reason = str(error).partition("WeightsUnpickler error:")[2] or str(error)
         raise FolderError(
-            f"{path} is no checkpoint of tensors and plain values: {shortened(told, 200) or type(error).__name__}; "
+            f"{path} is no checkpoint of tensors and plain values: {shortened(reason, 200) or type(error).__name__}; "
             f"delete {path.parent} and train again"
         ) from None
     if not isinstance(state, dict):
@@ -152,7 +153,7 @@ def load_state(path: Path) -> dict[str, Any]:
 
 
 def _refuse_bomb(path: Path) -> None:
-    """torch writes an archive whose members are stored as they are: none is larger than the file."""
+    """torch writes archives without compression: no member of a real one is larger than the file."""
     size = size_of(path)
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
@@ -161,18 +162,15 @@ def _refuse_bomb(path: Path) -> None:
                 raise ValueError(f"its part {shortened(member.filename, 60)} is larger than it may be, or compressed")
 
 
-def fill(module: torch.nn.Module, state: Any, where: Path) -> None:
-    """Let a module have the tensors of a state; FolderError where names, shapes, types or numbers are not its own."""
+def fill(module: torch.nn.Module, state: object, where: Path) -> None:
+    """Load the tensors of a state into a module; FolderError where names, shapes, types or numbers do not fit."""
     expected, cure = module.state_dict(), f"delete {where if where.is_dir() else where.parent} and train again"
     if not isinstance(state, dict) or set(state) != set(expected):
         raise FolderError(f"{where}: expected the tensors {listed(sorted(expected), 4)}, got others; {cure}")
     for name, ours in expected.items():
         if not _is_like(theirs := state[name], ours):
-            got = (
-                f"{theirs.dtype} of {tuple(theirs.shape)}"
-                if isinstance(theirs, torch.Tensor)
-                else type(theirs).__name__
-            )
+            is_tensor = isinstance(theirs, torch.Tensor)
+            got = f"{theirs.dtype} of {tuple(theirs.shape)}" if is_tensor else type(theirs).__name__
             raise FolderError(
                 f"{where}: {name} expected finite numbers, {ours.dtype} of {tuple(ours.shape)}, got "
                 f"{shortened(got, 120)}; {cure}"
@@ -180,32 +178,36 @@ def fill(module: torch.nn.Module, state: Any, where: Path) -> None:
     module.load_state_dict(state)
 
 
-def fill_optimizer(optimizer: torch.optim.Optimizer, state: Any, where: Path) -> None:
-    """The same for an optimiser: its moments; its settings are those that it has."""
+def fill_optimizer(optimizer: torch.optim.Optimizer, state: object, where: Path) -> None:
+    """The same for the moments of an optimiser, which keeps its own settings."""
     groups = optimizer.state_dict()["param_groups"]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    held = state.get("state") if isinstance(state, dict) else None
-    if not isinstance(held, dict) or not all(
+    moments = state.get("state") if isinstance(state, dict) else None
+    if not isinstance(moments, dict) or not all(
         isinstance(at, int) and 0 <= at < len(parameters) and _is_moment(values, parameters[at])
-        for at, values in held.items()
+        for at, values in moments.items()
     ):
         raise FolderError(f"{where} holds no state of this optimiser; delete {where} and train again")
-    optimizer.load_state_dict({"state": held, "param_groups": groups})
+    optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
-def _is_moment(values: Any, parameter: torch.Tensor) -> bool:
-    if not isinstance(values, dict) or set(values) != {"step", "exp_avg", "exp_avg_sq"}:
+def _is_moment(values: object, parameter: torch.Tensor) -> bool:
+    expected = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+    if not isinstance(values, dict) or set(values) != set(expected):
         return False
-    return _is_like(values["step"], torch.zeros(())) and all(
-        _is_like(values[name], parameter) for name in ("exp_avg", "exp_avg_sq")
-    )
+    return all(_is_like(values[name], ours) for name, ours in expected.items())
 
 
-def _is_like(theirs: Any, ours: torch.Tensor) -> bool:
+def _is_like(theirs: object, ours: torch.Tensor) -> bool:
     if not isinstance(theirs, torch.Tensor) or (theirs.dtype, theirs.layout) != (ours.dtype, ours.layout):
         return False
     return theirs.shape == ours.shape and theirs.device.type == "cpu" and bool(torch.isfinite(theirs).all())
 
 
-def _position(entry: dict[str, Any]) -> Position:
-    return Position(**{field.name: entry[field.name] for field in fields(Position)})
+def _is_intact(path: Path, entry: _Entry) -> bool:
+    return path.exists() and sha256_of(path) == entry["sha256"]
+
+
+def _position(entry: _Entry) -> Position:
+    values: Mapping[str, Any] = entry
+    return Position(**{field.name: values[field.name] for field in fields(Position)})

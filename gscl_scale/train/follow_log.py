@@ -1,4 +1,4 @@
-"""A training that runs elsewhere, shown here: its log is read as it grows."""
+"""Show a training that runs in another process: its log is read as it grows."""
 
 import contextlib
 import json
@@ -10,38 +10,37 @@ from gscl_scale.runtime.console import Console
 
 
 @contextlib.contextmanager
-def shown(log: Path, total: int, console: Console) -> Iterator[Callable[[], None]]:
-    """Yield what shows, whenever it is called, the steps that have come since; repeated ones count once."""
+def follow(log: Path, total: int, console: Console) -> Iterator[Callable[[], None]]:
+    """Yield a function that shows what the log has got since its last call; a repeated step counts once."""
     with contextlib.ExitStack() as stack:
-        yield _Shown(log, total, console, stack).look
+        yield _Follower(log, total, console, stack).show
 
 
-class _Shown:
+class _Follower:
     def __init__(self, log: Path, total: int, console: Console, stack: contextlib.ExitStack) -> None:
         self._log, self._total, self._console, self._stack = log, total, console, stack
         self._read = log.stat().st_size if log.exists() else 0
-        self._done: int | None = None
-        self._advance: Callable[..., None] = lambda steps, note: None
+        self._done = 0
+        self._advance: Callable[..., None] | None = None
 
-    def look(self) -> None:
+    def show(self) -> None:
         for event in self._new():
             if event.get("event") == "checkpoint_damaged":
-                self._console.say(f"{event['file']} is damaged or missing: the checkpoint before it is used")
+                self._console.say(f"{event['file']} is damaged or missing: using the checkpoint before it")
             elif event.get("event") == "resumed":
-                self._console.say(f"training goes on after step {event['step']} (epoch {event['epoch']})")
+                self._console.say(f"resuming training after step {event['step']} (epoch {event['epoch']})")
             elif event.get("event") == "step":
-                self._step(event)
+                self._step(event["step"], event["loss"], event["anchors"] / max(event["step_s"], 1e-9))
 
-    def _step(self, event: dict[str, Any]) -> None:
-        if self._done is None:
-            self._done = event["step"]
-            self._advance = self._stack.enter_context(self._console.progress("train", self._total, "steps", self._done))
-        rate = event["anchors"] / max(event["step_s"], 1e-9)
-        self._advance(max(0, event["step"] + 1 - self._done), note=f"loss {event['loss']:.4f}, {rate:,.0f} anchors/s")
-        self._done = max(self._done, event["step"] + 1)
+    def _step(self, step: int, loss: float, rate: float) -> None:
+        if self._advance is None:
+            progress = self._console.progress("train", self._total, "steps", step)
+            self._done, self._advance = step, self._stack.enter_context(progress)
+        self._advance(max(0, step + 1 - self._done), note=f"loss {loss:.4f}, {rate:,.0f} anchors/s")
+        self._done = max(self._done, step + 1)
 
-    def _new(self) -> Iterator[dict[str, Any]]:
-        """The whole lines that have been written since the last look."""
+    def _new(self) -> Iterator[Any]:
+        """The complete lines that were written since the last look."""
         if not self._log.exists():
             return
         with self._log.open("rb") as file:

@@ -1,7 +1,6 @@
-"""What a step tells: to the log, to those who draw curves, and to whoever looks on."""
+"""Metrics of one training step for the log, TensorBoard and the progress bar."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -11,8 +10,8 @@ from gscl_scale.train.step import StepResult
 
 
 @dataclass(frozen=True)
-class Told:
-    """A step, the seconds that it took, and those of them that it waited for its batch."""
+class StepMetrics:
+    """The result of a step, the seconds that it took, and the seconds of these that it waited for its batch."""
 
     result: StepResult
     took: float
@@ -26,23 +25,23 @@ class Told:
 
     @property
     def waiting(self) -> float:
-        """The share of time."""
+        """The share of the time that was spent waiting."""
         return self.waited / max(self.took, 1e-9)
 
-    def as_event(self, position: Position) -> dict[str, Any]:
-        """A line of the log."""
+    def as_event(self, position: Position) -> dict[str, object]:
+        """The fields of a line in log.jsonl."""
         result = self.result
-        own = {} if result.hop_zero is None else {"hop_zero": result.hop_zero}
+        hop_zero = {} if result.hop_zero is None else {"hop_zero": result.hop_zero}
         return {
-            "step": position.step, "epoch": position.epoch, "loss": result.loss, **own, "per_level": result.per_level,
-            "gated": result.gated, "gradient_norm": result.gradient_norm, "anchors": result.anchors,
-            "negatives": result.negatives, "negatives_per_anchor": result.used,
+            "step": position.step, "epoch": position.epoch, "loss": result.loss, **hop_zero,
+            "per_level": result.per_level, "gated": result.gated, "gradient_norm": result.gradient_norm,
+            "anchors": result.anchors, "negatives": result.negatives, "negatives_per_anchor": result.used,
             "nodes": result.nodes, "data_wait_s": round(self.waited, 6), "step_s": round(self.took, 6),
-            "peak_bytes": peak_memory(), **({"gpu_peak_bytes": self._on_gpu()} if self.device.type == "cuda" else {}),
+            "peak_bytes": peak_memory(), **self._gpu_memory("gpu_peak_bytes"),
         }  # fmt: skip
 
     def as_figures(self) -> dict[str, float]:
-        """Curves by their names."""
+        """The newest value of each curve, by its name."""
         result = self.result
         return {
             "loss": result.loss,
@@ -53,12 +52,12 @@ class Told:
             "anchors per second": self.rate,
             "share of time waiting": self.waiting,
             "peak memory in bytes": float(peak_memory()),
-            **({"peak memory of the GPU in bytes": float(self._on_gpu())} if self.device.type == "cuda" else {}),
+            **self._gpu_memory("peak memory of the GPU in bytes"),
         }
 
     def as_note(self) -> str:
-        """A few words."""
+        """The note beside the progress bar."""
         return f"loss {self.result.loss:.4f}, {self.rate:,.0f} anchors/s, {self.waiting:.0%} waiting"
 
-    def _on_gpu(self) -> int:
-        return torch.cuda.max_memory_allocated(self.device)
+    def _gpu_memory(self, name: str) -> dict[str, int]:
+        return {name: torch.cuda.max_memory_allocated(self.device)} if self.device.type == "cuda" else {}

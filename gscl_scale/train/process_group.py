@@ -1,4 +1,4 @@
-"""The processes that train together: who we are among them, and how sums go round."""
+"""The processes that train together: this one's place among them, and sums over all of them."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gscl_scale.errors import PeerError
 
-_PATIENCE = timedelta(days=30)  # others wait for what the first process makes alone, such as the samples
+_LONGEST_CALL = timedelta(days=30)  # others wait for what the first process does alone, such as sampling
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class World:
 
     rank: int = 0
     size: int = 1
-    _patient: Any = None
+    _calls_group: Any = None
 
     @property
     def first(self) -> bool:
-        """Whether it is this process that writes and tells."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def sum(self, tensor: Tensor) -> Tensor:
@@ -37,40 +37,39 @@ class World:
         return tensor
 
     def wait(self) -> None:
-        """Go on when all processes are here."""
+        """Return when all processes have called this."""
         self.sum(torch.zeros(1))
 
     def check_same(self, number: int, what: str) -> None:
         """PeerError if the processes have different numbers."""
         if int(self.sum(torch.tensor([number]))) != number * self.size:
-            raise PeerError(f"the processes of the training see different {what}; this one sees {number}")
+            raise PeerError(f"the processes of the training have different {what}; this one has {number}")
 
     def call(self, argument: Any) -> None:
-        """From the first process to those that `calls` keeps waiting; plain values, and None at the end."""
-        if self._patient is not None:
-            with _peers():
-                dist.broadcast_object_list([argument], group=self._patient)
+        """Send plain values from the first process to those that wait in `calls`; None ends these."""
+        if self._calls_group is not None:
+            self._broadcast([argument])
 
     def calls(self) -> Iterator[Any]:
-        """What the first process calls for, one after the other, however long it takes in between."""
-        while True:
-            called = [None]
-            with _peers():
-                dist.broadcast_object_list(called, group=self._patient)
-            if called[0] is None:
-                return
-            yield called[0]
+        """What the first process sends, one after the other, however long it takes in between."""
+        while (argument := self._broadcast([None])) is not None:
+            yield argument
+
+    def _broadcast(self, argument: list[Any]) -> Any:
+        with _peers():
+            dist.broadcast_object_list(argument, group=self._calls_group)
+        return argument[0]
 
 
 ALONE = World()
-_patient: list[Any] = []  # beside the default group of this process, which torch keeps
+_calls_group: list[Any] = []  # module state, as torch's default group is: a nested join_world finds both again
 
 
 @contextlib.contextmanager
 def join_world(timeout_s: float) -> Iterator[World]:
-    """The world that this process is in already (Ray Train), or its environment tells of (torchrun), or it alone."""
+    """The world that this process has joined already (Ray Train), that torchrun has started it in, or it alone."""
     if dist.is_available() and dist.is_initialized():
-        yield World(dist.get_rank(), dist.get_world_size(), *_patient)
+        yield World(dist.get_rank(), dist.get_world_size(), *_calls_group)
         return
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -80,27 +79,27 @@ def join_world(timeout_s: float) -> Iterator[World]:
         torch.cuda.set_device(local)
     with _peers():
         dist.init_process_group(backend(torch.cuda.is_available()), timeout=timedelta(seconds=timeout_s))
-        _patient.append(dist.new_group(backend="gloo", timeout=_PATIENCE))
+        _calls_group.append(dist.new_group(backend="gloo", timeout=_LONGEST_CALL))
     try:
-        yield World(dist.get_rank(), dist.get_world_size(), *_patient)
+        yield World(dist.get_rank(), dist.get_world_size(), *_calls_group)
     finally:
-        _patient.clear()
+        _calls_group.clear()
         dist.destroy_process_group()
 
 
 def backend(gpu: bool) -> str:
-    """What carries sums: by the device that a tensor is on."""
+    """The backends of sums, by the device that a tensor is on."""
     return "cpu:gloo,cuda:nccl" if gpu else "gloo"
 
 
 @contextlib.contextmanager
 def _peers() -> Iterator[None]:
-    """Tell what befell another process in one sentence."""
+    """Report the failure of another process in one sentence."""
     try:
         yield
     except RuntimeError as error:
         reason = (str(error).strip().splitlines() or ["no reason given"])[0][:160]
         raise PeerError(
             "another process of the training has ended, or is silent for longer than runtime.timeout_s "
-            f"({reason}); checkpoints are kept: run the same command again"
+            f"({reason}); checkpoints are kept: rerun the command"
         ) from error

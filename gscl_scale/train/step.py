@@ -3,6 +3,7 @@
 Shapes: A anchors, U distinct nodes of the batch, M members of all levels (padded), P pairs, C candidates.
 """
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,18 +24,18 @@ from gscl_scale.model.inputs import Inputs, Layer, features_on
 from gscl_scale.model.loss import RingLoss, ring_loss
 from gscl_scale.model.model import Model
 from gscl_scale.model.pairs import PairPattern, pair_products
-from gscl_scale.model.propagation import SparseInput, SparsePair, pair_of
+from gscl_scale.model.propagation import SparseInput, SparsePair, csr_tensor
 from gscl_scale.train.process_group import ALONE, World
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step tells; `anchors` are those of the whole batch, `nodes` those that this process encoded.
+    """Loss and figures of a step; `anchors` are those of the whole batch, `nodes` those that this process encoded.
 
     per_level   the mean term of each ring
     hop_zero    the mean term of hop 0 without its weight; None where it is not ranked
-    negatives   candidates of the batch; fewer than were `asked` for where no more nodes are known to be beyond
-    used        the mean number of them that count for an anchor of this process
+    negatives   candidates of the batch; fewer than `asked` where no more nodes are known to be beyond
+    used        the mean number of negatives that count for an anchor of this process
     """
 
     loss: float
@@ -77,7 +78,7 @@ def training_step(
         anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
         own, used = own + batch.anchors.size, used + int(batch.decided.sum())
         negatives, asked = batch.candidates.size, batch.asked
-    total = _joined(model, results, config.rings.hops, world, stop)
+    total = _summed(model, results, config.rings.hops, world, stop)
     total = replace(
         total, anchors=anchors, nodes=nodes, negatives=negatives, asked=asked, used=round(used / max(own, 1), 1)
     )
@@ -110,10 +111,7 @@ def descend(
 def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: int) -> RingLoss:
     """The ranking loss of a batch: its distinct nodes are encoded once and compared pair by pair."""
     device = next(model.parameters()).device
-
-    def on_device(array: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(device, non_blocking=True)
-
+    on_device = functools.partial(_on_device, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=config.train.half(device.type)):
         critic_UD = model.project(model.encode(inputs, key))
     anchor_AD = critic_UD[on_device(batch.anchors)]
@@ -121,8 +119,8 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
     parts = (pairs.indptr, pairs.indices, pairs.back_indptr, pairs.back_indices, pairs.order)
     products_P = pair_products(anchor_AD, critic_UD, PairPattern(*(on_device(part) for part in parts)))
     present = [on_device(mask) for mask in batch.present]
-    whole = torch.cat(present, dim=1)
-    similarity_AM = products_P.new_zeros(whole.shape).masked_scatter(whole, products_P)
+    member_AM = torch.cat(present, dim=1)
+    similarity_AM = products_P.new_zeros(member_AM.shape).masked_scatter(member_AM, products_P)
     theta = list(torch.split(similarity_AM, [mask.shape[1] for mask in present], dim=1))
     theta[-1] = torch.cat([theta[-1], anchor_AD @ critic_UD[on_device(batch.candidates)].T], dim=1)
     present[-1] = torch.cat([present[-1], on_device(batch.decided)], dim=1)
@@ -134,51 +132,51 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
 
 
 def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, key: int) -> Tensor:
-    """The anchors [A, D] once more, with others of their features, messages and hidden values dropped."""
+    """The anchors [A, D] once more, with other features, edges and hidden values dropped."""
     rows = anchors if inputs.rows is None else inputs.rows[anchors]
     device = anchors.device.type
     with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
         return model.project(model.encode(replace(inputs, rows=rows), seeding.integer("hop zero", key)))
 
 
-def batch_inputs(whole: Inputs, batch: Batch) -> Inputs:
-    """What the encoder reads for the nodes of a batch: of the whole graph, only what they depend on."""
-    field = batch.field
-
-    def on_device(array: npt.NDArray[Any] | None) -> Tensor | None:
-        return None if array is None else torch.from_numpy(array).to(whole.device, non_blocking=True)
-
+def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
+    """What the encoder reads for the nodes of a batch: only the part of the graph that they depend on."""
+    field, on_device = batch.field, functools.partial(_on_device, inputs.device)
     if field is None:
-        return replace(whole, rows=on_device(batch.nodes))
-    features, nodes = whole.features, on_device(field.inputs)
+        return replace(inputs, rows=on_device(batch.nodes))
+    features, nodes = inputs.features, None if field.inputs is None else on_device(field.inputs)
     if nodes is not None and batch.features is not None:
-        features = features_on(whole.device, batch.features, nodes, whole.product)
+        features = features_on(inputs.device, batch.features, nodes, inputs.product)
     elif nodes is not None and features is not None:
         features = features.rows(nodes) if isinstance(features, SparseInput) else features[nodes]
     layers = [
-        layer if block is None else Layer(_edges(block, whole), on_device(block.own), on_device(block.nodes))
-        for layer, block in zip(whole.layers, field.blocks, strict=True)
+        layer if block is None else Layer(_edges(block, inputs), on_device(block.own), on_device(block.nodes))
+        for layer, block in zip(inputs.layers, field.blocks, strict=True)
     ]
-    return Inputs(
-        features, layers, whole.propagated, nodes, on_device(field.rows), product=whole.product, device=whole.device
-    )
+    rows = None if field.rows is None else on_device(field.rows)
+    return Inputs(features, layers, inputs.propagated, nodes, rows, product=inputs.product, device=inputs.device)
 
 
-def _edges(block: Block, whole: Inputs) -> SparsePair | Tensor | None:
-    """The messages of a block in the form that the encoder reads."""
+def _on_device(device: torch.device, array: npt.NDArray[Any]) -> Tensor:
+    return torch.from_numpy(array).to(device, non_blocking=True)
+
+
+def _edges(block: Block, inputs: Inputs) -> SparsePair | Tensor | None:
+    """The edges of a block in the form that the encoder reads."""
     rows, back = block.messages, block.transposed
     if rows is None or back is None:
         return None
-    if whole.product is not None:
+    if inputs.product is not None:
         shape = (rows.indptr.size - 1, rows.width)
-        there, here = ((each.indptr, each.indices, each.values) for each in (back, rows))
-        return pair_of(here, there, shape, whole.product).to(whole.device)
+        matrix = csr_tensor(rows.indptr, rows.indices, rows.values, shape)
+        transposed = csr_tensor(back.indptr, back.indices, back.values, shape[::-1])
+        return SparsePair(matrix, transposed, inputs.product).to(inputs.device)
     targets = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-    return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(whole.device)
+    return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(inputs.device)
 
 
-def _joined(model: Model, results: list[Tensor], hops: int, world: World, stop: bool) -> StepResult:
-    """Add up gradients and figures of all processes; every process then has those of the whole batch."""
+def _summed(model: Model, results: list[Tensor], hops: int, world: World, stop: bool) -> StepResult:
+    """Sum gradients and figures over all processes; every process then has those of the whole batch."""
     figures = torch.stack(results).sum(dim=0)
     figures = torch.cat([figures, figures.new_tensor([float(stop)])])
     if world.size > 1:
@@ -188,12 +186,12 @@ def _joined(model: Model, results: list[Tensor], hops: int, world: World, stop: 
         for gradient, part in zip(gradients, torch.split(rest, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
     figures = figures.cpu()
-    joined = RingLoss.of_flat(figures[:-1])
-    levels = joined.per_level.tolist()
+    summed = RingLoss.of_flat(figures[:-1])
+    levels = summed.per_level.tolist()
     return StepResult(
-        loss=float(joined.loss),
+        loss=float(summed.loss),
         per_level=levels[-hops:],
-        gated=float(joined.gated),
+        gated=float(summed.gated),
         gradient_norm=0.0,
         hop_zero=levels[0] if len(levels) > hops else None,
         stop=bool(figures[-1] > 0),

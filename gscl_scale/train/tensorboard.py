@@ -1,42 +1,27 @@
-"""What a training tells to TensorBoard."""
+"""Curves of a training for TensorBoard."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-
-class Scalars:
-    """Curves by step; those after `begin`, of an attempt that did not come to a checkpoint, are drawn anew."""
-
-    def __init__(self, folder: Path | None, begin: int) -> None:
-        self._writer = None
-        if folder is not None:
-            from tensorboardX import SummaryWriter
-
-            self._writer = SummaryWriter(str(folder), purge_step=begin)
-
-    def step(self, step: int, figures: dict[str, float]) -> None:
-        """The figures of a step."""
-        if self._writer is not None:
-            for name, value in figures.items():
-                self._writer.add_scalar(f"train/{name}", value, step)
-
-    def validation(self, step: int, accuracy: float) -> None:
-        """A validation."""
-        if self._writer is not None:
-            self._writer.add_scalar("validation/accuracy", accuracy, step)
-
-    def close(self) -> None:
-        """Write what is left."""
-        if self._writer is not None:
-            self._writer.close()
+Scalars = Callable[[int, Mapping[str, float]], None]
+"""Adds the figures of a step to the curves of their names."""
 
 
 @contextlib.contextmanager
 def scalars_to(folder: Path | None, begin: int) -> Iterator[Scalars]:
-    """Curves in a folder, or nowhere."""
-    scalars = Scalars(folder, begin)
-    try:
-        yield scalars
-    finally:
-        scalars.close()
+    """Yield a function that draws curves in a folder (None: nowhere).
+
+    Curves after the step `begin` are drawn anew: they are of an attempt that was lost before its next checkpoint.
+    """
+    if folder is None:
+        yield lambda step, figures: None
+        return
+    from tensorboardX import SummaryWriter
+
+    def add(step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            writer.add_scalar(name, value, step)
+
+    with SummaryWriter(str(folder), purge_step=begin) as writer:
+        yield add

@@ -9,7 +9,7 @@ import torch
 from gscl_scale.batches.collate import Batch, Pairs
 from gscl_scale.batches.field import Draw, FieldMaker
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.inputs import MappedFeatures, prepare_inputs
 from gscl_scale.model.model import build_model
@@ -92,7 +92,7 @@ def test_nodes_encoded_by_their_field_are_the_rows_of_the_whole_graph(encoder, u
     graph = random_graph(undirected, seed=layers, features=features)
     prepared = prepare_inputs(graph, config, CPU)
     for first_known, inputs in ways_to_begin(prepared):
-        maker = FieldMaker(Messages.of(graph, encoder), layers, None, first_known)
+        maker = FieldMaker(NormalisedAdjacency.of(graph, encoder), layers, None, first_known)
         for seed, size in enumerate([1, 5, 20, 50]):
             nodes = some_nodes(size, seed)
             assert_close(encoded(config, inputs, nodes, maker.field(nodes)), encoded(config, prepared, nodes))
@@ -104,7 +104,7 @@ def test_any_activation_can_follow_a_block(encoder, activation):
     config = ModelConfig(encoder=encoder, layers=2, width=8, activation=activation)
     graph, nodes = random_graph(True), some_nodes(5, 0)
     inputs = prepare_inputs(graph, config, CPU)
-    field = FieldMaker(Messages.of(graph, encoder), 2, None, inputs.propagated is not None).field(nodes)
+    field = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, None, inputs.propagated is not None).field(nodes)
     assert_close(encoded(config, inputs, nodes, field), encoded(config, inputs, nodes))
 
 
@@ -116,7 +116,7 @@ def test_a_field_reads_the_nodes_within_as_many_hops_as_there_are_layers_and_no_
     seen = 0
     for layers, seed in itertools.product([1, 2, 3], range(10)):
         nodes = some_nodes(3, seed)
-        field = FieldMaker(Messages.of(graph, encoder), layers).field(nodes)
+        field = FieldMaker(NormalisedAdjacency.of(graph, encoder), layers).field(nodes)
         within = [set(np.flatnonzero((distance[nodes] <= hops).any(axis=0))) for hops in range(layers + 1)]
         if field.inputs is not None:
             assert len(set(field.inputs)) == field.inputs.size
@@ -130,7 +130,7 @@ def test_a_field_reads_the_nodes_within_as_many_hops_as_there_are_layers_and_no_
 
 def test_few_nodes_are_blocks_and_nearly_all_of_them_are_all():
     graph = random_graph(True)
-    messages = Messages.of(graph, "gcn")
+    messages = NormalisedAdjacency.of(graph, "gcn")
     nodes = some_nodes(2, 4)
     few = FieldMaker(messages, 2).field(nodes)
     assert all(block is not None and block.messages is not None for block in few.blocks)
@@ -149,7 +149,7 @@ def test_few_nodes_are_blocks_and_nearly_all_of_them_are_all():
 
 def test_a_first_layer_that_is_known_needs_no_messages():
     graph, nodes = random_graph(True), some_nodes(2, 4)
-    field = FieldMaker(Messages.of(graph, "gcn"), 2, None, first_known=True).field(nodes)
+    field = FieldMaker(NormalisedAdjacency.of(graph, "gcn"), 2, None, first_known=True).field(nodes)
     assert field.blocks[0].messages is None
     assert field.blocks[1].messages is not None
     assert field.inputs is None
@@ -157,7 +157,7 @@ def test_a_first_layer_that_is_known_needs_no_messages():
 
 def test_one_maker_makes_many_fields_and_forgets_each():
     graph = random_graph(True)
-    messages = Messages.of(graph, "gcn")
+    messages = NormalisedAdjacency.of(graph, "gcn")
     maker = FieldMaker(messages, 2)
     for seed in range(20):
         nodes = some_nodes(3, seed)
@@ -169,7 +169,7 @@ def test_one_maker_makes_many_fields_and_forgets_each():
 
 def test_whom_one_maker_remembers_of_a_draw_is_forgotten_with_it():
     graph = random_graph(True)
-    messages = Messages.of(graph, "gcn")
+    messages = NormalisedAdjacency.of(graph, "gcn")
     assert (np.diff(messages.indptr) > 8).sum() >= 2  # nodes of more than 4 times the fan-out
     maker, draws = FieldMaker(messages, 2, [2, 1]), [draw_of(0), draw_of(1)]
     for seed, number in enumerate([0, 0, 0, 1, 1, 0]):
@@ -184,7 +184,7 @@ def test_numbers_of_a_step_are_those_of_its_key():
     config = ModelConfig(layers=2, width=8, activation="rrelu", feature_dropout=0.4)
     graph, nodes = random_graph(True), some_nodes(5, 0)
     inputs = prepare_inputs(graph, config, CPU)
-    field = FieldMaker(Messages.of(graph, "gcn"), 2).field(nodes)
+    field = FieldMaker(NormalisedAdjacency.of(graph, "gcn"), 2).field(nodes)
     one, same, other = (encoded(config, inputs, nodes, field, key)[0] for key in (3, 3, 4))
     assert torch.equal(one, same)
     assert not torch.allclose(one, other, rtol=0.01)
@@ -201,7 +201,7 @@ def test_features_that_a_batch_reads_from_disk_are_those_in_memory(encoder, scal
     assert on_disk.features is None
     assert on_disk.propagated is None
     nodes = some_nodes(10, 0)
-    field = FieldMaker(Messages.of(graph, encoder), 2, [NODES, NODES]).field(nodes, draw_of(0))
+    field = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, [NODES, NODES]).field(nodes, draw_of(0))
     read = MappedFeatures.of(graph, config).rows(field.inputs)
     assert_close(
         encoded(config, on_disk, nodes, field, features=read),
@@ -221,7 +221,7 @@ def test_a_fan_out_of_the_largest_degree_is_exact(encoder, undirected, features,
     most = int(np.diff(graph.indptr).max())
     prepared = prepare_inputs(graph, config, CPU)
     for first_known, inputs in ways_to_begin(prepared):
-        maker = FieldMaker(Messages.of(graph, encoder), 2, [most, most], first_known)
+        maker = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, [most, most], first_known)
         for weights, size in itertools.product([None, random_weights()], [1, 20, 60]):
             nodes = some_nodes(size, size)
             field = maker.field(nodes, draw_of(0, weights))
@@ -246,7 +246,7 @@ def gathered_by(field, block):
 @pytest.mark.parametrize("fanout", [1, 3])
 def test_neighbours_that_are_kept_are_those_of_the_lowest_ranks(encoder, undirected, weighted, fanout):
     graph = random_graph(undirected)
-    messages = Messages.of(graph, encoder)
+    messages = NormalisedAdjacency.of(graph, encoder)
     for round_number in range(3):
         draw = draw_of(round_number, random_weights() if weighted else None)
         field = FieldMaker(messages, 1, [fanout]).field(some_nodes(40, round_number), draw)
@@ -264,7 +264,7 @@ def test_neighbours_that_are_kept_are_those_of_the_lowest_ranks(encoder, undirec
 @pytest.mark.parametrize("fanouts", [[2, 4], [4, 2]])
 def test_each_layer_has_its_own_fan_out_the_first_layer_first(fanouts):
     graph = random_graph(True)
-    field = FieldMaker(Messages.of(graph, "sage"), 2, fanouts).field(some_nodes(40, 0), draw_of(0))
+    field = FieldMaker(NormalisedAdjacency.of(graph, "sage"), 2, fanouts).field(some_nodes(40, 0), draw_of(0))
     assert [int(np.diff(block.messages.indptr).max()) for block in field.blocks] == fanouts
 
 
@@ -273,7 +273,7 @@ def test_a_sample_of_neighbours_depends_on_the_round_and_not_on_the_batch(encode
     config = ModelConfig(encoder=encoder, layers=2, width=8, activation="rrelu")
     graph = random_graph(True)
     inputs = prepare_inputs(graph, config, CPU)
-    maker = FieldMaker(Messages.of(graph, encoder), 2, [2, 2], inputs.propagated is not None)
+    maker = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, [2, 2], inputs.propagated is not None)
     every, few = np.arange(NODES), some_nodes(10, 0)
     of_all, later = (encoded(config, inputs, every, maker.field(every, draw_of(number)))[0] for number in (0, 1))
     assert_close(encoded(config, inputs, few, maker.field(few, draw_of(0)))[0], of_all[torch.from_numpy(few)])
@@ -286,7 +286,11 @@ def test_a_sample_of_neighbours_depends_on_the_round_and_not_on_the_batch(encode
 @pytest.mark.parametrize("fanout", [1, 3])
 def test_what_one_layer_gathers_of_sampled_neighbours_is_unbiased(encoder, undirected, weighted, fanout):
     graph = random_graph(undirected)
-    messages, weights, every = Messages.of(graph, encoder), random_weights() if weighted else None, np.arange(NODES)
+    messages, weights, every = (
+        NormalisedAdjacency.of(graph, encoder),
+        random_weights() if weighted else None,
+        np.arange(NODES),
+    )
     features = np.random.default_rng(5).uniform(0.5, 1.5, (NODES, 3))
 
     def gathered(maker, draw=None):

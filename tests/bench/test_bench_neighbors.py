@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from gscl_scale.bench import neighbors
 from gscl_scale.cli.bench import bench
 from gscl_scale.runtime.console import Console
-from tests.neighbors.made import drawn, write_folder
+from tests.neighbors.folders import drawn, write_folder
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """All nodes layer by layer against one pass over the whole graph."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -25,6 +26,8 @@ from tests.graphs import make_graph, random_edges
 NODES = 300
 CPU = torch.device("cpu")
 QUIET = Console(quiet=True)
+ENCODERS = ["gcn", "sage", "gat"]
+KINDS = [("dense", 6), ("dense", 40), ("sparse", 40)]
 
 
 def features_of(kind, width, nodes=NODES):
@@ -38,24 +41,25 @@ def features_of(kind, width, nodes=NODES):
     return sp.csr_array(dense)
 
 
+def star(nodes):
+    return np.stack([np.zeros(nodes - 1, np.int64), np.arange(1, nodes)], axis=1)
+
+
 def hubs(nodes=NODES):
     """Random edges, a node that everyone knows, and the last ten without a neighbour."""
     edges = random_edges(nodes - 10, 4 * nodes, seed=0, hubs=3)
-    star = np.stack([np.full(nodes - 10, 11), np.arange(nodes - 10)], axis=1)
-    return np.concatenate([edges, star, star[:, ::-1]])
+    known = np.stack([np.full(nodes - 10, 11), np.arange(nodes - 10)], axis=1)
+    return np.concatenate([edges, known, known[:, ::-1]])
 
 
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory):
     """Graphs by (kind of features, their number, undirected)."""
-    made = {}
 
+    @functools.cache
     def graph(kind, width, undirected):
-        key = (kind, width, undirected)
-        if key not in made:
-            folder = tmp_path_factory.mktemp("graph") / "graph"
-            made[key] = make_graph(folder, hubs(), NODES, features=features_of(kind, width), undirected=undirected)
-        return made[key]
+        folder = tmp_path_factory.mktemp("graph") / "graph"
+        return make_graph(folder, hubs(), NODES, features=features_of(kind, width), undirected=undirected)
 
     return graph
 
@@ -88,63 +92,58 @@ def assert_close(found, expected):
     assert np.abs(found - expected).max() <= 1e-5 * max(1, np.abs(expected).max())
 
 
+def assert_is_the_pass(graph, folder, settings, **place):
+    config, model = model_of(graph, **settings)
+    assert_close(by_layers(graph, config, model, folder, **place), whole(graph, config, model))
+
+
 @pytest.mark.parametrize("activation", ["relu", "prelu", "rrelu"])
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
-@pytest.mark.parametrize(("kind", "width"), [("dense", 6), ("dense", 40), ("sparse", 40)])
+@pytest.mark.parametrize(("kind", "width"), KINDS)
 def test_it_is_the_pass_over_the_whole_graph(tmp_path, graphs, kind, width, undirected, encoder, activation):
-    graph = graphs(kind, width, undirected)
     for scaling in ("none", "row", "standard"):
-        config, model = model_of(graph, encoder=encoder, activation=activation, feature_scaling=scaling)
-        assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
+        settings = {"encoder": encoder, "activation": activation, "feature_scaling": scaling}
+        assert_is_the_pass(graphs(kind, width, undirected), tmp_path, settings)
 
 
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
 @pytest.mark.parametrize("normalisation", ["symmetric", "mean"])
 @pytest.mark.parametrize("self_loops", [True, False])
-def test_every_kind_of_messages_is_read_alike(tmp_path, graphs, undirected, normalisation, self_loops):
-    graph = graphs("dense", 40, undirected)
-    config, model = model_of(graph, normalisation=normalisation, self_loops=self_loops, message_dropout=0.5)
-    assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
+def test_every_normalisation_is_read_alike(tmp_path, graphs, undirected, normalisation, self_loops):
+    settings = {"normalisation": normalisation, "self_loops": self_loops, "message_dropout": 0.5}
+    assert_is_the_pass(graphs("dense", 40, undirected), tmp_path, settings)
 
 
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("rows", [1, 7, 64, 10_000])
 def test_any_size_of_blocks_will_do(tmp_path, graphs, encoder, rows):
-    for kind, width in (("dense", 6), ("dense", 40), ("sparse", 40)):
-        graph = graphs(kind, width, True)
-        config, model = model_of(graph, encoder=encoder, feature_scaling="standard")
-        assert_close(by_layers(graph, config, model, tmp_path, rows=rows), whole(graph, config, model))
+    for kind, width in KINDS:
+        settings = {"encoder": encoder, "feature_scaling": "standard"}
+        assert_is_the_pass(graphs(kind, width, True), tmp_path, settings, rows=rows)
 
 
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("bias", [True, False])
 def test_any_number_of_layers_will_do_with_and_without_a_bias(tmp_path, graphs, encoder, layers, bias):
-    graph = graphs("dense", 6, True)
-    config, model = model_of(graph, encoder=encoder, layers=layers, bias=bias)
-    assert_close(by_layers(graph, config, model, tmp_path), whole(graph, config, model))
+    assert_is_the_pass(graphs("dense", 6, True), tmp_path, {"encoder": encoder, "layers": layers, "bias": bias})
 
 
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
 def test_a_device_that_holds_the_rows_gathers_the_same(tmp_path, graphs, monkeypatch, encoder, undirected):
     """As on a GPU; blocks are cut where their neighbours are many."""
     monkeypatch.setattr(layers, "gatherer", OnDevice)
     monkeypatch.setattr(layers, "sizes_of", lambda *arguments: replace(sizes_of(*arguments), entries=100))
-    graph = graphs("dense", 6, undirected)
-    config, model = model_of(graph, encoder=encoder, feature_scaling="row")
-    log = Console(tmp_path / "log.jsonl", quiet=True)
-    found = by_layers(graph, config, model, tmp_path, console=log)
-    assert_close(found, whole(graph, config, model))
+    assert_is_the_pass(graphs("dense", 6, undirected), tmp_path, {"encoder": encoder, "feature_scaling": "row"})
 
 
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_the_same_bytes_whatever_blocks_and_threads(tmp_path, encoder):
     """Blocks of whole pieces: a hub of 20,000 neighbours, four pieces of rows and a rest."""
     nodes = 20_001
-    edges = np.stack([np.zeros(nodes - 1, np.int64), np.arange(1, nodes)], axis=1)
-    edges = np.concatenate([edges, random_edges(nodes, 30_000, seed=2)])
+    edges = np.concatenate([star(nodes), random_edges(nodes, 30_000, seed=2)])
     graph = make_graph(tmp_path / "graph", edges, nodes, features=features_of("dense", 6, nodes))
     config, model = model_of(graph, encoder=encoder)
     first = by_layers(graph, config, model, tmp_path, rows=4096)
@@ -159,11 +158,10 @@ def test_the_same_bytes_whatever_blocks_and_threads(tmp_path, encoder):
     assert_close(first, whole(graph, config, model))
 
 
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_hub_of_very_many_neighbours_takes_no_more_memory_and_loses_no_more_to_rounding(tmp_path, encoder):
     nodes = 140_000
-    edges = np.stack([np.zeros(nodes - 1, np.int64), np.arange(1, nodes)], axis=1)
-    graph = make_graph(tmp_path / "graph", edges, nodes, features=features_of("dense", 6, nodes))
+    graph = make_graph(tmp_path / "graph", star(nodes), nodes, features=features_of("dense", 6, nodes))
     config, model = model_of(graph, encoder=encoder, layers=1, width=8)
     found = by_layers(graph, config, model, tmp_path, memory_gb=0.2)
     inputs = prepare_inputs(graph, config, CPU)
@@ -175,10 +173,7 @@ def test_a_hub_of_very_many_neighbours_takes_no_more_memory_and_loses_no_more_to
     assert_close(found, exact)
 
 
-# --- other graphs ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_nodes_that_the_training_did_not_know_are_embedded_with_its_scaling(tmp_path, graphs, encoder):
     """A part of its own beside the known one: known nodes keep their rows, new ones get what their place gives them."""
     known = graphs("dense", 6, True)
@@ -218,25 +213,22 @@ def test_tiny_and_huge_features_are_embedded_as_the_training_reads_them(tmp_path
     assert_close(found, by_layers(near, config, model, tmp_path, Scaling("none", exponent=1)))
 
 
-# --- bounds ----------------------------------------------------------------------------------------------------------
-
-
-def test_too_little_memory_and_disk_are_told_with_the_cure(tmp_path, graphs, monkeypatch):
-    config, model = model_of(graphs("dense", 6, True))
+def test_too_little_memory_and_disk_are_refused_with_the_cure(tmp_path, graphs, monkeypatch):
+    graph = graphs("dense", 6, True)
     with pytest.raises(ConfigError, match=r"runtime.embed_memory_gb: 300 nodes of width 16 need at least 0\.\d+, got"):
-        by_layers(graphs("dense", 6, True), config, model, tmp_path, memory_gb=0.01)
+        by_layers(graph, *model_of(graph), tmp_path, memory_gb=0.01)
     monkeypatch.setattr("gscl_scale.machine.free_disk", lambda folder: 1 << 10)
-    with pytest.raises(RunError, match=r"300 nodes take .* of disk and .* are free; make room there"):
-        by_layers(graphs("dense", 6, True), config, model, tmp_path)
+    with pytest.raises(RunError, match=r"300 nodes take .* of disk and .* are free; free some space there"):
+        by_layers(graph, *model_of(graph), tmp_path)
 
 
 def events(folder):
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
-def test_the_log_tells_bounds_rates_and_memory(tmp_path, graphs):
-    config, model = model_of(graphs("dense", 40, True))
-    by_layers(graphs("dense", 40, True), config, model, tmp_path, console=Console(tmp_path / "log.jsonl", quiet=True))
+def test_the_log_has_bounds_rates_and_memory(tmp_path, graphs):
+    graph = graphs("dense", 40, True)
+    by_layers(graph, *model_of(graph), tmp_path, console=Console(tmp_path / "log.jsonl", quiet=True))
     begun, *steps = events(tmp_path)
     assert begun["event"] == "encoding"
     assert begun["steps"] == ["messages-0.raw", "layer-0.raw", "layer-1.raw"]

@@ -16,7 +16,7 @@ from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime.console import Console
-from tests.embed.test_layers import CPU, NODES, QUIET, by_layers, events, features_of, hubs, model_of
+from tests.embed.test_layers import CPU, NODES, by_layers, events, features_of, hubs, model_of
 from tests.graphs import make_graph
 
 ROOT = Path(__file__).parent.parent.parent
@@ -72,43 +72,38 @@ def test_a_killed_work_goes_on_and_repeats_no_finished_block(tmp_path, graph, en
     assert found.tobytes() == by_layers(graph, config, model, tmp_path, rows=16).tobytes()
 
 
-def stopped(tmp_path, graph, made_from="made from this", rows=16):
-    """Work that has come to its end, but for the file that someone wanted to write from it."""
-    _, model = model_of(graph)
-    place = Workplace(tmp_path / "scratch", made_from, CPU, rows=rows)
-    with contextlib.suppress(OSError), encode_nodes(model.encoder, graph, Scaling("none"), place, QUIET) as vectors:
-        found = np.array(vectors)
-        raise OSError("the disk is full")
-    return found
-
-
-def again(tmp_path, graph, made_from="made from this"):
+def encoded(tmp_path, graph, made_from="made from this", disk_is_full=False):
+    """The vectors and the log of an encoding; `disk_is_full`: nobody could copy them, so scratch stays."""
     _, model = model_of(graph)
     place = Workplace(tmp_path / "scratch", made_from, CPU, rows=16)
     log = Console(tmp_path / "log.jsonl", quiet=True)
-    with encode_nodes(model.encoder, graph, Scaling("none"), place, log) as vectors:
-        return np.array(vectors), events(tmp_path)
+    (tmp_path / "log.jsonl").unlink(missing_ok=True)
+    with contextlib.suppress(OSError), encode_nodes(model.encoder, graph, Scaling("none"), place, log) as vectors:
+        found = np.array(vectors)
+        if disk_is_full:
+            raise OSError("the disk is full")
+    return found, events(tmp_path)
 
 
 @pytest.mark.parametrize("file", ["layer-0.raw", "layer-1.raw"])
 def test_a_flipped_bit_costs_its_block_and_no_other(tmp_path, graph, file):
-    expected = stopped(tmp_path, graph)
+    expected, _ = encoded(tmp_path, graph, disk_is_full=True)
     path = tmp_path / "scratch" / file
     content = bytearray(path.read_bytes())
     content[16 * 5 * 64 + 3] ^= 4  # in the block that begins at row 80
     path.write_bytes(content)
-    found, (begun, *steps) = again(tmp_path, graph)
+    found, (begun, *steps) = encoded(tmp_path, graph)
     assert found.tobytes() == expected.tobytes()
     assert begun["rows"] == 16
     assert [step["blocks"] for step in steps] == ([1, 0] if file == "layer-0.raw" else [0, 1])
 
 
 def test_what_a_kill_left_of_a_line_or_a_file_is_made_again(tmp_path, graph):
-    expected = stopped(tmp_path, graph)
+    expected, _ = encoded(tmp_path, graph, disk_is_full=True)
     os.truncate(tmp_path / "scratch/layer-1.raw", 200 * 64)
     with (tmp_path / "scratch/journal.jsonl").open("a") as file:
         file.write('{"file": "layer-1.raw", "fir')
-    found, (begun, *_) = again(tmp_path, graph)
+    found, (begun, *_) = encoded(tmp_path, graph)
     assert found.tobytes() == expected.tobytes()
     assert begun["rows"] == NODES - 192  # whole blocks of 16 below row 200
 
@@ -121,9 +116,10 @@ def test_blocks_of_another_size_go_on_where_these_ended(tmp_path, graph):
     assert Scratch(tmp_path / "scratch", "a", 100, {"rows.raw": 2}).missing("rows.raw") == [(10, 30), (60, 90)]
 
 
-def test_scratch_of_other_weights_or_another_graph_is_thrown_away(tmp_path, graph):
-    stopped(tmp_path, graph)
-    assert not again(tmp_path, graph, made_from="other weights")[1][0]["resumed"]
-    stopped(tmp_path, graph)
+def test_scratch_of_other_weights_or_another_graph_is_removed(tmp_path, graph):
     other = make_graph(tmp_path / "other", hubs(), NODES, features=features_of("dense", 6) + 1)
-    assert again(tmp_path, other)[1][-3]["rows_kept"] == 0
+    for changed, made_from in ((graph, "other weights"), (other, "made from this")):
+        encoded(tmp_path, graph, disk_is_full=True)
+        _, (begun, *_) = encoded(tmp_path, changed, made_from)
+        assert not begun["resumed"]
+        assert begun["rows_kept"] == 0

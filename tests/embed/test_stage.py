@@ -1,10 +1,6 @@
 """`gscl-scale embed`: the run's own nodes, and those of another graph."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -28,6 +24,7 @@ from gscl_scale.stages.report import report_runs
 from tests.graphs import make_graph, random_edges
 
 NODES = 80
+QUIET = Console(quiet=True)
 SETTINGS = """
 graph: {source: memory}
 rings: {hops: 1, per_ring: 4, width: 8, beyond: 8, rounds: 1}
@@ -80,7 +77,7 @@ def test_the_files_are_as_they_always_were_and_scratch_is_gone(trained):
 def test_another_graph_is_embedded_with_the_trained_model_and_its_scaling(trained, tmp_path):
     config, run, vectors, _ = trained
     graph = grown(tmp_path)
-    folder = embed_stage(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    folder = embed_stage(config, run, QUIET, graph.folder, tmp_path / "out")
     ids, found = read_embeddings(folder)
     assert ids.to_pylist()[-1] == f"user-{NODES + 9}"
     assert found.shape == (NODES + 10, 8)
@@ -91,7 +88,7 @@ def test_another_graph_is_embedded_with_the_trained_model_and_its_scaling(traine
     assert len(far) > 10
     assert np.abs(found[far] - vectors[far]).max() < 1e-5
     before = (tmp_path / "out/embeddings.parquet").stat().st_mtime_ns
-    embed_stage(config, run, Console(quiet=True), graph.folder, tmp_path / "out")
+    embed_stage(config, run, QUIET, graph.folder, tmp_path / "out")
     assert (tmp_path / "out/embeddings.parquet").stat().st_mtime_ns == before
 
 
@@ -131,8 +128,8 @@ def test_the_figures_of_mapped_embeddings_are_the_same(trained, monkeypatch):
     for memory in (vectors_module.available_memory(), 0):
         monkeypatch.setattr(vectors_module, "available_memory", lambda memory=memory: memory)
         run.metrics.unlink(missing_ok=True)
-        found.append(evaluate(config, run, Console(quiet=True)))
-        report_runs({"a": run.folder, "b": run.folder}, run.folder / "two.html", Console(quiet=True))
+        found.append(evaluate(config, run, QUIET))
+        report_runs({"a": run.folder, "b": run.folder}, run.folder / "two.html", QUIET)
     assert found[0] == found[1]
     assert not [path for path in run.folder.iterdir() if path.name.startswith(".vectors") or ".run" in path.name]
 
@@ -141,20 +138,18 @@ def test_a_folder_that_holds_something_else_is_left_alone(trained, tmp_path):
     config, run, _, _ = trained
     graph = grown(tmp_path)
     with pytest.raises(FolderError, match="is not empty and holds no embeddings; choose another --out"):
-        embed_stage(config, run, Console(quiet=True), graph.folder, graph.folder)
+        embed_stage(config, run, QUIET, graph.folder, graph.folder)
     assert Graph.open(graph.folder).fingerprint == graph.fingerprint
-    with pytest.raises(GraphError, match="has 5 features per node, the encoder was trained on 4"):
-        embed_stage(config, run, Console(quiet=True), grown(tmp_path, 5).folder, tmp_path / "out")
 
 
-def test_features_in_another_order_are_refused_and_those_of_a_node_table_are_known_by_name(trained, tmp_path):
+def test_other_features_are_refused_and_those_of_a_node_table_are_known_by_name(trained, tmp_path):
     config, run, _, _ = trained
-    with pytest.raises(
-        GraphError, match=r"has 'y' as feature column 2, the encoder was trained on 'x'; bring the same"
+    for other, says in (
+        ({"width": 5}, "has 5 features per node, the encoder was trained on 4"),
+        ({"columns": ["age", "y", "x", "z"]}, "has 'y' as feature column 2, the encoder was trained on 'x'; bring the"),
     ):
-        embed_stage(
-            config, run, Console(quiet=True), grown(tmp_path, columns=["age", "y", "x", "z"]).folder, tmp_path / "out"
-        )
+        with pytest.raises(GraphError, match=says):
+            embed_stage(config, run, QUIET, grown(tmp_path, **other).folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     named, unnamed = grown(tmp_path / "a", columns=["age", "x", "y", "z"]), grown(tmp_path / "b")
     embedder = NodeEmbedder.load(run.folder)
@@ -163,49 +158,20 @@ def test_features_in_another_order_are_refused_and_those_of_a_node_table_are_kno
         embedder.transform(grown(tmp_path / "c", columns=["z", "x", "y", "age"]))
 
 
-def test_half_written_files_and_scratch_of_a_kill_are_cleared_away(trained):
+def test_what_a_kill_has_left_is_cleared_away_and_embeddings_with_a_damaged_manifest_are_written_again(trained):
     config, run, _, _ = trained
+    before, manifest = (run.embeddings / "embeddings.parquet").read_bytes(), run.embeddings / "manifest.json"
     (run.embeddings / "scratch").mkdir()
-    embed_stage(config, run, Console(quiet=True))
+    embed_stage(config, run, QUIET)
     assert not (run.embeddings / "scratch").exists()
     (run.embeddings / ".embeddings.parquet.host-1.tmp").write_bytes(b"half")
-    (run.embeddings / "manifest.json").unlink()
-    embed_stage(config, run, Console(quiet=True))
+    manifest.unlink()
+    embed_stage(config, run, QUIET)
     assert not list(run.embeddings.glob(".*"))
-
-
-def test_embeddings_whose_manifest_is_damaged_are_written_again(trained):
-    config, run, _, _ = trained
-    before, manifest = run.embeddings.joinpath("embeddings.parquet").read_bytes(), run.embeddings / "manifest.json"
     manifest.write_text(manifest.read_text().replace("1", "2"))
-    embed_stage(config, run, Console(quiet=True))
-    assert run.embeddings.joinpath("embeddings.parquet").read_bytes() == before
+    embed_stage(config, run, QUIET)
+    assert (run.embeddings / "embeddings.parquet").read_bytes() == before
     assert is_complete(run.embeddings, fingerprint_in(run.embeddings), config.runtime.npy)
-
-
-def test_the_command_takes_another_graph_and_tells_bad_requests_in_one_sentence(trained, tmp_path):
-    _, _, _, folder = trained
-
-    def cli(*arguments):
-        command = [sys.executable, "-m", "gscl_scale", "embed", "--config", str(folder / "small.yaml"), "--run"]
-        return subprocess.run(
-            [*command, str(folder / "run"), *map(str, arguments)], capture_output=True, text=True, check=False,
-            cwd=tmp_path, env=dict(os.environ),
-        )  # fmt: skip
-
-    good = cli("--graph", grown(tmp_path).folder, "--out", tmp_path / "out")
-    assert good.returncode == 0, good.stderr
-    assert f"embeddings are in {tmp_path / 'out/embeddings.parquet'}" in good.stdout
-    shutil.rmtree(tmp_path / "grown")
-    for arguments, says in (
-        (("--graph", grown(tmp_path, 5).folder, "--out", tmp_path / "other"), "has 5 features per node"),
-        (("--graph", tmp_path / "nowhere", "--out", tmp_path / "other"), "nowhere"),
-        (("--graph", tmp_path / "grown"), "give both or none"),
-    ):
-        bad = cli(*arguments)
-        assert bad.returncode == 2
-        assert bad.stderr.count("gscl-scale: ") == 1
-        assert says in bad.stderr
 
 
 def test_embeddings_are_copied_into_one_file_all_of_them_or_some_in_the_order_asked_for(trained, tmp_path, monkeypatch):
@@ -222,16 +188,23 @@ def test_embeddings_are_copied_into_one_file_all_of_them_or_some_in_the_order_as
         assert table.schema == pq.read_schema(run.embeddings / "embeddings.parquet")
 
 
-def test_the_command_copies_and_refuses_what_it_cannot(trained, tmp_path):
+def test_the_command_embeds_another_graph_copies_and_refuses_what_it_cannot(trained, tmp_path):
     _, run, vectors, folder = trained
 
     def call(*arguments):
         words = ["embed", "--config", str(folder / "small.yaml"), "--run", str(run.folder), *map(str, arguments)]
         return CliRunner().invoke(app, words, catch_exceptions=False).output
 
+    graph = grown(tmp_path).folder
+    out = call("--graph", graph, "--out", tmp_path / "out")
+    assert f"embeddings are in {tmp_path / 'out/embeddings.parquet'}" in out
     assert f"embeddings are in {tmp_path / 'all.npy'}" in call("--out", tmp_path / "all.npy")
     assert (np.load(tmp_path / "all.npy") == vectors).all()
+    other = tmp_path / "other"
     for arguments, says in (
+        (("--graph", grown(tmp_path / "wide", 5).folder, "--out", other), "has 5 features per node"),
+        (("--graph", tmp_path / "nowhere", "--out", other), "nowhere"),
+        (("--graph", graph), "give both or none"),
         (("--out", "folder"), "names a file that ends in .npy or .parquet, got folder"),
         (("--ids", "ids.csv"), "--ids says which nodes are copied; name a .npy or .parquet file"),
         (("--graph", "g", "--out", "o", "--ids", "ids.csv"), "and no --graph"),

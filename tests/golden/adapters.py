@@ -17,7 +17,7 @@ from gscl_scale.__main__ import main
 from gscl_scale.batches.field import FieldMaker
 from gscl_scale.batches.stream import BatchStream, held_out
 from gscl_scale.cli.main import app
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.run.record import config_in
 from gscl_scale.shards.reader import Samples
@@ -76,7 +76,9 @@ def _names(parameter: click.Parameter) -> str:
 def batches(run: Path):
     """Every micro-batch of a run in order, as (epoch, arrays by name); None stands for all nodes."""
     config, graph = config_in(run), Graph.open(run / "graph")
-    maker = FieldMaker(Messages.of(graph, *config.model.messages()), config.model.layers, config.model.fanouts())
+    maker = FieldMaker(
+        NormalisedAdjacency.of(graph, *config.model.messages()), config.model.layers, config.model.fanouts()
+    )
     share = config.train.held_out
     anchors = np.flatnonzero(~held_out(graph, share, config.train.seed)) if share else None
     stream = BatchStream(

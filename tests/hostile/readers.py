@@ -23,7 +23,7 @@ from gscl_scale.embed.store import Embeddings, fingerprint_in, is_complete, read
 from gscl_scale.errors import GsclError
 from gscl_scale.evaluate.graph_statistics import statistics
 from gscl_scale.evaluate.schema import read_metrics
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.graph.graph import Graph
@@ -111,7 +111,7 @@ def _data_set(source: str, name: str) -> None:
 def _graph(rng: Random) -> None:
     graph = Graph.open(Path("run/graph"))
     graph.identities()
-    Messages.of(graph, "gcn")
+    NormalisedAdjacency.of(graph, "gcn")
     if rng.random() < 0.5:
         statistics(graph, anchors=5)
     else:
@@ -253,8 +253,7 @@ def _scratch(rng: Random) -> None:
 def _search(rng: Random) -> None:
     book = Book(Path("search"))
     book.ended()
-    values = {"config": _config().dump(), "space": {"model.width": [8, 16]}}
-    claim_search(Path("search"), values)
+    claim_search(Path("search"), _config(), {"model.width": [8, 16]})
 
 
 def _cells(rng: Random) -> None:

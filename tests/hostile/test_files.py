@@ -36,7 +36,7 @@ from gscl_scale.storage.transfer import fetch_folder
 from gscl_scale.train.checkpoint import load_state
 from tests.hostile import mutate
 from tests.hostile.mutate import Executes, npy
-from tests.neighbors.made import write_folder
+from tests.neighbors.folders import write_folder
 
 
 def special(path: Path, kind: str) -> None:

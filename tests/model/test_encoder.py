@@ -6,19 +6,23 @@ import torch
 from torch_geometric.nn import GATConv, SAGEConv
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
-from gscl_scale.model.model import build_model
-from gscl_scale.model.projection import normalise
-from gscl_scale.model.propagation import Propagation
+from gscl_scale.model.model import build_model, normalise
+from gscl_scale.model.propagation import adjacency_pair
 from tests.model import oracles
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
 CPU = torch.device("cpu")
 ENCODERS = ["gcn", "sage", "gat"]
 SLOPES = {"relu": 0.0, "prelu": 0.25, "rrelu": (1 / 8 + 1 / 3) / 2}
+
+
+def inputs_of(config, features=None):
+    features = random_features(NUM_NODES, 4) if features is None else features
+    return prepare_inputs(graph_of(EDGES, features), config, CPU)
 
 
 def dense_gcn(graph, model, features, slope):
@@ -50,54 +54,43 @@ def test_the_gcn_is_its_formula(activation, layers, num_features, undirected, bi
         np.testing.assert_allclose(found, dense_gcn(graph, model, dense, SLOPES[activation]), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
-def test_an_encoder_without_a_bias_has_none(encoder):
-    for bias in (True, False):
-        model = build_model(ModelConfig(encoder=encoder, width=16, bias=bias), 4, seed=1)
-        assert any("bias" in name for name, _ in model.encoder.named_parameters()) == bias
-
-
 @pytest.mark.parametrize("encoder", ["gcn", "sage"])
 def test_what_is_propagated_beforehand_changes_nothing(encoder):
     config = ModelConfig(encoder=encoder, layers=2, width=6)
-    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    inputs = inputs_of(config)
     assert inputs.propagated is not None
     model = build_model(config, 4, seed=0)
     assert torch.equal(model.encode(inputs), model.encode(dataclasses.replace(inputs, propagated=None)))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_sparse_and_dense_features_give_the_same_embeddings_and_gradients(encoder):
-    config = ModelConfig(encoder=encoder, layers=2, width=8)
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_sparse_and_dense_features_give_the_same_embeddings_and_gradients(encoder, dropout):
+    config = ModelConfig(encoder=encoder, layers=2, width=8, feature_dropout=dropout)
     matrix = random_sparse_features(NUM_NODES, 12)
     found = []
     for features in (matrix, matrix.toarray()):
         model = build_model(config, 12, seed=0)
-        embeddings = model.encode(prepare_inputs(graph_of(EDGES, features), config, CPU))
+        embeddings = model.encode(inputs_of(config, features), key=7)
         embeddings.square().sum().backward()
         found.append((embeddings, [p.grad for p in model.encoder.parameters()]))
     torch.testing.assert_close(found[0], found[1])
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_our_sage_layer_is_that_of_torch_geometric(bias):
+@pytest.mark.parametrize("encoder", ["sage", "gat"])
+def test_our_layers_are_those_of_torch_geometric(encoder, bias):
     graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
-    dense = torch.from_numpy(np.array(graph.features))
-    layer = SageLayer(4, 5, bias)
-    assert isinstance(layer.conv, SAGEConv)
-    messages = Messages.of(graph, "sage")
-    ours = layer(dense, Layer(Propagation.of(messages, graph.undirected)), None)
-    torch.testing.assert_close(ours, layer.conv(dense, edge_index(messages)))
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_our_gat_layer_is_that_of_torch_geometric_which_adds_the_loops_itself(bias):
-    graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
-    dense = torch.from_numpy(np.array(graph.features))
-    layer, peer = GatLayer(4, 16, bias), GATConv(4, 2, heads=8, bias=bias)
+    dense, adjacency = torch.from_numpy(np.array(graph.features)), NormalisedAdjacency.of(graph, encoder)
+    if encoder == "sage":
+        layer, peer = SageLayer(4, 16, bias), SAGEConv(4, 16, bias=bias)
+        edges = adjacency_pair(adjacency, graph.undirected)
+    else:
+        layer, peer = GatLayer(4, 16, bias), GATConv(4, 2, heads=8, bias=bias)
+        edges = edge_index(adjacency)  # with the loops that the peer adds itself
     peer.load_state_dict(layer.conv.state_dict())
-    ours = layer(dense, Layer(edge_index(Messages.of(graph, "gat"))), None)
-    torch.testing.assert_close(ours, peer(dense, edge_index(Messages.of(graph, "sage"))))
+    expected = peer(dense, edge_index(NormalisedAdjacency.of(graph, "sage")))
+    torch.testing.assert_close(layer(dense, Layer(edges), None), expected)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -106,8 +99,7 @@ def test_our_gat_layer_is_that_of_torch_geometric_which_adds_the_loops_itself(bi
 def test_one_step_changes_every_weight_and_lowers_the_loss(encoder, dropout, make):
     config = ModelConfig(encoder=encoder, layers=2, width=8, projection=6, feature_dropout=dropout)
     model = build_model(config, 5, seed=0)
-    inputs = prepare_inputs(graph_of(EDGES, make(NUM_NODES, 5)), config, CPU)
-    inputs = dataclasses.replace(inputs, rows=torch.tensor([0, 2, 3, 5]))
+    inputs = dataclasses.replace(inputs_of(config, make(NUM_NODES, 5)), rows=torch.tensor([0, 2, 3, 5]))
     target = torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
@@ -123,22 +115,27 @@ def test_one_step_changes_every_weight_and_lowers_the_loss(encoder, dropout, mak
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_alone(encoder):
-    config = ModelConfig(encoder=encoder, layers=2, width=8)
-    torch.manual_seed(5)
-    state = torch.get_rng_state()
-    first = build_model(config, 5, seed=3).state_dict()
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.manual_seed(6)
-    again, other = build_model(config, 5, seed=3).state_dict(), build_model(config, 5, seed=4).state_dict()
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_alone(encoder, bias):
+    config = ModelConfig(encoder=encoder, layers=2, width=8, bias=bias)
+    states = []
+    for general, seed in ((5, 3), (6, 3), (6, 4)):
+        torch.manual_seed(general)
+        before = torch.get_rng_state()
+        states.append(build_model(config, 5, seed=seed).state_dict())
+        assert torch.equal(torch.get_rng_state(), before)
+    first, again, other = states
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
+    assert any("bias" in name for name in first if name.startswith("encoder.")) == bias
 
 
-def test_dropout_and_random_slopes_act_in_training_only():
-    config = ModelConfig(width=6, activation="rrelu", feature_dropout=0.5)
-    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
-    model = build_model(config, 4, seed=0)
+@pytest.mark.parametrize(
+    "setting", [{"activation": "rrelu"}, {"feature_dropout": 0.5}, {"hidden_dropout": 0.5}, {"message_dropout": 0.5}]
+)
+def test_dropout_and_random_slopes_act_in_training_only_and_by_their_key(setting):
+    config = ModelConfig(**{"layers": 2, "width": 6, "activation": "relu", **setting})
+    inputs, model = inputs_of(config), build_model(config, 4, seed=0)
     assert torch.equal(model.encode(inputs, 1), model.encode(inputs, 1))
     assert not torch.equal(model.encode(inputs, 1), model.encode(inputs, 2))
     model.eval()
@@ -163,20 +160,19 @@ def test_layers_that_are_computed_again_on_the_way_back_change_no_bit(encoder, m
     config = ModelConfig(
         encoder=encoder, layers=3, width=8, activation="rrelu", feature_dropout=0.3, hidden_dropout=0.2
     )
-    graph, found = graph_of(EDGES, make(NUM_NODES, 5)), []
+    found = []
     for recompute in (False, True):
         again = config.model_copy(update={"recompute": recompute})
         model = build_model(again, 5, seed=0)
-        embeddings = model.encode(prepare_inputs(graph, again, CPU), key=4)
+        embeddings = model.encode(inputs_of(again, make(NUM_NODES, 5)), key=4)
         embeddings.square().sum().backward()
         found.append([embeddings, *(p.grad for p in model.encoder.parameters())])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
 def test_our_prelu_is_that_of_torch_and_so_are_its_gradients():
-    ours, theirs = PReLU(), torch.nn.PReLU()
     found = []
-    for activation in (ours, theirs):
+    for activation in (PReLU(), torch.nn.PReLU()):
         hidden = torch.linspace(-2, 2, 60).reshape(10, 6).requires_grad_()
         result = activation(hidden)
         (result * torch.arange(60.0).reshape(10, 6)).sum().backward()
@@ -192,14 +188,14 @@ def test_all_numbers_of_a_step_are_drawn_by_keys_of_their_own(monkeypatch):
     for name in ("uniform", "uniform_entries"):
         draw = getattr(noise, name)
         monkeypatch.setattr(noise, name, lambda key, *rest, draw=draw: keys.append(key) or draw(key, *rest))
-    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    inputs = inputs_of(config)
     build_model(config, 4, seed=0).encode(inputs, key=5)
     assert len(keys) == len(set(keys)) == 9  # features, three activations, between the layers, messages of each
 
 
 def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up():
     config = ModelConfig(layers=2, width=400, activation="relu", hidden_dropout=0.25)
-    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    inputs = inputs_of(config)
     model, given = build_model(config, 4, seed=0), []
     model.encoder.layers[1].register_forward_pre_hook(lambda _, arguments: given.append(arguments[0]))
     model.encode(inputs, key=3)
@@ -215,90 +211,60 @@ def test_a_share_of_what_lies_between_layers_is_dropped_and_the_rest_scaled_up()
 def test_a_share_of_the_messages_is_dropped_and_the_rest_scaled_up(encoder, undirected):
     edges = np.random.default_rng(0).integers(0, 400, (6000, 2)).tolist()
     graph = graph_of(edges, random_features(400, 4), undirected)
-    whole = Propagation.of(Messages.of(graph, encoder), undirected)
-    thin = whole.thinned(0.25, 7, None, None)
-    dense, dropped = whole.matrix.to_dense(), thin.matrix.to_dense()
+    whole = adjacency_pair(NormalisedAdjacency.of(graph, encoder), undirected)
+    dropping = whole.with_edge_dropout(0.25, 7, None, None)
+    dense, dropped = whole.matrix.to_dense(), dropping.matrix.to_dense()
     own = torch.eye(400, dtype=torch.bool)
     torch.testing.assert_close(dropped[own], dense[own])
     between, kept = (dense != 0) & ~own, (dropped != 0) & ~own
     assert float(kept.sum() / between.sum()) == pytest.approx(0.75, abs=0.02)
     torch.testing.assert_close(dropped[kept], dense[kept] / 0.75)
-    assert torch.equal(thin.transposed.to_dense(), dropped.T)
-    assert torch.equal(thin.matrix.to_dense(), whole.thinned(0.25, 7, None, None).matrix.to_dense())
-    assert not torch.equal(dropped, whole.thinned(0.25, 8, None, None).matrix.to_dense())
-
-
-def test_messages_are_dropped_in_training_alone():
-    config = ModelConfig(layers=2, width=6, activation="relu", message_dropout=0.5)
-    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
-    model = build_model(config, 4, seed=0)
-    plain = build_model(config.model_copy(update={"message_dropout": 0.0}), 4, seed=0)
-    assert inputs.propagated is None
-    assert not torch.equal(model.encode(inputs, key=3), plain.encode(inputs, key=3))
-    assert torch.equal(model.eval().encode(inputs, key=3), plain.eval().encode(inputs, key=3))
-
-
-@pytest.mark.parametrize("encoder", ["gcn", "sage"])
-def test_the_same_key_drops_the_same_values_of_dense_and_sparse_features(encoder):
-    config = ModelConfig(encoder=encoder, layers=2, width=8, feature_dropout=0.4, activation="rrelu")
-    matrix = random_sparse_features(NUM_NODES, 12)
-    found = []
-    for features in (matrix, matrix.toarray()):
-        model = build_model(config, 12, seed=0)
-        found.append(model.encode(prepare_inputs(graph_of(EDGES, features), config, CPU), key=7))
-    torch.testing.assert_close(found[0], found[1])
+    assert torch.equal(dropping.transposed.to_dense(), dropped.T)
+    assert torch.equal(dropping.matrix.to_dense(), whole.with_edge_dropout(0.25, 7, None, None).matrix.to_dense())
+    assert not torch.equal(dropped, whole.with_edge_dropout(0.25, 8, None, None).matrix.to_dense())
 
 
 def test_features_that_were_propagated_beforehand_are_dropped_like_others():
     config = ModelConfig(width=6, activation="relu")
-    inputs = prepare_inputs(graph_of(EDGES, random_features(NUM_NODES, 4)), config, CPU)
+    inputs = inputs_of(config)
     model = build_model(config.model_copy(update={"feature_dropout": 0.5}), 4, seed=0)
     assert inputs.propagated is not None
     assert not torch.equal(model.encode(inputs), model.eval().encode(inputs))
 
 
-def test_projected_rows_have_length_one():
-    model = build_model(ModelConfig(width=6, projection=5), 4, seed=0)
-    lengths = model.project(torch.rand(7, 6)).norm(dim=1)
-    torch.testing.assert_close(lengths, torch.ones(7))
+@pytest.mark.parametrize("projection", [5, 0])
+def test_projected_rows_have_length_one_and_are_the_embeddings_where_there_is_no_projection(projection):
+    model, rows = build_model(ModelConfig(width=6, projection=projection), 4, seed=0), torch.rand(7, 6)
+    projected = model.project(rows)
+    torch.testing.assert_close(projected.norm(dim=1), torch.ones(7))
+    if not projection:
+        torch.testing.assert_close(projected, normalise(rows))
+        assert all(name.startswith("encoder.") for name in model.state_dict())
 
 
-def test_without_a_projection_the_embeddings_themselves_are_compared():
-    model = build_model(ModelConfig(width=6, projection=0), 4, seed=0)
-    rows = torch.rand(7, 6)
-    torch.testing.assert_close(model.project(rows), normalise(rows))
-    assert [name for name in model.state_dict() if not name.startswith("encoder.")] == []
-
-
-def test_a_zero_row_has_cosine_zero_and_gradient_zero():
+def test_a_zero_row_has_cosine_zero_and_gradient_zero_and_numbers_that_are_not_finite_are_not_hidden():
     rows = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
     result = normalise(rows)
     (result @ result.T).sum().backward()
     torch.testing.assert_close(result, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
     assert torch.isfinite(rows.grad).all()
     assert (rows.grad[1] == 0).all()
-
-
-def test_numbers_that_are_not_finite_are_not_hidden():
     assert normalise(torch.tensor([[float("nan"), 1.0], [float("inf"), 1.0]])).isnan().any(dim=1).all()
 
 
 def test_the_last_layer_may_end_without_the_activation():
-    graph = graph_of(EDGES, random_features(NUM_NODES, 4))
     for layers in (1, 2):
-        config = ModelConfig(layers=layers, width=6, activation="relu", last_activation=False)
-        model = build_model(config, 4, seed=1).eval()
-        found = model.encode(prepare_inputs(graph, config, CPU))
+        without, with_it = (
+            ModelConfig(layers=layers, width=6, activation="relu", last_activation=last) for last in (False, True)
+        )
+        found, whole = (build_model(one, 4, seed=1).eval().encode(inputs_of(one)) for one in (without, with_it))
         assert (found < 0).any()
-        with_it = ModelConfig(layers=layers, width=6, activation="relu")
-        whole = build_model(with_it, 4, seed=1).eval().encode(prepare_inputs(graph, with_it, CPU))
         torch.testing.assert_close(found.relu(), whole)
 
 
 def test_a_batch_is_standardised_before_the_activation_and_later_rows_by_what_it_was():
-    graph = graph_of(EDGES, random_features(NUM_NODES, 4))
     config = ModelConfig(width=6, norm="batch", last_activation=False)
-    model, inputs = build_model(config, 4, seed=1).train(), prepare_inputs(graph, config, CPU)
+    model, inputs = build_model(config, 4, seed=1).train(), inputs_of(config)
     rows = model.encode(inputs)
     torch.testing.assert_close(rows.mean(dim=0), torch.zeros(6), atol=1e-5, rtol=0)
     for _ in range(3):

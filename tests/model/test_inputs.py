@@ -5,72 +5,73 @@ import torch
 from sklearn.preprocessing import StandardScaler
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import Messages
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.inputs import MappedFeatures, edge_index, prepare_features, prepare_inputs
-from gscl_scale.model.propagation import Propagation, SparseInput
+from gscl_scale.model.propagation import SparseInput, SparsePair
 from gscl_scale.model.scaling import notes_on
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
 CPU = torch.device("cpu")
+MAKERS = [random_features, random_sparse_features]
 
 
-def dense_of(features):
+def scaled(matrix, kind):
+    """The features of a graph, scaled, as a dense matrix."""
+    features = prepare_features(graph_of(EDGES, matrix), kind)
     return (features.dense() if isinstance(features, SparseInput) else features).numpy()
 
 
-@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+def dense_of(matrix):
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_unscaled_features_are_a_copy_of_the_graphs(make):
     matrix = make(NUM_NODES, 5)
-    found = dense_of(prepare_features(graph_of(EDGES, matrix), "none"))
-    np.testing.assert_array_equal(found, matrix if make is random_features else matrix.toarray())
+    np.testing.assert_array_equal(scaled(matrix, "none"), dense_of(matrix))
 
 
-@pytest.mark.parametrize("make", [random_features, random_sparse_features])
+@pytest.mark.parametrize("make", MAKERS)
 def test_scaled_rows_have_absolute_sum_one_and_zero_rows_stay_zero(make):
     matrix = make(NUM_NODES, 5)
     if make is random_features:
         matrix[0] = 0  # as it is in the sparse ones
-    before = np.abs(matrix if make is random_features else matrix.toarray()).sum(axis=1)
-    after = np.abs(dense_of(prepare_features(graph_of(EDGES, matrix), "row"))).sum(axis=1)
+    before, after = (np.abs(rows).sum(axis=1) for rows in (dense_of(matrix), scaled(matrix, "row")))
     np.testing.assert_allclose(after, before > 0, rtol=1e-6)
     assert 0 < after.sum() < NUM_NODES
 
 
 def test_a_row_that_stores_only_zeros_stays_zero():
-    matrix = sp.csr_array((np.array([0.0, 2.0], np.float32), ([0, 1], [1, 0])), shape=(2, 2))
+    matrix = sp.csr_array((np.array([0.0, 2.0], np.float32), ([0, 1], [1, 0])), shape=(8, 2))
     assert matrix.nnz == 2
-    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "row"))
-    np.testing.assert_array_equal(found, [[0, 0], [1, 0]])
+    np.testing.assert_array_equal(scaled(matrix, "row")[:2], [[0, 0], [1, 0]])
 
 
 def test_standardised_columns_are_those_of_scikit_learn():
     matrix = random_features(50, 4) * [1, 10, 0.1, 1] + [0, 1000, 5, -3]
-    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "standard"))
     expected = StandardScaler().fit_transform(matrix.astype(np.float32).astype(np.float64))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scaled(matrix, "standard"), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
 def test_a_constant_column_standardises_to_zero(value):
     matrix = np.column_stack([np.full(1000, value), random_features(1000, 1)[:, 0]])
-    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "standard"))
-    np.testing.assert_allclose(found[:, 0], 0, atol=1e-6)
+    np.testing.assert_allclose(scaled(matrix, "standard")[:, 0], 0, atol=1e-6)
 
 
 def test_standardised_sparse_features_are_divided_by_the_deviation_and_stay_sparse():
     dense = random_sparse_features(40, 6).toarray()
     dense[:, 5] = 0.1
-    features = prepare_features(graph_of([(0, 1)], sp.csr_array(dense)), "standard")
-    assert isinstance(features, SparseInput)
+    assert isinstance(prepare_features(graph_of(EDGES, sp.csr_array(dense)), "standard"), SparseInput)
     expected = dense / np.r_[dense[:, :5].astype(np.float64).std(axis=0), 1]
-    np.testing.assert_allclose(dense_of(features), expected, rtol=1e-5)
+    np.testing.assert_allclose(scaled(sp.csr_array(dense), "standard"), expected, rtol=1e-5)
 
 
 def test_messages_go_from_the_neighbour_to_the_node_whose_row_names_it():
     graph = graph_of([(0, 1), (0, 2), (2, 1)], random_features(3, 2), undirected=False)
-    assert edge_index(Messages.of(graph, "sage")).tolist() == [[1, 2, 1], [0, 0, 2]]
-    assert edge_index(Messages.of(graph, "gat")).tolist() == [[1, 2, 1, 0, 1, 2], [0, 0, 2, 0, 1, 2]]
+    assert edge_index(NormalisedAdjacency.of(graph, "sage")).tolist() == [[1, 2, 1], [0, 0, 2]]
+    assert edge_index(NormalisedAdjacency.of(graph, "gat")).tolist() == [[1, 2, 1, 0, 1, 2], [0, 0, 2, 0, 1, 2]]
 
 
 def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_they_are_narrow():
@@ -79,7 +80,7 @@ def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_
     config = ModelConfig(width=8)
     inputs = prepare_inputs(narrow, config, CPU)
     edges = inputs.layers[0].edges
-    assert isinstance(edges, Propagation)
+    assert isinstance(edges, SparsePair)
     torch.testing.assert_close(inputs.propagated, edges.matrix.to_dense() @ inputs.features)
     dropping = config.model_copy(update={"feature_dropout": 0.1})
     assert prepare_inputs(narrow, dropping, CPU).propagated is None
@@ -92,29 +93,23 @@ def test_gat_reads_dense_features_and_edges():
     inputs = prepare_inputs(graph, ModelConfig(encoder="gat", layers=2), CPU)
     assert isinstance(inputs.features, torch.Tensor)
     assert len(inputs.layers) == 2
-    assert all(torch.equal(layer.edges, edge_index(Messages.of(graph, "gat"))) for layer in inputs.layers)
+    assert all(torch.equal(layer.edges, edge_index(NormalisedAdjacency.of(graph, "gat"))) for layer in inputs.layers)
 
 
-FACTORS = [1e-30, 1e-15, 1e15, 1e30]
-
-
-@pytest.mark.parametrize("factor", FACTORS)
-@pytest.mark.parametrize("scaling", ["none", "row", "standard"])
-@pytest.mark.parametrize("make", [random_features, random_sparse_features])
-def test_the_encoder_reads_tiny_and_huge_features_as_it_reads_those_near_one(make, scaling, factor):
+@pytest.mark.parametrize("factor", [1e-30, 1e-15, 1e15, 1e30])
+@pytest.mark.parametrize("kind", ["none", "row", "standard"])
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_encoder_reads_tiny_and_huge_features_as_it_reads_those_near_one(make, kind, factor):
     matrix = make(NUM_NODES, 5)
-    expected = dense_of(prepare_features(graph_of(EDGES, matrix), scaling))
-    far = graph_of(EDGES, matrix.astype(np.float64) * factor)
-    found = dense_of(prepare_features(far, scaling))
-    if scaling == "none":  # up to one factor, which is near one
-        expected, found = (rows / np.abs(rows).max() for rows in (expected, found))
-        assert 1 <= np.abs(dense_of(prepare_features(far, scaling))).max() < 2
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    read = MappedFeatures.of(far, ModelConfig(feature_scaling=scaling)).rows(
-        np.arange(3)
-    )  # as where neighbors are sampled
+    far = matrix.astype(np.float64) * factor
+    expected, found = scaled(matrix, kind), scaled(far, kind)
+    read = MappedFeatures.of(graph_of(EDGES, far), ModelConfig(feature_scaling=kind)).rows(np.arange(3))  # by batches
     read = SparseInput.of(read, read.values).dense().numpy() if isinstance(read, SparseFeatures) else read
-    np.testing.assert_array_equal(read, dense_of(prepare_features(far, scaling))[:3])
+    np.testing.assert_array_equal(read, found[:3])
+    if kind == "none":  # up to one factor, which is near one
+        assert 1 <= np.abs(found).max() < 2
+        expected, found = (rows / np.abs(rows).max() for rows in (expected, found))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("largest", [2.0**-4, 2.0**40])
@@ -122,13 +117,13 @@ def test_features_in_the_measured_range_are_read_as_they_are(largest):
     matrix = random_features(NUM_NODES, 5)
     matrix[0, 0] = np.float32(largest)
     matrix = np.clip(matrix, -largest, largest)
-    np.testing.assert_array_equal(dense_of(prepare_features(graph_of(EDGES, matrix), "none")), matrix)
+    np.testing.assert_array_equal(scaled(matrix, "none"), matrix)
     assert notes_on(matrix, "none") == []
 
 
 def test_rows_of_very_different_sizes_all_have_absolute_sum_one():
     matrix = np.array([[3e38, 1e38], [1e-30, 3e-30], [0, 0]], np.float32)
-    found = dense_of(prepare_features(graph_of([(0, 1)], matrix), "row"))
+    found = scaled(np.concatenate([matrix, np.zeros((5, 2), np.float32)]), "row")[:3]
     np.testing.assert_allclose(found, [[0.75, 0.25], [0.25, 0.75], [0, 0]], rtol=1e-6)
 
 

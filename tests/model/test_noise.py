@@ -11,37 +11,25 @@ KEYS = [0, 1, seeding.integer("step", 0, 7), 2**63 - 1, 2**63 + 8, 2**64 - 1]
 NODES = torch.tensor([0, 1, 5, 2**31, 2**40 + 3, 3])
 
 
-def by_tensors(key, nodes, columns):
-    """What a GPU computes, on the CPU."""
-    return noise._of(noise._state(key, nodes)[:, None], columns)
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_tensors_give_the_same_bits_as_the_kernel(key):
     found = noise.uniform(key, NODES, (6, 40), CPU)
     assert found.dtype == torch.float32
-    assert torch.equal(found, by_tensors(key, NODES, torch.arange(40)))
+    assert torch.equal(found, noise._numbers(key, NODES[:, None], torch.arange(40)))  # as a GPU computes them
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_single_entries_have_the_numbers_of_the_matrix_by_either_way(key):
-    whole = noise.uniform(key, None, (50, 30), CPU)
-    generator = torch.Generator().manual_seed(0)
-    nodes, columns = (
-        torch.randint(0, 50, (200,), generator=generator),
-        torch.randint(0, 30, (200,), generator=generator),
-    )
+    whole, generator = noise.uniform(key, None, (50, 30), CPU), torch.Generator().manual_seed(0)
+    nodes, columns = (torch.randint(0, most, (200,), generator=generator) for most in (50, 30))
     assert torch.equal(noise.uniform_entries(key, nodes, columns.int()), whole[nodes, columns])
-    assert torch.equal(noise._of(noise._state(key, nodes), columns.int()), whole[nodes, columns])
+    assert torch.equal(noise._numbers(key, nodes, columns.int()), whole[nodes, columns])
 
 
-def test_rows_of_some_nodes_are_those_rows_of_all_nodes():
-    nodes = torch.tensor([7, 0, 99, 7])
-    assert torch.equal(noise.uniform(3, nodes, (4, 20), CPU), noise.uniform(3, None, (100, 20), CPU)[nodes])
-
-
-def test_more_columns_leave_the_first_ones_as_they_are():
-    assert torch.equal(noise.uniform(3, None, (10, 20), CPU)[:, :5], noise.uniform(3, None, (10, 5), CPU))
+def test_numbers_of_a_node_and_column_are_the_same_among_other_nodes_and_columns():
+    nodes, whole = torch.tensor([7, 0, 99, 7]), noise.uniform(3, None, (100, 20), CPU)
+    assert torch.equal(noise.uniform(3, nodes, (4, 20), CPU), whole[nodes])
+    assert torch.equal(noise.uniform(3, None, (100, 5), CPU), whole[:, :5])
 
 
 def test_numbers_are_at_least_zero_and_below_one_and_uniform():

@@ -37,17 +37,12 @@ def case(anchors=ANCHORS, seed=0):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("anchors", [ANCHORS, 300])
-def test_each_pair_has_its_product_in_the_order_of_the_pattern(take_the_way, way, anchors):
+def test_each_pair_has_its_product_in_the_order_of_the_pattern_and_its_gradient(take_the_way, way, anchors):
     take_the_way(way)
     left, right, pattern, expected = case(anchors)
     assert pair_products(left, right, pattern).tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_gradients_are_those_of_the_products(take_the_way, way):
-    take_the_way(way)
-    left, right, pattern, _ = case()
-    assert torch.autograd.gradcheck(lambda a, b: pair_products(a, b, pattern), (left, right))
+    if anchors == ANCHORS:
+        assert torch.autograd.gradcheck(lambda a, b: pair_products(a, b, pattern), (left, right))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

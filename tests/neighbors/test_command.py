@@ -18,7 +18,7 @@ from gscl_scale.registry.versions import Registry
 from gscl_scale.runtime.console import Console
 from gscl_scale.storage.mirror import Mirror
 from gscl_scale.storage.urls import store_at
-from tests.neighbors.made import drawn, slow_nearest, write_folder, write_run
+from tests.neighbors.folders import drawn, slow_nearest, write_folder, write_run
 from tests.s3 import BUCKET
 
 VECTORS = drawn(200)
@@ -50,11 +50,12 @@ def test_the_nearest_of_an_id_are_shown_with_cosine_and_class(run):
 
 
 def test_json_has_a_node_for_each_id(run):
-    told = json.loads(call(run, "--id", "node-7", "--id", "node-0", "--count", 2, "--json"))
-    assert [node["id"] for node in told["nodes"]] == ["node-7", "node-0"]
-    assert [one["id"] for one in told["nodes"][1]["neighbors"]] == [f"node-{r}" for r in slow_nearest(VECTORS, 0, 2)[0]]
-    assert told["nodes"][0]["class"] == "even"
-    assert told["how"] == "exact"
+    answer = json.loads(call(run, "--id", "node-7", "--id", "node-0", "--count", 2, "--json"))
+    assert answer["how"] == "exact"
+    assert [(node["id"], node["class"]) for node in answer["nodes"]] == [("node-7", "even"), ("node-0", None)]
+    first, second = answer["nodes"][1]["neighbors"]
+    assert list(first) == ["rank", "id", "cosine", "class"]
+    assert [one["id"] for one in (first, second)] == [f"node-{row}" for row in slow_nearest(VECTORS, 0, 2)[0]]
 
 
 @pytest.mark.parametrize("index", [[], ["--index"]])
@@ -67,11 +68,7 @@ def test_the_neighbours_of_all_nodes_or_of_those_in_a_file_go_to_a_file(run, tmp
     call(run, "--ids", tmp_path / "some.csv", "--count", 3, "--out", tmp_path / "some.parquet", *index)
     some = pq.read_table(tmp_path / "some.parquet").to_pydict()
     assert some["id"] == ["node-9"] * 3 + ["node-4"] * 3
-    for node in (9, 4):
-        rows, _ = slow_nearest(VECTORS, node, 3)
-        assert [name for own, name in zip(some["id"], some["neighbor"], strict=True) if own == f"node-{node}"] == [
-            f"node-{row}" for row in rows
-        ]
+    assert some["neighbor"] == [f"node-{row}" for node in (9, 4) for row in slow_nearest(VECTORS, node, 3)[0]]
     assert table["neighbor"][27:30] == some["neighbor"][:3]
     call(run, "--all", "--count", 3, "--out", tmp_path / "all.csv", *index)
     lines = (tmp_path / "all.csv").read_text().splitlines()
@@ -80,14 +77,19 @@ def test_the_neighbours_of_all_nodes_or_of_those_in_a_file_go_to_a_file(run, tmp
     assert len(lines) == 601
 
 
-def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(tmp_path):
-    run = write_run(tmp_path / "run", VECTORS[:5], ids=np.array([40, 10, 30, 20, 50]))
-    told = json.loads(call(run, "--id", "30", "--count", 99, "--json"))["nodes"][0]
-    assert told["id"] == 30
-    assert sorted(one["id"] for one in told["neighbors"]) == [10, 20, 40, 50]
-    assert "class" not in told["neighbors"][0]
+@pytest.fixture
+def numbered(tmp_path):
+    """A run whose ids are integers."""
+    return write_run(tmp_path / "run", VECTORS[:5], ids=np.array([40, 10, 30, 20, 50]))
+
+
+def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(numbered, tmp_path):
+    node = json.loads(call(numbered, "--id", "30", "--count", 99, "--json"))["nodes"][0]
+    assert node["id"] == 30
+    assert sorted(one["id"] for one in node["neighbors"]) == [10, 20, 40, 50]
+    assert "class" not in node["neighbors"][0]
     pq.write_table(pa.table({"id": pa.array([50, 10], pa.int32())}), tmp_path / "ids.parquet")
-    call(run, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
+    call(numbered, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
     assert pq.read_table(tmp_path / "out.parquet").column("id").type == pa.int64()
 
 
@@ -98,23 +100,22 @@ def test_integers_are_integers_and_more_neighbours_than_there_are_are_all(tmp_pa
         (["--id", "NODE-77"], "the nearest ids are node-77"),
         ([], "expected one of --id, --ids and --all"),
         (["--id", "node-1", "--all"], "expected one of --id, --ids and --all"),
-        (["--all"], "--ids and --all want --out"),
+        (["--all"], "--ids and --all need --out"),
         (["--all", "--out", "all.json"], "--out names a file that ends in .parquet or .csv, got all.json"),
         (["--ids", "nowhere.csv", "--out", "x.parquet"], "nowhere.csv is no file"),
     ],
 )
-def test_bad_requests_are_told_in_one_sentence(run, arguments, says):
+def test_bad_requests_are_refused_in_one_sentence(run, arguments, says):
     with pytest.raises(UserError, match=re.escape(says)) as error:
         call(run, *arguments)
     assert "\n" not in str(error.value)
 
 
-def test_ids_of_another_kind_and_unknown_numbers_are_told(tmp_path):
-    run = write_run(tmp_path / "run", VECTORS[:5], ids=np.array([40, 10, 30, 20, 50]))
+def test_ids_of_another_kind_and_unknown_numbers_are_refused(numbered):
     with pytest.raises(UserError, match=r"--id: expected ids of type int64, as those of the run are: .*'node-1'"):
-        call(run, "--id", "node-1")
+        call(numbered, "--id", "node-1")
     with pytest.raises(UserError, match="has no node 33; the nearest ids are 30, 40, 20"):
-        call(run, "--id", "33")
+        call(numbered, "--id", "33")
 
 
 def test_ids_may_come_twice_and_must_not_be_missing(run, tmp_path):
@@ -126,7 +127,7 @@ def test_ids_may_come_twice_and_must_not_be_missing(run, tmp_path):
         call(run, "--ids", tmp_path / "ids.parquet", "--out", tmp_path / "out.parquet")
 
 
-def test_of_a_run_with_repeats_the_first_is_asked_unless_another_is_named(tmp_path):
+def test_of_a_run_with_repeats_the_first_is_searched_unless_another_is_named(tmp_path):
     run = write_run(tmp_path / "run", VECTORS, labels=LABELS, repeats=2)
     assert f"{run}/seed-3: 200 nodes" in call(run, "--id", "node-7")
     assert "class even" in call(run / "seed-4", "--id", "node-7")
@@ -140,7 +141,7 @@ def test_a_folder_that_embed_has_written_is_searched_too_and_others_are_refused(
         call(tmp_path / "empty", "--id", "node-7")
 
 
-def test_a_damaged_file_is_told_in_one_sentence(tmp_path):
+def test_a_damaged_file_is_refused_in_one_sentence(tmp_path):
     run = write_run(tmp_path / "run", VECTORS)
     path = run / "embeddings/embeddings.parquet"
     path.write_bytes(path.read_bytes()[:-20])
@@ -172,7 +173,7 @@ def test_of_a_run_on_an_object_store_only_the_embeddings_are_brought_and_the_ind
     assert (found.index / "index.faiss").exists()
 
 
-def test_of_a_registry_the_current_version_is_asked_and_stays_as_it_is(place, tmp_path, monkeypatch):
+def test_of_a_registry_the_current_version_is_searched_and_stays_as_it_is(place, tmp_path, monkeypatch):
     monkeypatch.setenv("GSCL_SCALE_CACHE", str(tmp_path / "cache"))
     local = write_run(tmp_path / "local", VECTORS, labels=LABELS)
     files = [path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file()]
@@ -180,8 +181,7 @@ def test_of_a_registry_the_current_version_is_asked_and_stays_as_it_is(place, tm
     with leased(registry.store, 60, 0, Console(quiet=True)) as lease:
         version = registry.keep(lease, local, files, {"figures": {}, "graph": {}})
         lease.record("promoted", current=version.name, promoted=(version.name,))
-    told = call(place, "--id", "node-7", "--index")
-    assert f"version {version.name} of {place}: 200 nodes, approximate" in told
+    assert f"version {version.name} of {place}: 200 nodes, approximate" in call(place, "--id", "node-7", "--index")
     kept = {name for name in store_at(place).sizes("versions") if not name.endswith("index.json")}
     assert kept == {f"versions/{version.name}/{file}" for file in files}
 
@@ -192,5 +192,5 @@ def test_the_command_does_not_import_torch(run):
         "try:\n    main()\nfinally:\n    print('torch' in sys.modules)"
     )
     command = [sys.executable, "-c", program, "neighbors", str(run), "--id", "node-7"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told.splitlines()[-1] == "False"
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "False"

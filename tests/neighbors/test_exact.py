@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from gscl_scale.embed.store import read_embeddings, unit
+from gscl_scale.embed.store import unit
 from gscl_scale.neighbors import exact
-from tests.neighbors.made import drawn, slow_nearest, write_folder
+from tests.neighbors.folders import drawn, slow_nearest, write_folder
 
 
 def found(embeddings, nodes, count):
@@ -34,17 +34,20 @@ def test_more_queries_than_fit_in_one_product_get_the_same_answers(tmp_path, mon
     np.testing.assert_array_equal(found(embeddings, range(200), 4).rows, whole.rows)
 
 
-def test_equal_nodes_come_in_the_order_of_the_table_and_none_is_its_own_neighbour(tmp_path):
-    vectors = np.repeat(np.eye(2, dtype=np.float32), 4, axis=0)
-    near = found(write_folder(tmp_path, vectors, group=3), [2], 5)
-    assert near.rows.tolist() == [[0, 1, 3, 4, 5]]
-    np.testing.assert_allclose(near.cosines, [[1, 1, 1, 0, 0]], atol=1e-6)
-
-
-def test_of_many_equal_nodes_the_first_are_taken(tmp_path):
-    vectors = np.eye(3, dtype=np.float32)[np.arange(300) % 3]
-    near = found(write_folder(tmp_path, vectors), [150], 4)
-    assert near.rows.tolist() == [[0, 3, 6, 9]]
+@pytest.mark.parametrize(
+    ("vectors", "group", "node", "rows", "cosines"),
+    [
+        (np.repeat(np.eye(2), 4, axis=0), 3, 2, [0, 1, 3, 4, 5], [1, 1, 1, 0, 0]),
+        (np.eye(3)[np.arange(300) % 3], 64, 150, [0, 3, 6, 9], [1, 1, 1, 1]),
+    ],
+    ids=["few", "many"],
+)
+def test_equal_nodes_come_in_the_order_of_the_table_and_none_is_its_own_neighbour(
+    tmp_path, vectors, group, node, rows, cosines
+):
+    near = found(write_folder(tmp_path, vectors.astype(np.float32), group=group), [node], len(rows))
+    assert near.rows.tolist() == [rows]
+    np.testing.assert_allclose(near.cosines, [cosines], atol=1e-6)
 
 
 def test_where_there_are_fewer_nodes_the_places_are_empty_and_a_row_of_zeros_is_far_from_all(tmp_path):
@@ -77,15 +80,6 @@ print(machine.peak_memory() - before)
         taken.append(int(done.stdout))
     assert taken[1] < 45e6  # all rows are 82 MB
     assert taken[1] < taken[0] + 20e6
-
-
-@pytest.mark.parametrize("group", [7, 64, 1000])
-def test_all_embeddings_are_read_a_group_of_rows_after_the_other(tmp_path, group):
-    vectors = drawn(300)
-    write_folder(tmp_path, vectors, group=group)
-    ids, found_rows = read_embeddings(tmp_path)
-    np.testing.assert_array_equal(found_rows, vectors)
-    assert ids.to_pylist() == [f"node-{row}" for row in range(300)]
 
 
 @pytest.mark.parametrize("factor", [1e-40, 1e-30, 1e-15, 1e15, 1e30])

@@ -8,13 +8,13 @@ from gscl_scale.errors import RunError
 from gscl_scale.neighbors import index
 from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.runtime.console import Console
-from tests.neighbors.made import drawn, write_folder
+from tests.neighbors.folders import drawn, write_folder
 
 QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def built(tmp_path_factory):
     """(embeddings, folder of the index, index)"""
     folder = tmp_path_factory.mktemp("index")
     embeddings = write_folder(folder / "embeddings", drawn(6000, 16), ids=np.arange(6000), group=1000)
@@ -25,8 +25,8 @@ def own_search(found, embeddings, nodes, count=10):
     return found.search(unit(embeddings.take(nodes)), nodes, count)
 
 
-def test_the_recall_that_is_told_is_the_one_that_other_nodes_see(made):
-    embeddings, _, found = made
+def test_the_measured_recall_is_the_one_that_other_nodes_see(built):
+    embeddings, _, found = built
     assert found.about["recall"] >= index.RECALL
     assert 1 < found.about["probes"] < found.about["lists"]  # so it is approximate
     nodes = np.arange(3, 6000, 7)
@@ -41,44 +41,39 @@ def test_the_recall_that_is_told_is_the_one_that_other_nodes_see(made):
 
 def test_recall_counts_neighbours_that_are_missing_and_forgives_equal_ones():
     right = Nearest(np.array([[1, 2, 3]]), np.array([[0.9, 0.8, 0.7]], np.float32))
-    assert index.recall_of(Nearest(np.array([[1, 2, 4]]), np.array([[0.9, 0.8, 0.6]], np.float32)), right) == 2 / 3
-    assert index.recall_of(Nearest(np.array([[1, 2, 4]]), np.array([[0.9, 0.8, 0.7]], np.float32)), right) == 1
-    assert index.recall_of(Nearest(np.array([[1, 2, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32)), right) == 2 / 3
+    for row, cosine, recall in ((4, 0.6, 2 / 3), (4, 0.7, 1), (-1, -np.inf, 2 / 3)):
+        near = Nearest(np.array([[1, 2, row]]), np.array([[0.9, 0.8, cosine]], np.float32))
+        assert index.recall_of(near, right) == recall
 
 
-def test_it_is_built_once_and_mapped_from_its_file(made, monkeypatch):
-    embeddings, folder, first = made
-    monkeypatch.setattr(index, "build_index", None)
-    again = index.open_index(embeddings, folder, QUIET)
-    nodes = np.arange(0, 6000, 11)
-    np.testing.assert_array_equal(own_search(again, embeddings, nodes).rows, own_search(first, embeddings, nodes).rows)
-
-
-def test_equal_embeddings_give_an_index_with_equal_answers(made, tmp_path):
-    embeddings, _, first = made
-    nodes = np.arange(0, 6000, 11)
+def test_it_is_built_once_and_mapped_from_its_file_and_built_again_it_answers_the_same(built, tmp_path, monkeypatch):
+    embeddings, folder, first = built
     other = index.open_index(embeddings, tmp_path, QUIET)
-    np.testing.assert_array_equal(own_search(other, embeddings, nodes).rows, own_search(first, embeddings, nodes).rows)
+    monkeypatch.setattr(index, "build_index", None)
+    mapped = index.open_index(embeddings, folder, QUIET)
+    nodes = np.arange(0, 6000, 11)
+    expected = own_search(first, embeddings, nodes).rows
+    for again in (other, mapped):
+        np.testing.assert_array_equal(own_search(again, embeddings, nodes).rows, expected)
 
 
 @pytest.mark.parametrize("damage", ["a byte", "cut off", "gone", "its manifest"])
 def test_a_damaged_file_is_never_opened_but_built_again(tmp_path, damage, capsys):
     embeddings = write_folder(tmp_path / "embeddings", drawn(500))
     index.open_index(embeddings, tmp_path / "index", QUIET)
-    path = tmp_path / "index/index.faiss"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= damage == "a byte"
-    path.unlink()
-    if damage == "its manifest":
+    path, manifest = tmp_path / "index/index.faiss", tmp_path / "index/manifest.json"
+    content = path.read_bytes()
+    path.unlink()  # it is mapped
+    if damage == "a byte":
+        path.write_bytes(content[:-9] + b"x" + content[-8:])
+    elif damage == "cut off":
+        path.write_bytes(content[:-9])
+    elif damage == "its manifest":
         path.write_bytes(content)
-        manifest = path.with_name("manifest.json")
         manifest.write_text(manifest.read_text().replace('"probes": ', '"probes": 1'))
-    elif damage != "gone":
-        path.write_bytes(content if damage == "a byte" else content[:-9])
     index.open_index(embeddings, tmp_path / "index", Console())
-    assert "is damaged: it is built again" in capsys.readouterr().err
-    about = json.loads((tmp_path / "index/manifest.json").read_text())
-    assert about["bytes"] == path.stat().st_size == len(content)
+    assert "is damaged: building it again" in capsys.readouterr().err
+    assert json.loads(manifest.read_text())["bytes"] == path.stat().st_size == len(content)
 
 
 def test_an_index_of_other_embeddings_is_built_again(tmp_path, capsys):
@@ -87,12 +82,12 @@ def test_an_index_of_other_embeddings_is_built_again(tmp_path, capsys):
     embeddings = write_folder(tmp_path / "embeddings", vectors, fingerprint="another training")
     nodes = np.arange(500)
     near = own_search(index.open_index(embeddings, tmp_path / "index", Console()), embeddings, nodes)
-    assert "was made from other embeddings: it is built again" in capsys.readouterr().err
+    assert "was made from other embeddings: building it again" in capsys.readouterr().err
     right = exact(embeddings, unit(vectors), nodes, 10)
     assert index.recall_of(near, right) > 0.95
 
 
-def test_too_little_memory_is_told_before_the_work(tmp_path, monkeypatch):
+def test_too_little_memory_is_refused_before_the_work(tmp_path, monkeypatch):
     embeddings = write_folder(tmp_path / "embeddings", drawn(500))
     monkeypatch.setattr(index, "available_memory", lambda: 1000)
     with pytest.raises(RunError, match=r"takes 111 KiB of memory while it is built, and 1 KiB are available"):

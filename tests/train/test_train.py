@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,6 @@ from gscl_scale.model.model import build_model
 from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.stop import asked_to_stop
 from gscl_scale.shards.reader import Samples
 from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
@@ -59,8 +57,6 @@ step, loop.training_step = loop.training_step, step_with_trouble
 run = Run.at(Path(sys.argv[1]))
 pipeline.train(config, run, Console(run.log, quiet=True))
 """
-KILLED_AT_STEP = "if taken == {step}: os.kill(os.getpid(), signal.SIGKILL)"
-SLOW = "time.sleep(0.3)"
 
 
 def prepared(folder: Path, values=VALUES, hub=False):
@@ -73,8 +69,10 @@ def prepared(folder: Path, values=VALUES, hub=False):
     return config, run
 
 
-def disturbed_program(values, trouble):
-    return DISTURBED.replace("{values}", repr(values)).replace("{trouble}", trouble)
+def disturbed(values, trouble, run):
+    """The command of a training in a process of its own, with trouble after each step."""
+    program = DISTURBED.replace("{values}", repr(values)).replace("{trouble}", trouble)
+    return [sys.executable, "-c", program, str(run.folder)]
 
 
 def with_train(**settings):
@@ -83,9 +81,7 @@ def with_train(**settings):
 
 def events(run, name):
     """The events of a log with this name; a line that is just being written is left out."""
-    text = run.log.read_text() if run.log.exists() else ""
-    lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    return [event for line in lines if (event := json.loads(line))["event"] == name]
+    return [event for event in read_json_lines(run.log) if event["event"] == name]
 
 
 def losses(run):
@@ -117,62 +113,50 @@ def test_a_gpu_that_ray_would_not_give_is_refused_before_a_cluster_is_looked_for
     assert not events(run, "started")
 
 
-def chosen_weights(config, run):
-    state, _ = training.checkpoints_of(config, run).chosen()
-    return state["model"]
-
-
-def assert_equal_weights(one, other):
+def assert_resumed_as_undisturbed(config, run, undisturbed, *resumed):
+    """Resumed from these steps and epochs, a training has the loss curve and the weights of the undisturbed one."""
+    train_stage(config, run, Console(run.log, quiet=True))
+    assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == list(resumed)
+    assert losses(run) == losses(undisturbed[1])
+    one, other = (training.checkpoints_of(*each).chosen()[0]["model"] for each in ((config, run), undisturbed))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_killed_and_resumed_run_has_the_loss_curve_and_weights_of_the_undisturbed_one(undisturbed, tmp_path):
-    config, run = prepared(tmp_path / "run")
-    program = disturbed_program(VALUES, KILLED_AT_STEP.format(step=14))
-    ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    assert len(losses(run)) == 13
-    train_stage(config, run, Console(run.log, quiet=True))
-    assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == [(12, 4)]
-    assert losses(run) == losses(undisturbed[1])
-    assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
-
-
-def test_a_run_that_was_killed_in_mid_epoch_goes_on_in_mid_epoch(undisturbed, tmp_path):
-    values = with_train(checkpoint_steps=4)
+@pytest.mark.parametrize(
+    ("settings", "killed_at", "resumed"),
+    [({}, 14, (12, 4)), ({"checkpoint_steps": 4}, 11, (8, 2))],
+    ids=["at an epoch", "in mid-epoch"],
+)
+def test_a_killed_training_is_resumed_with_the_losses_and_weights_of_the_undisturbed_one(
+    undisturbed, tmp_path, settings, killed_at, resumed
+):
+    values = with_train(**settings)
     config, run = prepared(tmp_path / "run", values)
-    program = disturbed_program(values, KILLED_AT_STEP.format(step=11))
-    ended = subprocess.run([sys.executable, "-c", program, run.folder], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    assert len(losses(run)) == 10
-    train_stage(config, run, Console(run.log, quiet=True))
-    assert [(event["step"], event["epoch"]) for event in events(run, "resumed")] == [(8, 2)]
-    assert [event["step"] for event in events(run, "step")] == [*range(10), *range(8, 18)]
-    assert losses(run) == losses(undisturbed[1])
-    assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
+    trouble = f"if taken == {killed_at}: os.kill(os.getpid(), signal.SIGKILL)"
+    assert subprocess.run(disturbed(values, trouble, run), check=False).returncode == -signal.SIGKILL
+    assert len(losses(run)) == killed_at - 1
+    assert_resumed_as_undisturbed(config, run, undisturbed, resumed)
+    assert [event["step"] for event in events(run, "step")] == [*range(killed_at - 1), *range(resumed[0], 18)]
 
 
-def test_a_run_that_is_asked_to_stop_saves_its_step_and_goes_on_from_there(undisturbed, tmp_path):
+def test_a_training_that_is_asked_to_stop_saves_its_step_and_is_resumed_from_there(undisturbed, tmp_path):
     config, run = prepared(tmp_path / "run")
-    program = disturbed_program(VALUES, SLOW)
-    with subprocess.Popen([sys.executable, "-c", program, run.folder], stderr=subprocess.PIPE, text=True) as started:
+    command = disturbed(VALUES, "time.sleep(0.3)", run)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
         deadline = time.monotonic() + 60
         while len(events(run, "step")) < 4 and started.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         started.send_signal(signal.SIGTERM)
-        _, told = started.communicate(timeout=60)
+        _, errors = started.communicate(timeout=60)
     (stopped,) = events(run, "stopped")
-    assert started.returncode == 1, told
-    assert f"StoppedError: training was asked to stop and has saved step {stopped['step']}" in told
+    assert started.returncode == 1, errors
+    assert f"StoppedError: training was asked to stop and has saved step {stopped['step']}" in errors
     assert 4 < stopped["step"] < 18
     assert len(losses(run)) == stopped["step"]
     assert (run.checkpoints / f"step-{stopped['step']:08d}.pt").exists()
-    train_stage(config, run, Console(run.log, quiet=True))
-    assert [event["step"] for event in events(run, "resumed")] == [stopped["step"]]
+    assert_resumed_as_undisturbed(config, run, undisturbed, (stopped["step"], stopped["step"] // 3))
     assert [event["step"] for event in events(run, "step")] == list(range(18))
-    assert losses(run) == losses(undisturbed[1])
-    assert_equal_weights(chosen_weights(config, run), chosen_weights(*undisturbed))
 
 
 def test_to_be_asked_to_stop_in_the_last_validation_ends_what_comes_after_the_training_too(tmp_path, monkeypatch):
@@ -183,7 +167,7 @@ def test_to_be_asked_to_stop_in_the_last_validation_ends_what_comes_after_the_tr
         return 0.5
 
     monkeypatch.setattr(training, "validation_accuracy", asked)
-    with pytest.raises(StoppedError, match="when it had all its steps; the same command goes on"):
+    with pytest.raises(StoppedError, match="after its last step; rerun the command to resume"):
         train_stage(config, run, QUIET)
     assert training.checkpoints_of(config, run).is_finished()
 
@@ -195,20 +179,6 @@ def test_the_ways_of_saving_do_not_change_what_is_trained(undisturbed, tmp_path)
     assert sorted(path.name for path in run.checkpoints.glob("*.pt")) == ["step-00000017.pt", "step-00000018.pt"]
 
 
-def test_a_signal_after_the_training_goes_where_it_went_before():
-    received = []
-    before = signal.signal(signal.SIGTERM, lambda *_: received.append("outer"))
-    try:
-        with asked_to_stop() as stop:
-            signal.raise_signal(signal.SIGTERM)
-            assert stop.is_set()
-        assert not received
-        signal.raise_signal(signal.SIGTERM)
-        assert received == ["outer"]
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 @pytest.mark.parametrize("encoder", ["gcn", "sage", "gat"])
 def test_training_on_sampled_neighbours_runs_and_its_loss_falls(tmp_path, encoder):
     model = {**VALUES["model"], "encoder": encoder, "layers": 2, "propagation": "sampled", "fanout": [3, 2]}
@@ -216,16 +186,10 @@ def test_training_on_sampled_neighbours_runs_and_its_loss_falls(tmp_path, encode
     config, run = prepared(tmp_path / "run", {**train, "model": model})
     train_stage(config, run, Console(run.log, quiet=True))
     curve = [loss for _, loss in losses(run)]
-    told = read_json_lines(run.log)
-    assert [event["epoch"] for event in told if event["event"] == "validation"] == [5, 10]
+    assert [event["epoch"] for event in events(run, "validation")] == [5, 10]
     assert not list(run.folder.glob("validation-*"))  # the scratch of its embeddings
     assert len(curve) == 30
     assert np.mean(curve[-6:]) < np.mean(curve[:6]) - 0.05
-
-
-def test_the_loss_falls(undisturbed):
-    curve = [loss for _, loss in losses(undisturbed[1])]
-    assert np.mean(curve[-3:]) < np.mean(curve[:3]) - 0.01
 
 
 @pytest.mark.parametrize(("width", "number"), [(1, 64), (13, 100)])
@@ -252,8 +216,10 @@ def test_a_run_whose_anchors_have_nobody_beyond_says_so(tmp_path, capsys):
     assert "lower rings.hops" in told
 
 
-def test_a_finished_training_is_skipped(undisturbed):
+def test_the_loss_falls_and_a_finished_training_is_skipped(undisturbed):
     config, run = undisturbed
+    curve = [loss for _, loss in losses(run)]
+    assert np.mean(curve[-3:]) < np.mean(curve[:3]) - 0.01
     before = run.log.read_text()
     train_stage(config, run, Console(run.log, quiet=True))
     assert run.log.read_text() == before
@@ -262,8 +228,7 @@ def test_a_finished_training_is_skipped(undisturbed):
 def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(undisturbed, tmp_path, capsys):
     config, run = prepared(tmp_path / "run")
     checkpoints = training.checkpoints_of(config, run)
-    model = build_model(config.model, 5, 0)
-    trainer = Trainer(model, config.train)
+    trainer = Trainer(build_model(config.model, 5, 0), config.train)
     for epoch in (2, 4):
         trainer.position = Position(step=3 * epoch, epoch=epoch)
         trainer.save(checkpoints, best=False)
@@ -272,7 +237,6 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(undisturbed, t
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
     found = checkpoints.newest(Console())
-    assert found is not None
     assert found[1] == Position(step=6, epoch=2)
     assert "step-00000012.pt is damaged" in capsys.readouterr().err
 
@@ -298,71 +262,54 @@ def test_checkpoints_of_another_configuration_are_refused(undisturbed):
         Checkpoints(run.checkpoints, "another").newest(QUIET)
 
 
-def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(undisturbed):
-    config, run = undisturbed
+def parts(config, run):
+    """(model, what it reads, batches) of a training."""
     graph = Graph.open(run.graph)
-    model = build_model(config.model, graph.num_features, 0)
-    with torch.no_grad():
-        next(model.parameters()).fill_(float("nan"))
     stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
+    return build_model(config.model, graph.num_features, 0), inputs, stream
+
+
+def stepped(undisturbed, rate=0.1, step=0, **settings):
+    """(loss of a step of plain descent, how far it has moved the weights)."""
+    config, run = undisturbed
+    config = config.model_copy(update={"train": config.train.model_copy(update=settings)})
+    model, inputs, stream = parts(config, run)
+    before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    loss = training_step(model, optimizer, inputs, [stream.batch(0)], config, step).loss
+    return loss, float((torch.cat([p.detach().flatten() for p in model.parameters()]) - before).norm())
+
+
+def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(undisturbed):
+    config, run = undisturbed
+    model, inputs, stream = parts(config, run)
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
     optimizer = torch.optim.Adam(model.parameters())
     with pytest.raises(DivergedError, match=r"step 3: the loss is nan; lower train\.learning_rate"):
         training_step(model, optimizer, inputs, [stream.batch(3)], config, 3)
 
 
 def test_what_is_dropped_depends_on_the_seed_and_the_step(undisturbed):
-    config, run = undisturbed
-    graph = Graph.open(run.graph)
-    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
-    inputs, batch = prepare_inputs(graph, config.model, torch.device("cpu")), stream.batch(0)
-
-    def loss(seed, step):
-        seeded = config.model_copy(update={"train": config.train.model_copy(update={"seed": seed})})
-        model = build_model(config.model, graph.num_features, 0)
-        return training_step(model, torch.optim.SGD(model.parameters(), lr=0.1), inputs, [batch], seeded, step).loss
-
-    assert loss(0, 0) == loss(0, 0)
-    assert len({loss(0, 0), loss(0, 1), loss(1, 0)}) == 3
+    assert stepped(undisturbed) == stepped(undisturbed)
+    assert len({stepped(undisturbed)[0], stepped(undisturbed, step=1)[0], stepped(undisturbed, seed=1)[0]}) == 3
 
 
 def test_clipping_bounds_the_step(undisturbed):
-    config, run = undisturbed
-    graph = Graph.open(run.graph)
-    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
-    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-    moved = []
-    for clip in (0.0, 1e-4):
-        clipped = config.model_copy(update={"train": config.train.model_copy(update={"clip": clip})})
-        model = build_model(config.model, graph.num_features, 0)
-        before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
-        training_step(model, torch.optim.SGD(model.parameters(), lr=1.0), inputs, [stream.batch(0)], clipped, 0)
-        moved.append(float((torch.cat([p.detach().flatten() for p in model.parameters()]) - before).norm()))
-    assert moved[1] == pytest.approx(1e-4, rel=0.01)
-    assert moved[0] > 10 * moved[1]
+    (_, free), (_, clipped) = (stepped(undisturbed, rate=1.0, clip=clip) for clip in (0.0, 1e-4))
+    assert clipped == pytest.approx(1e-4, rel=0.01)
+    assert free > 10 * clipped
 
 
-def validated(tmp_path, figures, **settings):
-    """Train with a validation that returns the given figures; returns the chosen and last positions."""
+@pytest.mark.parametrize(("settings", "last_epoch"), [({}, 6), ({"patience": 2}, 4)])
+def test_the_best_model_on_validation_is_chosen_and_training_ends_where_patience_does(tmp_path, settings, last_epoch):
     config, run = prepared(tmp_path / "run", with_train(validate_every=1, **settings))
-    graph = Graph.open(run.graph)
-    trainer = Trainer(build_model(config.model, graph.num_features, 0), config.train)
-    stream = BatchStream(Samples.open(run.samples), graph.num_nodes, config.rings, config.train, config.loss)
-    inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-    checkpoints = training.checkpoints_of(config, run)
-    remaining = iter(figures)
-    Training(trainer, inputs, stream, config, checkpoints, lambda _: next(remaining), QUIET).run()
-    return checkpoints.chosen()[1], trainer.position
-
-
-def test_the_best_model_on_validation_is_chosen(tmp_path):
-    chosen, last = validated(tmp_path, [0.3, 0.6, 0.5, 0.6, 0.2, 0.1])
-    assert (chosen.epoch, last.epoch) == (2, 6)
-
-
-def test_training_stops_when_validation_has_not_gained_for_long(tmp_path):
-    chosen, last = validated(tmp_path, [0.3, 0.6, 0.5, 0.6, 0.2, 0.1], patience=2)
-    assert (chosen.epoch, last.epoch) == (2, 4)
+    model, inputs, stream = parts(config, run)
+    trainer, checkpoints = Trainer(model, config.train), training.checkpoints_of(config, run)
+    figures = iter([0.3, 0.6, 0.5, 0.6, 0.2, 0.1])
+    Training(trainer, inputs, stream, config, checkpoints, lambda _: next(figures), QUIET).run()
+    assert (checkpoints.chosen()[1].epoch, trainer.position.epoch) == (2, last_epoch)
 
 
 def test_a_checkpoint_has_the_same_bytes_whichever_process_writes_it(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""BGRL (Thakoor et al., ICLR 2022): one view predicts what a slowly following encoder makes of the other.
+"""BGRL (Thakoor et al., ICLR 2022): one view predicts the output of a slowly following encoder for the other.
 
 Shapes: N nodes, D width.
 """
@@ -14,15 +14,15 @@ from torch.nn.functional import cosine_similarity
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective, two_views
+from gscl_scale.train.objectives.objective import Given, Objective
 
 _WARM_UP = 0.1  # share of the training: 1,000 of 10,000 steps
 
 
 class Bgrl(Objective):
-    """Views are by default those of the paper for Coauthor CS, the rate is that for Computers (1e-5 for Coauthor CS).
+    """Views by default as in the paper for Coauthor CS, the rate as for Computers (1e-5 for Coauthor CS).
 
-    The target encoder begins with weights of its own.
+    The target encoder has first weights of its own.
     """
 
     title = "BGRL"
@@ -34,15 +34,14 @@ class Bgrl(Objective):
     decoupled = True
 
     def __init__(self, given: Given) -> None:
-        super().__init__()
-        self.views = two_views(given.settings)
-        self._momentum = given.settings["momentum"]
-        width, hidden = given.model.width, given.settings["predictor"]
+        super().__init__(given)
+        self._momentum = given.momentum
+        width, hidden = given.model.width, given.predictor
         self.predictor = nn.Sequential(nn.Linear(width, hidden), nn.PReLU(), nn.Linear(hidden, width))
         self.target = Encoder(given.model, given.num_features).requires_grad_(False)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
-        """2 less the mean cosine of each prediction and the target of the other view, eq. 3 in both directions."""
+        """2 minus the mean cosine of each prediction and the target of the other view, eq. 3 in both directions."""
         with torch.no_grad():
             target_ND = [self.target(view, key).float() for view in views]
         predicted_ND = [self.predictor(rows) for rows in hidden_ND]

@@ -1,4 +1,4 @@
-"""CCA-SSG (Zhang et al., NeurIPS 2021): two views correlate column by column, and columns of a view do not.
+"""CCA-SSG (Zhang et al., NeurIPS 2021): equal columns of two views correlate, and columns of one view do not.
 
 Shapes: N nodes, D width.
 """
@@ -11,14 +11,16 @@ from torch import Tensor
 
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective, two_views
+from gscl_scale.train.objectives.objective import Given, Objective
 
-_LEAST_VARIANCE = 1e-12  # a column that is constant, as of a dead unit, counts nothing
+_LEAST_VARIANCE = 1e-12  # constant columns, as of dead units, do not count
 
 
 class CcaSsg(Objective):
-    """Defaults are those of the paper for Cora. Columns are standardised in the loss alone and rows have any length, so
-    it is left to the validation nodes how rows go into the probe: rows of length one cost it 1.6 points on Photo.
+    """Defaults are those of the paper for Cora.
+
+    Only the loss standardises columns, and rows have any length, so validation nodes choose how the probe scales rows:
+    rows of length one cost 1.6 points on Photo.
     """
 
     title = "CCA-SSG"
@@ -29,9 +31,8 @@ class CcaSsg(Objective):
     defaults: ClassVar = {"edges": [0.4, 0.4], "features": [0.1, 0.1], "decorrelation": 1e-3}
 
     def __init__(self, given: Given) -> None:
-        super().__init__()
-        self.views = two_views(given.settings)
-        self._decorrelation = given.settings["decorrelation"]
+        super().__init__(given)
+        self._decorrelation = given.decorrelation
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """How far the correlations of equal columns are from 1, and those within a view from the identity, eq. 4."""
@@ -44,5 +45,4 @@ class CcaSsg(Objective):
 
 
 def _standardised(rows_ND: Tensor) -> Tensor:
-    away_ND = rows_ND - rows_ND.mean(dim=0)
-    return away_ND / torch.sqrt(rows_ND.var(dim=0) + _LEAST_VARIANCE)
+    return (rows_ND - rows_ND.mean(dim=0)) / torch.sqrt(rows_ND.var(dim=0) + _LEAST_VARIANCE)

@@ -17,9 +17,9 @@ from gscl_scale.train.objectives.views import View
 
 
 class Dgi(Objective):
-    """Which rows are of the graph, and which of one with shuffled features? A bilinear form with the summary tells.
+    """A bilinear form with the summary tells rows of the graph from those of shuffled features.
 
-    The paper stops where the training loss has not fallen for 20 epochs, on Cora after about 300.
+    The paper stops when the training loss has not fallen for 20 epochs, on Cora after about 300.
     """
 
     title = "DGI"
@@ -27,7 +27,7 @@ class Dgi(Objective):
     views = (View(), View(shuffled=True))
 
     def __init__(self, given: Given) -> None:
-        super().__init__()
+        super().__init__(given)
         width = given.model.width
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, width, width))[0])
         self.bias = nn.Parameter(torch.zeros(()))

@@ -1,4 +1,4 @@
-"""GRACE (Zhu et al., 2020): a node's two views against all other nodes, or against some that are drawn.
+"""GRACE (Zhu et al., 2020): a node's two views against all other nodes, or against a sample of them.
 
 Shapes: N nodes, P width of the projection, K negatives, R rows at once.
 """
@@ -13,9 +13,9 @@ from torch.utils.checkpoint import checkpoint
 from gscl_scale import seeding
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective, two_views
+from gscl_scale.train.objectives.objective import Given, Objective
 
-_ALL_UP_TO, _DRAWN = 4096, 2048  # nodes; as many are drawn in the subsampled GRACE of Thakoor et al. (2022)
+_ALL_UP_TO, _DRAWN = 4096, 2048  # nodes; the subsampled GRACE of Thakoor et al. (2022) draws as many
 _NUMBERS_AT_ONCE = 1 << 24
 
 
@@ -30,9 +30,8 @@ class Grace(Objective):
     defaults: ClassVar = {"edges": [0.2, 0.4], "features": [0.3, 0.4], "temperature": 0.4, "negatives": None}
 
     def __init__(self, given: Given) -> None:
-        super().__init__()
-        self.views = two_views(given.settings)
-        self._temperature, self._negatives = given.settings["temperature"], given.settings["negatives"]
+        super().__init__(given)
+        self._temperature, self._negatives = given.temperature, given.negatives
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Mean over nodes and both views as the anchor, eq. 1 and 2."""
@@ -50,10 +49,10 @@ class Grace(Objective):
 
 
 def contrast(anchor_NP: Tensor, positive_NP: Tensor, drawn_K: Tensor, temperature: float) -> Tensor:
-    """-log of a node's share in the similarities with its other view and, in both views, with the nodes drawn [N].
+    """-log of a node's share in the similarities with its other view and, in both views, with the drawn nodes [N].
 
-    Rows have length one; a node is no negative of its own. Blocks of rows are computed again on the way back, so that
-    memory stays bounded.
+    Rows have length one; a node is no negative of its own. The gradient computes blocks of rows again, which bounds
+    the memory.
     """
 
     def block(first: int, end: int) -> Tensor:

@@ -1,6 +1,5 @@
-"""The methods in the order of tables, each as settings over a user's configuration."""
+"""The methods in the order of the tables, each as settings over a user's configuration."""
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
 from gscl_scale.train.objectives.dgi import Dgi
 from gscl_scale.train.objectives.grace import Grace
-from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.objective import Given, Objective, Sections
 from gscl_scale.train.objectives.supervised import Supervised
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -30,16 +29,16 @@ OBJECTIVES: dict[str, type[Objective]] = {
 
 @dataclass(frozen=True)
 class Method:
-    """A method by its title, and what it sets in each section of a configuration."""
+    """A method by its title, and its settings in each section of a configuration."""
 
     title: str
-    settings: dict[str, dict[str, Any]]
+    settings: Sections
 
     @classmethod
     def of(cls, name: str, objective: type[Objective]) -> "Method":
-        """An objective as its paper trains it, on the encoder of the user."""
-        without = {"feature_dropout": 0.0, "hidden_dropout": 0.0, "message_dropout": 0.0, "bias": True}
-        own: dict[str, dict[str, Any]] = {"train": {"objective": name}, "model": without}
+        """An objective as its paper trains it, on the user's encoder."""
+        encoder = {"feature_dropout": 0.0, "hidden_dropout": 0.0, "message_dropout": 0.0, "bias": True}
+        own: Sections = {"train": {"objective": name}, "model": encoder}
         sections = {**own, **objective.paper}
         return cls(objective.title, {key: {**own.get(key, {}), **objective.paper.get(key, {})} for key in sections})
 
@@ -51,9 +50,8 @@ METHODS = {
     "gscl-listwise": Method("GSCL listwise", {"loss": {"ranking": "listwise"}}),
 }
 
-
 _OWN = ("rings", "model", "loss", "train", "baseline")  # sections that a method may have its own settings in
-_OF_SAMPLES = ("rings", "loss")
+_SAMPLING = ("rings", "loss")
 _SHARED = ("train.objective", "train.repeats", "train.seed", "rings.seed")
 
 
@@ -69,13 +67,13 @@ def configured(config: Config, name: str) -> Config:
 
 
 def _configured(config: Config, name: str) -> Config:
-    chosen = copy.deepcopy(METHODS[name].settings)
+    chosen = {section: dict(settings) for section, settings in METHODS[name].settings.items()}
     for setting in config.compare.settings.get(name, []):
         key = setting.partition("=")[0].strip()
         section = key.partition(".")[0]
         if section not in _OWN or key in _SHARED:
             raise ConfigError(f"{key} is not for single methods; set it for all, or choose a key of {', '.join(_OWN)}")
-        if name in OBJECTIVES and section in _OF_SAMPLES:
+        if name in OBJECTIVES and section in _SAMPLING:
             raise ConfigError(f"{key} is not read, for {name} has no ring samples; leave it out")
         apply_setting(chosen, setting, option="")
     values = {**config.dump(), "compare": {}}
@@ -91,7 +89,7 @@ def _in_proportion(train: TrainConfig, epochs: int) -> dict[str, int]:
 
 
 def settings_of(config: Config) -> dict[str, Any]:
-    """The settings that the objective reads, the paper's where none is given; others are refused."""
+    """The `baseline` settings that the objective reads, the paper's where none is given; others are refused."""
     name, given = config.train.objective, config.baseline.model_dump(exclude_none=True)
     known = OBJECTIVES[name].defaults
     if others := sorted(given.keys() - known.keys()):
@@ -105,7 +103,7 @@ def build_objective(
     config: Config, num_features: int, num_classes: int = 0, targets: Tensor | None = None
 ) -> Objective:
     """The objective of a configuration; its first weights depend on the seed alone, torch's generator is left alone."""
-    given = Given(config.model, settings_of(config), num_features, num_classes, targets)
+    given = Given(config.model, num_features, num_classes, targets, **settings_of(config))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seeding.integer("objective", config.train.seed))
         return OBJECTIVES[config.train.objective](given)

@@ -1,12 +1,12 @@
-"""What a method adds to the shared encoder.
+"""The interface of a method: what it adds to the shared encoder.
 
 Shapes: N nodes, D width of the embeddings.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,38 +15,53 @@ from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.train.objectives.views import View
 
+Value = bool | int | float | str | None | Sequence[float]
+Sections = Mapping[str, Mapping[str, Value]]
+"""Settings by section and key."""
+
 
 @dataclass(frozen=True)
 class Given:
-    """What an objective is made from.
+    """What an objective is built from.
 
-    settings        those of the section `baseline` that it reads, complete
     num_features    F
-    num_classes     of the labels; 0: there are none
+    num_classes     of the labels; 0 without labels
     targets [N]     class of the nodes whose labels may be learnt from, -1 of all others; None where none may
+    others          settings of the section `baseline`: those in the objective's `defaults` are given
     """
 
     model: ModelConfig
-    settings: dict[str, Any]
     num_features: int
     num_classes: int = 0
     targets: Tensor | None = None
+    edges: Sequence[float] = ()
+    features: Sequence[float] = ()
+    temperature: float = 1.0
+    negatives: int | None = None
+    predictor: int = 1
+    momentum: float = 1.0
+    decorrelation: float = 0.0
 
 
 class Objective(nn.Module, ABC):
-    """A method: modules of its own, the views that it looks at in each step, and its loss.
+    """A method: modules of its own, the views of each step, and its loss.
 
     title       its name in tables
     paper       settings of other sections, as its paper trains
     defaults    the settings of the section `baseline` that it reads, as in its paper
-    decoupled   whether weight decay stands beside the gradient (AdamW) and not in it (Adam)
+    decoupled   whether weight decay is decoupled from the gradient (AdamW instead of Adam)
     """
 
     title: ClassVar[str]
-    paper: ClassVar[dict[str, dict[str, Any]]]
-    defaults: ClassVar[dict[str, Any]] = {}
+    paper: ClassVar[Sections]
+    defaults: ClassVar[Mapping[str, Value]] = {}
     decoupled: ClassVar[bool] = False
     views: Sequence[View]
+
+    def __init__(self, given: Given) -> None:
+        super().__init__()
+        if given.edges:
+            self.views = [View(*shares) for shares in zip(given.edges, given.features, strict=True)]
 
     @abstractmethod
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
@@ -57,9 +72,4 @@ class Objective(nn.Module, ABC):
         return 1.0
 
     def after_step(self, model: Model, done: float) -> None:
-        """What is done beside the gradient."""
-
-
-def two_views(settings: dict[str, Any]) -> list[View]:
-    """The two views of a method that drops edges and masks columns."""
-    return [View(edges, features) for edges, features in zip(settings["edges"], settings["features"], strict=True)]
+        """Change weights without a gradient, after the optimiser has."""

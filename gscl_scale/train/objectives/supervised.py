@@ -17,10 +17,10 @@ from gscl_scale.train.objectives.views import View
 
 
 class Supervised(Objective):
-    """The first columns of the last layer are scores of the classes, the others zero; dropout before each layer.
+    """The first columns of the last layer are the scores of the classes, the others zero; dropout before each layer.
 
-    Nothing lies between that layer and the scores: a linear classifier behind it cost three points on Citeseer. Their
-    length is how sure the model is, so the probe takes them as they are: rows of length one cost two points on Photo.
+    A linear classifier behind that layer cost three points on Citeseer. The length of a row is the model's confidence,
+    so the probe takes rows as they are: rows of length one cost two points on Photo.
     """
 
     title = "supervised encoder"
@@ -33,11 +33,11 @@ class Supervised(Objective):
     targets_N: Tensor
 
     def __init__(self, given: Given) -> None:
-        super().__init__()
+        super().__init__(given)
         assert given.targets is not None
         if given.model.width < given.num_classes:
             raise ConfigError(
-                f"model.width: supervised tells {given.num_classes} classes apart by as many columns, "
+                f"model.width: supervised needs a column for each of {given.num_classes} classes, "
                 f"got {given.model.width}; set it to {given.num_classes} or more (of this method alone: "
                 f"compare.settings: {{supervised: [model.width={given.num_classes}]}})"
             )
@@ -51,5 +51,5 @@ class Supervised(Objective):
         return cross_entropy(scores_NC, self.targets_N[known])
 
     def after_step(self, model: Model, done: float) -> None:
-        """Columns that no class has would keep their first weights and be part of the embeddings."""
-        model.encoder.clear(self._num_classes)
+        """Columns without a class would keep their first weights and be part of the embeddings."""
+        model.encoder.layer(-1).clear(self._num_classes)

@@ -1,4 +1,4 @@
-"""Training an objective with the loop that all share: a step over the whole graph."""
+"""Training of an objective in the shared loop: each step is over the whole graph."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,14 +10,14 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.loop import Trainer
+from gscl_scale.train.loop import Part, Trainer
 from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.process_group import World
 from gscl_scale.train.step import StepResult, descend
 
 
 class ObjectiveTrainer(Trainer):
-    """The moving parts of one training, those of the objective among them."""
+    """The state of one training, with the weights of the objective."""
 
     def __init__(self, model: Model, objective: Objective, config: TrainConfig) -> None:
         super().__init__(model, config)
@@ -27,12 +27,12 @@ class ObjectiveTrainer(Trainer):
         kind = torch.optim.AdamW if objective.decoupled else torch.optim.Adam
         self.optimizer = kind(self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
 
-    def parts(self) -> dict[str, Any]:
-        """What a checkpoint holds, by name."""
+    def parts(self) -> dict[str, Part]:
+        """The parts of a checkpoint, by name."""
         return {**super().parts(), "objective": self.objective}
 
     def step(self, inputs: Inputs, pieces: Iterable[Any], config: Config, world: World, stop: bool) -> StepResult:
-        """Take one step over the views of the whole graph; what is drawn depends on (seed, step) alone."""
+        """Take one step over the views of the whole graph; what is drawn depends on (seed, step) only."""
         (views,) = pieces
         step, done = self.position.step, self.position.step / config.train.epochs
         for group in self.optimizer.param_groups:
@@ -47,7 +47,7 @@ class ObjectiveTrainer(Trainer):
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
         loss.backward()  # type: ignore[no-untyped-call]
         nodes = hidden[0].shape[0]
-        told = StepResult(loss.item(), [], 0.0, 0.0, anchors=nodes, nodes=nodes, stop=stop)
-        result = descend(self.optimizer, self._parameters, told, config.train, step)
+        result = StepResult(loss.item(), [], 0.0, 0.0, anchors=nodes, nodes=nodes, stop=stop)
+        result = descend(self.optimizer, self._parameters, result, config.train, step)
         self.objective.after_step(self.model, done)
         return result

@@ -1,4 +1,4 @@
-"""Views of a graph: edges dropped, feature columns masked, rows shuffled, each keyed by seed and step."""
+"""Views of a graph: edges dropped, feature columns masked, features shuffled, each keyed by seed and step."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
 from gscl_scale.kernel import kernel
 from gscl_scale.model.inputs import Inputs, prepare_layers
+from gscl_scale.model.noise import node_state
 from gscl_scale.model.propagation import SparseInput
 from gscl_scale.runtime.threads import ahead
 
@@ -21,8 +22,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 class View:
     """How a view differs from the graph.
 
-    edges       share of the edges that are dropped
-    features    share of the feature columns that are masked
+    edges       share of the edges to drop
+    features    share of the feature columns to mask
     shuffled    whether nodes exchange their features at random
     """
 
@@ -32,7 +33,7 @@ class View:
 
 
 class ViewStream:
-    """The views of every step; those of the next are made beside the step that runs."""
+    """The views of every step; those of the next step are drawn on another thread while a step runs."""
 
     steps_per_epoch = 1
     pieces = 1
@@ -55,8 +56,8 @@ class ViewStream:
         features, layers = self._inputs.features, self._inputs.layers
         assert features is not None
         if view.edges:
-            thinned = drop_edges(self._graph, view.edges, seeding.key("edges", *identity))
-            layers = prepare_layers(thinned, self._config.model, device)
+            left = drop_edges(self._graph, view.edges, seeding.key("edges", *identity))
+            layers = prepare_layers(left, self._config.model, device)
         if view.features:
             drawn = seeding.generator("columns", *identity).random(features.shape[1])
             kept = torch.from_numpy((drawn >= view.features).astype(np.float32)).to(device)
@@ -81,8 +82,7 @@ def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):  # 
         for e in range(indptr[v], indptr[v + 1]):
             u = indices[e]
             one, other = (u, v) if undirected and u < v else (v, u)
-            state = seeding.mix(key ^ seeding.mix(np.uint64(one) + np.uint64(1)))
-            bits = seeding.mix(state + np.uint64(other) * _ODD)
+            bits = seeding.mix(node_state(key, one) + np.uint64(other) * _ODD)
             if np.float64(bits >> np.uint64(11)) * 2.0**-53 >= share:
                 out_indices[kept] = u
                 kept += 1

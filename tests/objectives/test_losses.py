@@ -8,8 +8,8 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.train.objectives import grace
 from gscl_scale.train.objectives.grace import contrast
 from gscl_scale.train.objectives.methods import OBJECTIVES
-from tests.baselines.made import FEATURES, TARGETS, WIDTH, made
 from tests.model.graphs import NUM_NODES
+from tests.objectives.cases import FEATURES, TARGETS, WIDTH, case_of
 
 
 def cosine(a, b):
@@ -21,7 +21,7 @@ def weights(module):
 
 
 def test_dgi_tells_rows_of_the_graph_from_those_of_shuffled_features():
-    case = made("dgi")
+    case = case_of("dgi")
     own, shuffled = case.rows()
     summary = 1 / (1 + np.exp(-own.mean(axis=0)))
     form = weights(case.objective)
@@ -34,8 +34,7 @@ def test_dgi_tells_rows_of_the_graph_from_those_of_shuffled_features():
 
 
 def test_dgi_looks_at_the_graph_and_at_the_same_graph_with_features_that_changed_places():
-    case = made("dgi")
-    own, shuffled = case.views
+    own, shuffled = case_of("dgi").views
     assert own.layers is shuffled.layers
     assert not torch.equal(own.features, shuffled.features)
     assert sorted(own.features.tolist()) == sorted(shuffled.features.tolist())
@@ -53,7 +52,7 @@ def slow_grace(one, other, drawn, temperature):
 
 @pytest.mark.parametrize("negatives", [None, 3])
 def test_grace_is_the_mean_over_both_views_against_all_nodes_or_those_drawn(negatives):
-    case = made("grace", temperature=0.3, negatives=negatives)
+    case = case_of("grace", temperature=0.3, negatives=negatives)
     one, other = (case.model.project(rows).detach().numpy().astype(np.float64) for rows in case.hidden)
     drawn = case.objective._draw(NUM_NODES, 5).tolist()
     assert len(set(drawn)) == (negatives or NUM_NODES)
@@ -77,7 +76,7 @@ def test_grace_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
 
 
 def test_bgrl_predicts_the_other_view_of_the_target_encoder():
-    case = made("bgrl", predictor=5)
+    case = case_of("bgrl", predictor=5)
     target = case.rows([case.objective.target(view, 5) for view in case.views])
     parts = weights(case.objective.predictor)
     predicted = []
@@ -91,27 +90,27 @@ def test_bgrl_predicts_the_other_view_of_the_target_encoder():
 
 
 def test_bgrl_leaves_the_target_without_gradient_and_lets_it_follow_ever_more_slowly():
-    case = made("bgrl")
-    objective, online = case.objective, case.model.encoder
+    case = case_of("bgrl")
+    objective, online = case.objective, case.model.encoder.layers[0].weight
+    target = objective.target.layers[0].weight
     objective.loss(case.model, case.views, case.hidden, 5).backward()
     assert all(parameter.grad is None for parameter in objective.target.parameters())
-    first = objective.target.layers[0].weight.clone()
-    assert not torch.equal(first, online.layers[0].weight)
+    first = target.clone()
+    assert not torch.equal(first, online)
     objective.after_step(case.model, 0.5)  # half way: 1 - 0.01 / 2
-    expected = 0.995 * first + 0.005 * online.layers[0].weight
-    torch.testing.assert_close(objective.target.layers[0].weight, expected)
-    after = objective.target.layers[0].weight.clone()
+    torch.testing.assert_close(target, 0.995 * first + 0.005 * online)
+    after = target.clone()
     objective.after_step(case.model, 1.0)
-    assert torch.equal(after, objective.target.layers[0].weight)
+    assert torch.equal(after, target)
 
 
 def test_bgrl_warms_up_for_a_tenth_and_then_goes_down_along_a_cosine():
-    rate = made("bgrl").objective.rate
+    rate = case_of("bgrl").objective.rate
     assert [rate(done) for done in (0, 0.05, 0.1, 0.55, 1)] == pytest.approx([0, 0.5, 1, 0.5, 0])
 
 
 def test_cca_ssg_correlates_columns_of_two_views_and_decorrelates_those_of_each():
-    case = made("cca-ssg", decorrelation=0.2)
+    case = case_of("cca-ssg", decorrelation=0.2)
     one, other = ((rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1) for rows in case.rows())
     expected = 0.0
     for a in range(WIDTH):
@@ -123,10 +122,8 @@ def test_cca_ssg_correlates_columns_of_two_views_and_decorrelates_those_of_each(
 
 
 def test_cca_ssg_gives_a_column_without_variance_no_gradient():
-    case = made("cca-ssg")
-    hidden = [rows.detach() * torch.tensor([1.0, 0.0, 1.0, 1.0]) for rows in case.hidden]
-    for rows in hidden:
-        rows.requires_grad_()
+    case = case_of("cca-ssg")
+    hidden = [(rows.detach() * torch.tensor([1.0, 0.0, 1.0, 1.0])).requires_grad_() for rows in case.hidden]
     loss = case.objective.loss(case.model, case.views, hidden, 5)
     loss.backward()
     assert torch.isfinite(loss)
@@ -134,31 +131,27 @@ def test_cca_ssg_gives_a_column_without_variance_no_gradient():
 
 
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():
-    case = made("supervised")
+    case = case_of("supervised")
     (rows,) = case.rows()
-    logs = [
-        np.log(np.exp(row[target]) / np.exp(row[:3]).sum())
-        for row, target in zip(rows, TARGETS, strict=True)
-        if target >= 0
-    ]
-    assert case.loss() == pytest.approx(-np.mean(logs), rel=1e-5)
+    shares = [np.exp(row[target]) / np.exp(row[:3]).sum() for row, target in zip(rows, TARGETS, strict=True)]
+    assert case.loss() == pytest.approx(-np.log(np.array(shares)[TARGETS >= 0]).mean(), rel=1e-5)
 
 
 def test_a_supervised_encoder_needs_a_column_for_each_class():
-    with pytest.raises(ConfigError, match=r"tells 3 classes apart .* got 2; set it to 3 or more"):
-        made("supervised", width=2)
+    with pytest.raises(ConfigError, match=r"needs a column for each of 3 classes, got 2; set it to 3 or more"):
+        case_of("supervised", width=2)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_first_weights_of_an_objective_depend_on_the_seed_alone(name):
-    one = made(name).objective.state_dict()
+    one = case_of(name).objective.state_dict()
     torch.rand(1)
-    again = made(name).objective.state_dict()
+    again = case_of(name).objective.state_dict()
     assert all(torch.equal(one[key], again[key]) for key in one)
 
 
 def test_shapes_of_the_heads_are_those_of_the_papers():
-    bgrl, dgi = made("bgrl").objective, made("dgi").objective
+    bgrl, dgi = case_of("bgrl").objective, case_of("dgi").objective
     assert [layer.weight.shape for layer in (bgrl.predictor[0], bgrl.predictor[2])] == [(512, WIDTH), (WIDTH, 512)]
     assert bgrl.target.layers[0].weight.shape == (FEATURES, WIDTH)
     assert dgi.weight.shape == (WIDTH, WIDTH)

@@ -63,10 +63,10 @@ def test_a_training_that_was_cut_off_has_the_losses_and_weights_of_the_undisturb
             raise KeyboardInterrupt
         return step(self, *arguments)
 
-    monkeypatch.setattr(ObjectiveTrainer, "step", until_the_sixth)
-    with pytest.raises(KeyboardInterrupt):
-        training.train(config, cut, console)
-    monkeypatch.setattr(ObjectiveTrainer, "step", step)
+    with monkeypatch.context() as cutting:
+        cutting.setattr(ObjectiveTrainer, "step", until_the_sixth)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(config, cut, console)
     training.train(config, cut, console)
 
     assert len(losses(whole)) == 7
@@ -109,9 +109,7 @@ def test_labels_are_needed_where_labels_are_learnt(tmp_path):
     config = Config.parse({**VALUES, "train": {"objective": "supervised"}})
     run = open_run(config, tmp_path / "run")
     make_graph(run.graph, random_edges(60, 150, seed=3), 60)
-    with pytest.raises(
-        ConfigError, match=r"train\.objective: supervised learns from labels of a split, and the graph has no labels"
-    ):
+    with pytest.raises(ConfigError, match=r"train\.objective: supervised learns from labels .* graph has no labels"):
         training.train(config, run, Console(quiet=True))
 
 
@@ -138,17 +136,17 @@ def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
     assert (bgrl.train.epochs, bgrl.train.validate_every, bgrl.train.checkpoint_every) == (10_000, 625, 1_250)
     assert (bgrl.train.learning_rate, bgrl.train.weight_decay) == (5e-4, 1e-5)
     assert (bgrl.model.feature_dropout, bgrl.model.hidden_dropout, bgrl.model.norm) == (0, 0, "batch")
-    assert [configured(Config.load(None, ["model.bias=false"]), name).model.bias for name in METHODS] == [
-        False, True, True, True, True, False, False, False,
-    ]  # fmt: skip
     assert configured(user, "gscl-pairwise").train == user.train
 
 
-def test_grace_keeps_its_projection_where_gscl_has_none():
-    user = Config.parse({"model": {"projection": 0, "message_dropout": 0.5}})
+def test_a_method_has_its_own_encoder_and_loss_where_its_paper_says_so():
+    user = Config.parse({"model": {"projection": 0, "message_dropout": 0.5, "bias": False}, "loss": {"hop_zero": 2}})
     grace = configured(user, "grace")
     assert (grace.model.projection, grace.model.message_dropout) == (128, 0.0)
     assert configured(user, "gscl-listwise").model == user.model
+    assert [configured(user, name).model.bias for name in METHODS] == [False, *[True] * 4, *[False] * 3]
+    gscl = [configured(user, name).loss.hop_zero for name in ("first-hop", "gscl-pairwise", "gscl-listwise")]
+    assert gscl == [0, 2, 2]
 
 
 def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other():
@@ -160,34 +158,22 @@ def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other(
     assert list(METHODS)[:5] == list(OBJECTIVES)
 
 
-def test_hop_zero_is_of_gscl_and_not_of_what_it_is_compared_with():
-    user = Config.parse({"loss": {"hop_zero": 2}})
-    ranked = [configured(user, name).loss.hop_zero for name in ("first-hop", "gscl-pairwise", "gscl-listwise")]
-    assert ranked == [0, 2, 2]
-
-
-def test_a_run_of_an_earlier_version_without_a_key_goes_on(tmp_path):
+def test_a_run_of_an_earlier_version_with_other_keys_is_resumed(tmp_path):
     config, run, console = prepared(tmp_path / "run", "dgi")
     training.train(config, run, console)
     record = read_json(run.folder / "run.json")
-    del record["config"]["train"]["patience"], record["config"]["baseline"]
-    write_json(run.folder / "run.json", record)
-    open_run(config, run.folder)
-
-
-def test_a_run_of_an_earlier_version_with_a_key_that_is_gone_goes_on(tmp_path):
-    config, run, console = prepared(tmp_path / "run", "dgi")
-    training.train(config, run, console)
-    record = read_json(run.folder / "run.json")
-    record["config"]["baseline"]["dropout"] = None
-    del record["config"]["model"]["bias"]
+    keys = record["config"]
+    del keys["train"]["patience"], keys["model"]["bias"]
+    keys["baseline"]["dropout"] = None
     write_json(run.folder / "run.json", record)
     assert config_in(run.folder).dump() == config.dump()
-    open_run(config, run.folder)
-    record["config"]["baseline"]["dropout"] = 0.5
+    keys["baseline"]["dropout"] = 0.5
     write_json(run.folder / "run.json", record)
     with pytest.raises(FolderError, match=r"baseline\.dropout: unknown key"):
         config_in(run.folder)
+    del keys["baseline"]
+    write_json(run.folder / "run.json", record)
+    open_run(config, run.folder)
 
 
 def test_checkpoints_are_known_by_the_same_settings_as_before_there_was_a_choice_of_bias(tmp_path, monkeypatch):

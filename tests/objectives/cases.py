@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from gscl_scale.config.config import Config
-from gscl_scale.graph.graph import Graph
 from gscl_scale.model.inputs import Inputs, prepare_inputs
 from gscl_scale.model.model import Model, build_model
 from gscl_scale.train.objectives.methods import build_objective
@@ -19,11 +18,9 @@ TARGETS = np.array([0, 1, 2, -1, 0, -1, 1, -1])
 
 
 @dataclass
-class Made:
+class Case:
     """A model in training with the views of a step, and the encoder's rows for each."""
 
-    config: Config
-    graph: Graph
     model: Model
     objective: Objective
     views: list[Inputs]
@@ -37,7 +34,7 @@ class Made:
         return [rows.detach().numpy().astype(np.float64) for rows in of or self.hidden]
 
 
-def made(name, step=3, width=WIDTH, **settings):
+def case_of(name, step=3, width=WIDTH, **settings):
     values = {
         "graph": {"source": "memory"},
         "model": {"width": width, "projection": 3},
@@ -50,4 +47,4 @@ def made(name, step=3, width=WIDTH, **settings):
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     objective = build_objective(config, FEATURES, 3, torch.from_numpy(TARGETS))
     views = ViewStream(graph, inputs, config, objective.views).views(step)
-    return Made(config, graph, model, objective, views, [model.encode(view, key=1) for view in views])
+    return Case(model, objective, views, [model.encode(view, key=1) for view in views])
