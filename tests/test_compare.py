@@ -226,7 +226,7 @@ def test_a_damaged_row_of_an_earlier_comparison_is_refused(tmp_path):
     ("changes", "methods", "says"),
     [
         ({}, ["dgj"], "--methods: there is no method 'dgj'; the methods are raw, untrained, supervised, dgi,"),
-        ({}, ["raw"], "--methods: raw and untrained are measured beside a trained method"),
+        ({}, ["raw"], "--methods: raw and untrained are measured with a trained method"),
         ({"compare": {"settings": {"raw": []}}}, [], r"compare\.settings: there is no method 'raw'"),
         ({"compare": {"settings": {"dgi": ["train.epoch=1"]}}}, [], r"train\.epoch: unknown key"),
         ({"compare": {"settings": {"dgi": ["baseline.momentum=1"]}}}, [], r"baseline\.momentum: dgi reads no such"),
@@ -259,7 +259,7 @@ def test_a_damaged_row_of_an_earlier_comparison_is_refused(tmp_path):
             ["dgi"],
             r"^compare\.settings: dgi: train\.objective: dgi takes a step",
         ),
-        ({"baseline": {"momentum": 0.9}}, [], r"put what one of them is to have into compare\.settings"),
+        ({"baseline": {"momentum": 0.9}}, [], r"put settings of one method into compare\.settings"),
     ],
 )
 def test_a_wrong_request_is_refused_before_anything_is_made(tmp_path, changes, methods, says):
