@@ -78,19 +78,19 @@ def test_settings_that_can_be_counted_are_tried_once_each(tmp_path):
     assert not [trial for trial in proposer.study.trials if trial.state.name == "RUNNING"]
 
 
-@pytest.mark.parametrize(
-    ("result", "state"),
-    [
-        ({"accuracy": 0.7, "ended": "finished"}, "COMPLETE"),
-        ({"accuracy": 0.7}, "PRUNED"),
-        ({"accuracy": float("nan"), "ended": "failed"}, "FAIL"),
-    ],
-)
-def test_only_finished_trials_count_by_their_accuracy(tmp_path, result, state):
+def test_only_finished_trials_count_by_their_accuracy(tmp_path):
     proposer = proposed(tmp_path)
-    proposer.suggest("0")
-    proposer.on_trial_complete("0", result)
-    assert [trial.state.name for trial in proposer.study.trials] == [state]
+    results = {
+        "COMPLETE": {"accuracy": 0.7, "ended": "finished"},
+        "PRUNED": {"accuracy": 0.7},
+        "FAIL": {"accuracy": float("nan"), "ended": "failed"},
+    }
+    for state, result in results.items():
+        proposer.suggest(state)
+        proposer.on_trial_complete(state, result)
+    proposer.suggest("lost")
+    proposer.on_trial_complete("lost", error=True)
+    assert [trial.state.name for trial in proposer.study.trials] == [*results, "FAIL"]
 
 
 def test_the_scheduler_compares_with_trials_of_earlier_attempts():
