@@ -60,7 +60,7 @@ class GraphSize(TypedDict, total=False):
 
 
 class About(TypedDict, total=False):
-    """What the index of a version says beside its files; `warm`: how many versions in a row started warm."""
+    """What the index of a version has besides its files; `warm`: how many versions in a row started warm."""
 
     made_from: str
     base: str

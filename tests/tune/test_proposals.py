@@ -87,10 +87,12 @@ def test_only_finished_trials_count_by_their_accuracy(tmp_path):
     }
     for state, result in results.items():
         proposer.suggest(state)
+        proposer.on_trial_result(state, {"accuracy": 0.6, "training_iteration": 1})
         proposer.on_trial_complete(state, result)
     proposer.suggest("lost")
     proposer.on_trial_complete("lost", error=True)
     assert [trial.state.name for trial in proposer.study.trials] == [*results, "FAIL"]
+    assert proposer.study.trials[1].value == 0.6
 
 
 def test_the_scheduler_compares_with_trials_of_earlier_attempts():

@@ -1,4 +1,4 @@
-"""The tables and figures that are reproduced: which settings, on which graphs, and what the paper reports.
+"""The tables and figures that are reproduced: settings, graphs, and what the paper reports.
 
 Source of all published figures: "Graph Soft-Contrastive Learning via Neighborhood Ranking", its tables of
 classification, heterophily, ogbn-arxiv, clustering and search, and InfoNCE variants.
@@ -30,7 +30,7 @@ class Line:
     """A line of a table: settings over the config of each graph, and whose figures they are.
 
     settings   what makes the line, whatever the user sets
-    of         trained, or what every run measures beside it: the untrained encoder and the raw features
+    of         trained, or what every run measures too: the untrained encoder and the raw features
     method     one of those of `compare`, with its own settings and those that the config has for it
     defaults   what it has where the user sets nothing else
     """
@@ -247,12 +247,12 @@ TABLES: dict[str, Table] = {
             Line(name, tuple(settings), defaults=_SHORT)
             for name, *settings in (
                 (_AS_CONFIGURED,),
-                ("features whole", "model.feature_dropout=0"),
-                ("features dropped 0.5", "model.feature_dropout=0.5"),
-                ("messages whole", "model.message_dropout=0"),
-                ("messages dropped 0.5", "model.message_dropout=0.5"),
+                ("no feature dropout", "model.feature_dropout=0"),
+                ("feature dropout 0.5", "model.feature_dropout=0.5"),
+                ("no message dropout", "model.message_dropout=0"),
+                ("message dropout 0.5", "model.message_dropout=0.5"),
                 ("sums of samples", "loss.weighting=raw"),
-                ("sums weighed by ring size", "loss.weighting=size"),
+                ("sums weighted by ring size", "loss.weighting=size"),
                 ("one round of samples", "rings.rounds=1"),
                 ("a projection of 512", "model.projection=512"),
                 ("no bias", "model.bias=false"),
