@@ -32,7 +32,8 @@ class Lease:
     """The right to change a registry, until it is released or lost."""
 
     def __init__(self, store: Store, state: State, seconds: float) -> None:
-        self._store, self._ledger, self._state, self._seconds = store, Ledger(store), state, seconds
+        self.state = state  # the registry as this lease has left it
+        self._store, self._ledger, self._seconds = store, Ledger(store), seconds
         self._over = threading.Event()
         self._lost = threading.Event()
         self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -40,19 +41,14 @@ class Lease:
     @property
     def token(self) -> int:
         """Higher than that of every lease before."""
-        return self._state.token
-
-    @property
-    def state(self) -> State:
-        """The registry as this lease has left it."""
-        return self._state
+        return self.state.token
 
     def record(self, event: str, **changes: Any) -> State:
         """Write the next record; LeaseError if another run has taken the lease over."""
-        following = self._ledger.append(self._state, event=event, **changes)
+        following = self._ledger.append(self.state, event=event, **changes)
         if following is None:
             raise self._is_lost()
-        self._state = following
+        self.state = following
         return following
 
     def check(self) -> None:
@@ -75,7 +71,7 @@ class Lease:
         self._over.set()
         self._beating.join()
         if not self._lost.is_set():
-            self._ledger.append(self._state, event="released", holder="")
+            self._ledger.append(self.state, event="released", holder="")
         self._store.remove(_heartbeat_file(self.token))
 
     def _is_ours(self) -> bool:

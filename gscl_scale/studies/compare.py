@@ -15,7 +15,7 @@ from gscl_scale.errors import ConfigError, RunError, StoppedError, UserError
 from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.schema import NMI, SIM_AT_5, Method, Metrics
 from gscl_scale.evaluate.splits import why_no_splits
-from gscl_scale.evaluate.summary import best_step
+from gscl_scale.evaluate.summary import TITLES, best_step
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.report.compare_methods import Comparison, MethodCost, MethodFigures, MethodRow, comparison_page
@@ -33,8 +33,7 @@ from gscl_scale.stages.train import refuse_untrainable, train
 from gscl_scale.text import shortened
 from gscl_scale.train.objectives.methods import METHODS, configured, settings_of
 
-# measured with every trained method
-FREE: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder"}
+FREE = {name: title for name, title in TITLES.items() if name != "trained"}  # measured with every trained method
 Seeds = list[tuple[Config, Run]]  # of one method, a run for each seed
 
 
@@ -78,7 +77,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         "seeds": [with_seed(config, number).train.seed for number in range(config.train.repeats)],
         "protocol": reference["probe"]["protocol"] if reference else None,
         "config": config.dump(),
-        "methods": [*(_free_rows(reference) if reference else []), *rows],
+        "methods": [*(_free_row(name, reference) for name in FREE if reference), *rows],
     }
     write_json(folder / "compare.json", result)
     write_text(folder / "compare.md", comparison_page(result))
@@ -218,10 +217,10 @@ def _cost(runs: list[Run]) -> MethodCost:
     }
 
 
-def _free_rows(metrics: Metrics) -> list[MethodRow]:
-    """The rows of raw features and the untrained encoder, as measured with a trained one."""
-    heads: dict[Method, MethodRow] = {name: {"method": name, "title": title} for name, title in FREE.items()}
-    return [{**head, **_figures(metrics, name)} for name, head in heads.items()]
+def _free_row(name: Method, metrics: Metrics) -> MethodRow:
+    """The row of raw features or of the untrained encoder, as measured with a trained one."""
+    row: MethodRow = {"method": name, "title": TITLES[name]}
+    return {**row, **_figures(metrics, name)}
 
 
 def _figures(metrics: Metrics, vectors: Method) -> MethodFigures:
