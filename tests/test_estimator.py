@@ -22,7 +22,7 @@ from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import FolderError, GraphError, LeaseError
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.pyg import draft_from_data
-from gscl_scale.registry.locate import Found
+from gscl_scale.registry.locate import LocatedRun
 from gscl_scale.run.folder import Run
 from gscl_scale.run.lock import alone
 from gscl_scale.runtime.console import Console
@@ -71,7 +71,7 @@ def test_ring_samples_embeddings_and_pages_are_not_needed_to_embed_another_graph
                 wanted.append(name)
                 (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, tmp_path / "copy" / name)
-        return Found(where, Run.at(tmp_path / "copy"), own=False)
+        return LocatedRun(where, Run.at(tmp_path / "copy"), own=False)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gscl_scale.estimator.find_run", fetched)

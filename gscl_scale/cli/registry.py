@@ -10,31 +10,31 @@ from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.registry.ledger import State
 from gscl_scale.registry.promote import promote as promote_version
 from gscl_scale.registry.promote import rollback as roll_back
-from gscl_scale.registry.versions import Registry
+from gscl_scale.registry.versions import Registry, Version
 from gscl_scale.runtime.console import Console
 
-registry = typer.Typer(help="Versions of embeddings: list, look, promote, go back.", no_args_is_help=True)
+registry = typer.Typer(help="List, show, promote and roll back versions of embeddings.", no_args_is_help=True)
 
 Where = Annotated[str, typer.Option("--registry", help="Folder of the registry, or a URL such as s3://bucket/name.")]
-LeaseS = Annotated[float, typer.Option("--lease-s", help="As retrain.lease_s of the runs.")]
+LeaseS = Annotated[float, typer.Option("--lease-s", help="Seconds of silence after which a lease counts as lost.")]
 _EVENTS = 20
 
 
 @registry.command("list")
 def list_versions(where: Where, as_json: AsJson = False) -> None:
-    """The versions that are kept, the newest last."""
+    """List the stored versions, the newest last."""
     opened = Registry(where)
     state = opened.ledger.newest()
     versions = [opened.version(name) for name in state.kept()]
     if as_json:
-        print_json([{"version": one.name, "state": _state_of(one.name, state), **one.index} for one in versions])
+        print_json([{"version": one.name, "state": _state_of(one, state), **one.index} for one in versions])
         return
     rows = []
     for one in versions:
-        figures, graph = one.index.get("figures", {}), one.index.get("graph", {})
+        figures, nodes = one.index.get("figures", {}), one.index.get("graph", {}).get("nodes", 0)
         size = sum(entry["bytes"] for entry in one.index["files"].values()) / 1e6
         rows.append(
-            (one.name, _state_of(one.name, state), f"{graph.get('nodes', 0):,}", _share(figures.get("probe")),
+            (one.name, _state_of(one, state), f"{nodes:,}", _share(figures.get("probe")),
              _share(figures.get("ranking")), _share(figures.get("alignment")), f"{size:,.1f} MB")
         )  # fmt: skip
     print_table(["version", "", "nodes", "probe", "ranking", "alignment", "size"], rows, title=f"registry {where}")
@@ -42,7 +42,7 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
 
 @registry.command()
 def show(where: Where, as_json: AsJson = False) -> None:
-    """What is current, who has the lease, and what happened last."""
+    """Show the current version, the holder of the lease, and the last events."""
     opened = Registry(where)
     state = opened.ledger.newest()
     records = [opened.ledger.at(number) for number in opened.ledger.numbers()[-_EVENTS:]]
@@ -62,21 +62,24 @@ def promote(
     lease_s: LeaseS = 60.0,
 ) -> None:
     """Make a version current, whatever the gate said of it."""
-    state = promote_version(Registry(where), version, lease_s, Console())
-    print(f"{state.current} is current")
+    print(f"{promote_version(Registry(where), version, lease_s, Console()).current} is current")
 
 
 @registry.command()
 def rollback(where: Where, lease_s: LeaseS = 60.0) -> None:
     """Make the version before the current one current again.
 
-    The same graph and settings are not promoted a second time."""
-    state = roll_back(Registry(where), lease_s, Console())
-    print(f"{state.current} is current")
+    The next retrain does not promote the same graph and settings a second time."""
+    print(f"{roll_back(Registry(where), lease_s, Console()).current} is current")
 
 
-def _state_of(name: str, state: State) -> str:
-    return "current" if name == state.current else "refused" if name in state.refused else "earlier"
+def _state_of(version: Version, state: State) -> str:
+    """Whether a version is current, was refused by the gate, or rolled back; older ledgers do not say that."""
+    if version.name == state.current:
+        return "current"
+    if version.name not in state.refused:
+        return "earlier"
+    return "rolled back" if version.name in state.rolled_back or not version.refusal else "refused"
 
 
 def _share(value: float | None) -> str:

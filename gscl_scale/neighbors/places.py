@@ -54,4 +54,4 @@ def place_of(where: str) -> Place:
     if (Path(where) / FILE).exists():
         return Place(where, Path(where), Path(where) / "index")
     found = find_run(where, "neighbors", _NEEDED.__contains__)
-    return Place(found.told, found.run.embeddings, place_for(found, "embeddings/index"), found.run.graph)
+    return Place(found.name, found.run.embeddings, place_for(found, "embeddings/index"), found.run.graph)

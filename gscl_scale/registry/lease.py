@@ -20,12 +20,11 @@ from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.runtime.console import Console
 from gscl_scale.storage.stores import Store
 
-_HEARTBEATS = "heartbeats"
 _BEATS = 4  # within the time after which a silent holder is dead
 _LOOK_S = 0.5
 
 
-class _Life(TypedDict):
+class _Heartbeat(TypedDict):
     time: Annotated[float, Field(ge=0, le=1e12)]
 
 
@@ -33,7 +32,8 @@ class Lease:
     """The right to change a registry, until it is released or lost."""
 
     def __init__(self, store: Store, state: State, seconds: float) -> None:
-        self._store, self._ledger, self._state, self._seconds = store, Ledger(store), state, seconds
+        self.state = state  # the registry as this lease has left it
+        self._store, self._ledger, self._seconds = store, Ledger(store), seconds
         self._over = threading.Event()
         self._lost = threading.Event()
         self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -41,19 +41,14 @@ class Lease:
     @property
     def token(self) -> int:
         """Higher than that of every lease before."""
-        return self._state.token
-
-    @property
-    def state(self) -> State:
-        """The registry as this lease has left it."""
-        return self._state
+        return self.state.token
 
     def record(self, event: str, **changes: Any) -> State:
         """Write the next record; LeaseError if another run has taken the lease over."""
-        following = self._ledger.append(self._state, event=event, **changes)
+        following = self._ledger.append(self.state, event=event, **changes)
         if following is None:
             raise self._is_lost()
-        self._state = following
+        self.state = following
         return following
 
     def check(self) -> None:
@@ -63,38 +58,41 @@ class Lease:
 
     def verify(self) -> None:
         """LeaseError if another run has taken the lease over."""
-        if self._ledger.newest().token != self._state.token:
+        if not self._is_ours():
             raise self._is_lost()
+
+    def start(self) -> None:
+        """Write the first heartbeat, and go on with it in the background."""
+        _write_heartbeat(self._store, self.token)
+        self._beating.start()
+
+    def stop(self) -> None:
+        """End the heartbeat, and release the lease if it is still ours."""
+        self._over.set()
+        self._beating.join()
+        if not self._lost.is_set():
+            self._ledger.append(self.state, event="released", holder="")
+        self._store.remove(_heartbeat_file(self.token))
+
+    def _is_ours(self) -> bool:
+        return self._ledger.newest().token == self.token
 
     def _is_lost(self) -> LeaseError:
         self._lost.set()
         holder = self._ledger.newest().holder or "nobody any more"
         return LeaseError(
             f"{self._store.where}: this run was silent for longer than its lease of {self._seconds:g} s, and another "
-            f"one took over (the lease has now: {holder}); nothing of this run was published. Its work is not lost if "
-            "that run goes on with it; allow more with retrain.lease_s"
+            f"one took over (the lease has now: {holder}); nothing of this run was published. The other run resumes "
+            "its work; allow a longer silence with retrain.lease_s"
         )
-
-    def start(self) -> None:
-        """Begin to show that we live."""
-        _show_life(self._store, self._state.token)
-        self._beating.start()
-
-    def stop(self) -> None:
-        """End the heartbeat, and give the lease back if it is still ours."""
-        self._over.set()
-        self._beating.join()
-        if not self._lost.is_set():
-            self._ledger.append(self._state, event="released", holder="")
-        self._store.remove(_name(self._state.token))
 
     def _beat(self) -> None:
         while not self._over.wait(self._seconds / _BEATS):
             with contextlib.suppress(GsclError, OSError):  # a store in trouble; the next beat may reach it
-                if self._ledger.newest().token != self._state.token:
+                if not self._is_ours():
                     self._lost.set()
                     return
-                _show_life(self._store, self._state.token)
+                _write_heartbeat(self._store, self.token)
 
 
 @contextlib.contextmanager
@@ -114,40 +112,39 @@ def leased(
 
 
 def _acquire(store: Store, seconds: float, wait_s: float, console: Console, asked: threading.Event) -> State:
-    ledger, until, told = Ledger(store), time.monotonic() + wait_s, False
+    ledger, until, is_waiting = Ledger(store), time.monotonic() + wait_s, False
     who = f"{socket.gethostname()}, process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     while True:
         state = ledger.newest()
         if not state.holder or _is_dead(store, state, seconds):
-            event = "leased" if not state.holder else "taken over"
+            event = "taken over" if state.holder else "leased"
             taken = ledger.append(state, event=event, token=state.token + 1, holder=who, reason=state.holder)
+            if taken and state.holder:
+                console.say(f"the lease of {state.holder} has expired: this run takes over its work")
             if taken:
-                if state.holder:
-                    console.say(f"the lease of {state.holder} has run out: its work is taken over")
                 return taken
             continue
         if time.monotonic() >= until:
-            last = _sign_of_life(store, state.token)
-            ago = f", seen {max(0.0, time.time() - last['time']):.0f} s ago" if last else ""
+            last = _last_heartbeat(store, state.token)
+            ago = f", seen {max(0.0, time.time() - last):.0f} s ago" if last is not None else ""
             raise LeaseError(
                 f"{store.where}: another run has the lease ({state.holder}{ago}); nothing was done: "
                 "wait for its end, or let this one wait with retrain.wait_s"
             )
-        if not told:
+        if not is_waiting:
             console.say(f"waiting for {state.holder}, which has the lease")
-            told = True
+            is_waiting = True
         if asked.wait(min(_LOOK_S, seconds / _BEATS)):
             raise StoppedError(f"{store.where}: asked to stop while waiting for the lease; nothing was done")
 
 
 def _is_dead(store: Store, state: State, seconds: float) -> bool:
-    """Whether the holder's last sign of life is too old, and no other comes while we watch: clocks may differ."""
-    last = _sign_of_life(store, state.token)
-    since = last["time"] if last else _time_of(state)
-    if abs(time.time() - since) < seconds:
+    """Whether the holder's last heartbeat is too old, and no other comes while we watch: clocks may differ."""
+    last = _last_heartbeat(store, state.token)
+    if abs(time.time() - (_time_of(state) if last is None else last)) < seconds:
         return False
     time.sleep(2 * seconds / _BEATS)
-    return _sign_of_life(store, state.token) == last
+    return _last_heartbeat(store, state.token) == last
 
 
 def _time_of(state: State) -> float:
@@ -157,17 +154,17 @@ def _time_of(state: State) -> float:
         return 0.0  # no time that is known: long ago
 
 
-def _name(token: int) -> str:
-    return f"{_HEARTBEATS}/{token:08d}.json"
+def _heartbeat_file(token: int) -> str:
+    return f"heartbeats/{token:08d}.json"
 
 
-def _show_life(store: Store, token: int) -> None:
-    store.write(_name(token), json.dumps({"time": time.time()}).encode())
+def _write_heartbeat(store: Store, token: int) -> None:
+    store.write(_heartbeat_file(token), json.dumps({"time": time.time()}).encode())
 
 
-def _sign_of_life(store: Store, token: int) -> dict[str, float] | None:
+def _last_heartbeat(store: Store, token: int) -> float | None:
     try:
-        values: dict[str, float] = parse_json(store.read(_name(token)) or b"", _name(token), "")
+        values = parse_json(store.read(_heartbeat_file(token)) or b"", "", "")
     except FolderError:
         return None
-    return None if of_kind(_Life, values) else values
+    return None if of_kind(_Heartbeat, values) else float(values["time"])

@@ -7,7 +7,7 @@ fails, and nothing has changed: so a run that lost its lease, however late it wa
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -16,18 +16,20 @@ from gscl_scale.io.validate import Count, checked, parse_json
 from gscl_scale.storage.stores import Store
 
 FOLDER = "ledger"
+VersionName = Annotated[str, Field(pattern=r"^v[0-9]{1,18}$")]
 
 
 @dataclass(frozen=True)
 class State:
     """A registry after a record of its ledger.
 
-    number     of the record; 0 before the first
-    token      of the last lease; each lease has a higher one
-    holder     who has the lease, "" if nobody has
-    current    name of the version that is current, "" if none is
-    promoted   versions that have been current and are kept, the current one last
-    refused    versions that the gate refused and that are kept
+    number       of the record; 0 before the first
+    token        of the last lease; each lease has a higher one
+    holder       who has the lease, "" if nobody has
+    current      name of the version that is current, "" if none is
+    promoted     versions that have been current and are stored, the current one last
+    refused      versions that are stored and not promoted by a night: the gate refused them, or they were rolled back
+    rolled_back  the latter
     event, version, reason, time      what the record is about
     """
 
@@ -41,13 +43,11 @@ class State:
     version: str = ""
     reason: str = ""
     time: str = ""
+    rolled_back: tuple[str, ...] = ()
 
     def kept(self) -> list[str]:
-        """All versions that are kept, oldest first."""
+        """All versions that are stored, oldest first."""
         return sorted({*self.promoted, *self.refused})
-
-
-VersionName = Annotated[str, Field(pattern=r"^v[0-9]{1,18}$")]
 
 
 class _Record(TypedDict):
@@ -63,6 +63,7 @@ class _Record(TypedDict):
     version: str
     reason: str
     time: str
+    rolled_back: NotRequired[list[VersionName]]  # younger than the ledgers
 
 
 class Ledger:
@@ -73,8 +74,8 @@ class Ledger:
 
     def numbers(self) -> list[int]:
         """Numbers of all records."""
-        names = (name.rpartition("/")[2] for name in self._store.sizes(FOLDER))
-        return sorted(int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdigit())
+        names = (name.rpartition("/")[2].removesuffix(".json") for name in self._store.sizes(FOLDER))
+        return sorted(int(name) for name in names if name.isdigit())
 
     def newest(self) -> State:
         """The state now."""
@@ -84,16 +85,14 @@ class Ledger:
     def at(self, number: int) -> State:
         """The state after a record."""
         name = f"{FOLDER}/{number:08d}.json"
-        text = self._store.read(name)
         where, cure = f"{self._store.where}/{name}", "expected a record of the registry, restore it from a backup"
-        values = checked(_Record, parse_json(text or b"", where, cure), where, cure)
-        lists = {key: tuple(values[key]) for key in ("promoted", "refused")}
+        values = checked(_Record, parse_json(self._store.read(name) or b"", where, cure), where, cure)
+        lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
         return State(**{**values, **lists, "number": number})
 
     def append(self, state: State, **changes: Any) -> State | None:
         """The state after a change of `state`; None if that is not the newest state any more."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        blank = {"version": "", "reason": "", "time": now}
-        following = replace(state, number=state.number + 1, **{**blank, **changes})
+        following = replace(state, number=state.number + 1, **{"version": "", "reason": "", "time": now, **changes})
         content = (json.dumps(asdict(following), indent=2) + "\n").encode()
         return following if self._store.create(f"{FOLDER}/{following.number:08d}.json", content) else None

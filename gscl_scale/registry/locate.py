@@ -11,41 +11,40 @@ from gscl_scale.run.record import config_in
 from gscl_scale.storage.mirror import kept_files, small_files
 from gscl_scale.storage.urls import cache_of, is_remote
 
-Wanted = Callable[[str], bool]
-
 
 @dataclass(frozen=True)
-class Found:
+class LocatedRun:
     """A finished run on this machine.
 
-    told   as the user would name it
+    name   as the user would name it
     run    where it is; of a run with repeats the first one
-    own    whether more may be kept in its folder; otherwise it is a copy, or a version, which never changes
+    own    whether its folder may get more files; otherwise it is a copy, or a version, which never changes
     """
 
-    told: str
+    name: str
     run: Run
     own: bool
 
 
-def find_run(where: str, purpose: str, wanted: Wanted = bool) -> Found:
-    """Find a run; of a URL those of its files are brought here that are wanted, and kept for the same purpose."""
+def find_run(where: str, purpose: str, wanted: Callable[[str], bool] = bool) -> LocatedRun:
+    """Find a run; of a URL the files that are wanted are copied here, and stored for the same purpose."""
     registry = Registry(where)
     if registry.ledger.numbers():
         folder = registry.current(wanted)
-        return Found(f"version {folder.name} of {where}", Run.at(folder), own=False)
+        return LocatedRun(f"version {folder.name} of {where}", Run.at(folder), own=False)
+    name = where.rstrip("/")
     if not is_remote(where):
-        part = _part_of(Path(where), where)
-        return Found(_told(where, part), _run_in(Path(where), part), own=True)
+        part = _first_repeat(Path(where), where)
+        return LocatedRun(f"{name}/{part}".rstrip("/"), _run_in(Path(where), part), own=True)
     with small_files(where) as folder:
-        part = _part_of(folder, where)
-    files = kept_files(where, purpose, lambda name: name == "run.json" or wanted(name.removeprefix(part)))
-    return Found(_told(where, part), _run_in(files, part), own=False)
+        part = _first_repeat(folder, where)
+    files = kept_files(where, purpose, lambda file: file == "run.json" or wanted(file.removeprefix(part)))
+    return LocatedRun(f"{name}/{part}".rstrip("/"), _run_in(files, part), own=True)
 
 
-def place_for(found: Found, name: str) -> Path:
+def place_for(located: LocatedRun, name: str) -> Path:
     """A folder for what is made from a run: in the run itself, or among the copies on this machine."""
-    return found.run.folder / name if found.own else cache_of(f"{found.told}/made") / name
+    return located.run.folder / name if located.own else cache_of(f"{located.name}/made") / name
 
 
 def _run_in(folder: Path, part: str) -> Run:
@@ -55,13 +54,9 @@ def _run_in(folder: Path, part: str) -> Run:
     return Run.at(folder) if inside else Run(folder, folder.parent / "graph")  # one of several repeats
 
 
-def _part_of(folder: Path, where: str) -> str:
-    """Of a run with repeats the name of the folder of its first one, else nothing."""
+def _first_repeat(folder: Path, where: str) -> str:
+    """The folder of the first repeat, below that of a run with repeats; else ""."""
     if not (folder / "run.json").exists():
         raise FolderError(f"{where} holds no run; expected a run folder, the folder of a registry, or the URL of one")
     train = config_in(folder).train
     return f"seed-{train.seed}/" if train.repeats > 1 else ""
-
-
-def _told(where: str, part: str) -> str:
-    return f"{where.rstrip('/')}/{part}".rstrip("/")

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -19,9 +18,12 @@ from gscl_scale.storage.urls import cache_of, store_at
 
 CURRENT = "current.json"
 _VERSIONS = "versions"
+_NO_CONTENT = ("run.json", "metrics.json", "checkpoints/manifest.json")  # they have times and places
 
 
-class _Check(TypedDict):
+class Check(TypedDict):
+    """One condition of the gate: the figure, its limit, and whether the condition holds."""
+
     name: str
     figure: float
     limit: float
@@ -29,34 +31,80 @@ class _Check(TypedDict):
     sentence: str
 
 
-class _Graph(TypedDict):
-    nodes: NotRequired[Count]
+class Figures(TypedDict, total=False):
+    """What the gate compares; None where it could not be measured."""
+
+    probe: float | None  # mean validation accuracy
+    ranking: float | None  # share of pairs in which the nearer node is more similar to the anchor
+    alignment: float | None  # mean cosine with the current embeddings after the best rotation
+    norm: float | None  # median length of the embeddings
+    cosine: float | None  # mean cosine of random pairs of nodes
+    rank: float | None  # effective rank of the embeddings
 
 
-class _Index(Index):
-    made_from: NotRequired[str]
-    warm: NotRequired[Count]
-    figures: NotRequired[dict[str, float | None]]
-    checks: NotRequired[list[_Check]]
-    graph: NotRequired[_Graph]
+class Changes(TypedDict, total=False):
+    """Nodes and rows that are new, gone or different, and the share of the anchors that were sampled again."""
+
+    nodes_come: Count
+    nodes_gone: Count
+    rows_changed: Count
+    sampled_again: float
+
+
+class GraphSize(TypedDict, total=False):
+    """The graph that a version was trained on."""
+
+    nodes: Count
+    entries: Count
+    fingerprint: str
+
+
+class About(TypedDict, total=False):
+    """What the index of a version has besides its files; `warm`: how many versions in a row started warm."""
+
+    made_from: str
+    base: str
+    warm: Count
+    figures: Figures
+    checks: list[Check]
+    changes: Changes
+    graph: GraphSize
+
+
+class VersionIndex(Index, About):
+    """The index of a version."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version as it is kept: its name, what it was made from, its figures, and the checksum of all its content."""
+    """A stored version: its name, what it was made from, its figures, and the checksum of all its content."""
 
     name: str
-    index: dict[str, Any]
+    index: VersionIndex
 
     @property
     def files(self) -> dict[str, str]:
-        """Checksums of the files that are the result: logs, pages and what tells of times do not count."""
-        return {name: entry["sha256"] for name, entry in self.index["files"].items() if _is_content(name)}
+        """Checksums of the files that are the result, without logs, pages, and files that have times and places."""
+        return {
+            name: entry["sha256"]
+            for name, entry in self.index["files"].items()
+            if not name.endswith((".jsonl", ".html")) and name not in _NO_CONTENT
+        }
 
     @property
     def content(self) -> str:
         """The same for versions with the same result."""
         return fingerprint_of(self.files)
+
+    @property
+    def refusal(self) -> str:
+        """The conditions of the gate that did not hold, in words; "" where all did."""
+        return refusal_of(self.index.get("checks", []))
+
+
+def refusal_of(checks: list[Check]) -> str:
+    """The conditions that do not hold, in words."""
+    return "; ".join(check["sentence"] for check in checks if not check["holds"])
 
 
 class Registry:
@@ -72,41 +120,41 @@ class Registry:
         return self.store.folder if isinstance(self.store, LocalStore) else cache_of(self.store.where)
 
     def version(self, name: str) -> Version:
-        """A version that is kept."""
+        """A stored version."""
         index = index_of(self.store, f"{_VERSIONS}/{name}")
         where = f"{self.store.where}/{_VERSIONS}/{name}/{INDEX}"
-        return Version(name, checked(_Index, index, where, "use another version"))
+        return Version(name, checked(VersionIndex, index, where, "use another version"))
 
     def folder(self, name: str, wanted: Callable[[str], bool] = bool) -> Path:
-        """The files of a version on this machine, brought here first where they are not and are wanted."""
+        """The files of a version on this machine, copied here first where they are not and are wanted."""
         folder = self.place / _VERSIONS / name
         if not isinstance(self.store, LocalStore):
             fetch_folder(self.store, f"{_VERSIONS}/{name}", folder, wanted)
         return folder
 
-    def keep(self, lease: Lease, run: Path, files: list[str], about: dict[str, Any]) -> Version:
-        """Put a finished run into the registry as a version; nobody reads it before it is named in the ledger."""
+    def keep(self, lease: Lease, run: Path, files: list[str], about: About) -> Version:
+        """Put a finished run into the registry as a version; nobody reads it before the ledger names it."""
         name = _name(lease.token)
-        return Version(name, keep_folder(run, self.store, f"{_VERSIONS}/{name}", files, about))
+        keep_folder(run, self.store, f"{_VERSIONS}/{name}", files, {**about})
+        return self.version(name)
 
     def point(self) -> State:
-        """Let the pointer say what the ledger says; the state of the ledger."""
+        """Write the pointer as the ledger has it; the state of the ledger."""
         while True:
             state = self.ledger.newest()
-            if state.current:
-                told = {"version": state.current, "path": f"{_VERSIONS}/{state.current}", "record": state.number}
-                if self._pointed() != state.current:
-                    self.store.write(CURRENT, (json.dumps(told) + "\n").encode())
+            if state.current and self._pointed() != state.current:
+                pointer = {"version": state.current, "path": f"{_VERSIONS}/{state.current}", "record": state.number}
+                self.store.write(CURRENT, (json.dumps(pointer) + "\n").encode())
             if self.ledger.newest().current == state.current:  # else somebody was faster: the newest is right
                 return state
 
     def _pointed(self) -> str:
-        """What the pointer says; "" where it says nothing."""
+        """The version that the pointer names, "" where it names none."""
         try:
-            known = parse_json(self.store.read(CURRENT) or b"{}", CURRENT, "")
+            pointer = parse_json(self.store.read(CURRENT) or b"{}", CURRENT, "")
         except FolderError:
             return ""  # the ledger knows
-        return str(known.get("version")) if isinstance(known, dict) else ""
+        return str(pointer.get("version")) if isinstance(pointer, dict) else ""
 
     def clear(self, lease: Lease) -> list[str]:
         """Remove versions that the ledger does not name, here and among the copies on this machine; their names.
@@ -132,12 +180,3 @@ class Registry:
 
 def _name(token: int) -> str:
     return f"v{token:06d}"
-
-
-def _is_content(name: str) -> bool:
-    """Whether a file is the result; others tell of times and places."""
-    return not name.endswith((".jsonl", ".html")) and name not in (
-        "run.json",
-        "metrics.json",
-        "checkpoints/manifest.json",
-    )

@@ -1,12 +1,13 @@
 """A step of retraining: what changed, what to compute again, whether the result may take the place of the current one.
 
-Everything is done in a work folder of the lease, which is a run folder; the next night goes on with that of a night
+Everything is done in a work folder of the lease, which is a run folder; the next night resumes in that of a night
 that was killed. Only the last record of the ledger makes a version current.
 """
 
 import shutil
 import threading
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +21,8 @@ from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.registry.lease import Lease, leased
-from gscl_scale.registry.ledger import State
-from gscl_scale.registry.versions import Registry, Version
-from gscl_scale.retrain.gate import Figures, Verdict, judge
+from gscl_scale.registry.versions import Changes, Check, Figures, Registry, Version, refusal_of
+from gscl_scale.retrain.gate import figures_of, judge
 from gscl_scale.retrain.work_folder import (
     NOTE,
     changes_since,
@@ -50,99 +50,123 @@ _MEASURED = 20_000  # rows that norms and alignment are measured on
 class Outcome:
     """How a night ended.
 
-    result    promoted: a new version is current; unchanged: graph and settings are those of a version that is kept;
-              refused: the gate did not let the new version through
+    result    promoted: a new version is current; unchanged: graph and settings are those of a stored version;
+              refused: the gate did not let the new version through; failed: there was an error
     version   the one that this is about; current: the one that is current now
-    checks    what the gate looked at
-    changes   nodes and rows that are new, gone or different, and the share of the anchors that were sampled again
+    checks    the conditions of the gate
+    changes   what changed in the graph since the current version
     """
 
-    result: Literal["promoted", "unchanged", "refused"]
-    version: str
-    current: str
-    reason: str
-    checks: list[dict[str, Any]]
-    changes: dict[str, Any]
+    registry: str
+    result: Literal["promoted", "unchanged", "refused", "failed"]
+    seconds: float = 0.0
+    version: str = ""
+    current: str = ""
+    reason: str = ""
+    checks: list[Check] = field(default_factory=list)
+    changes: Changes = field(default_factory=Changes)
+
+    def dump(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def sentence(self) -> str:
+        """For a reader."""
+        return {
+            "promoted": f"{self.version} is current, after {self.seconds:.0f} s",
+            "unchanged": f"nothing to do: graph and settings are those of {self.version}; {self.current} stays current",
+            "refused": f"{self.version} was refused: {self.reason}; {self.current or 'nothing'} stays current. To "
+            f"promote it all the same: gscl-scale registry promote {self.version} --registry {self.registry}",
+        }.get(self.result, self.reason)
 
 
 def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
-    """Bring a registry up to date with the graph; LeaseError if another run is at it, StoppedError if told to stop."""
-    registry, settings = Registry(where), config.retrain
+    """Bring a registry up to date with the graph; LeaseError if another run is at it, StoppedError if asked to stop."""
+    began, registry, settings = time.monotonic(), Registry(where), config.retrain
     _refuse_full(registry, settings.disk_gb)
     with (
         stop_after(60 * settings.minutes),
         asked_to_stop() as asked,
         leased(registry.store, settings.lease_s, settings.wait_s, console, asked) as lease,
     ):
-        night = _Night(with_seed(config, 0), registry, lease, asked, console)
+        night = _Night(with_seed(config, 0), str(where), registry, lease, asked, console)
         try:
             outcome = night.run()
         except (GsclError, OSError):
             lease.verify()  # whatever went wrong, the reason is that another run has taken over the work
             raise
         registry.clear(lease)
-    return outcome
+    return replace(outcome, seconds=round(time.monotonic() - began, 3))
 
 
 class _Night:
     """The holder of the lease at work; `base` is the current version, if there is one."""
 
     def __init__(
-        self, config: Config, registry: Registry, lease: Lease, asked: threading.Event, console: Console
+        self, config: Config, where: str, registry: Registry, lease: Lease, asked: threading.Event, console: Console
     ) -> None:
-        self._registry, self._lease, self._asked, self._console = registry, lease, asked, console
+        self._where, self._registry, self._lease, self._asked = where, registry, lease, asked
+        self._console = console
         self._state = registry.point()
         self._config = config
-        self._base = Run.at(registry.folder(self._state.current)) if self._state.current else None
+        current = self._state.current
+        self._base = Run.at(registry.folder(current)) if current else None
+        self._base_index = registry.version(current).index if current else None
 
     def run(self) -> Outcome:
         """From the graph to the decision."""
         folder = take_over(self._registry.place / "work", self._lease.token)
-        warm = self._base is not None and self._may_start_warm(self._base)
-        run, graph = self._ingest(folder, self._config_if(warm))
-        asked_for = made_from(self._config, graph)
-        if known := self._known(asked_for):
+        warm = self._may_start_warm()
+        run, graph = self._ingest(folder, self._settings_for(warm))
+        origin = made_from(self._config, graph)
+        if known := self._version_from(origin):
             shutil.rmtree(folder)
-            return self._again(known)
-        if warm and self._base and _reads_otherwise(graph, Graph.open(self._base.graph)):
+            return self._repeat(known)
+        if warm and self._base and _has_other_features(graph, Graph.open(self._base.graph)):
             warm = False
             claim(self._config, run)
-        self._work(self._config_if(warm), run, warm)
+        self._work(self._settings_for(warm), run, warm)
         figures, before = self._figures(run)
-        verdict = judge(figures, before, self._config.gate)
-        changes = changes_since(run, graph)
-        about = {
-            "made_from": asked_for,
-            "base": self._state.current,
-            "warm": self._warm_in_a_row() + 1 if warm else 0,
-            "figures": asdict(figures),
-            "checks": verdict.dump(),
-            "changes": changes,
-            "graph": {"nodes": graph.num_nodes, "entries": int(graph.indices.size), "fingerprint": graph.fingerprint},
-        }
-        version = self._registry.keep(self._lease, folder, files_of(folder), about)
-        state = self._decide(version, verdict)
+        checks, changes = judge(figures, before, self._config.gate), changes_since(run, graph)
+        version = self._registry.keep(
+            self._lease,
+            folder,
+            files_of(folder),
+            {
+                "made_from": origin,
+                "base": self._state.current,
+                "warm": self._warm_in_a_row() + 1 if warm else 0,
+                "figures": figures,
+                "checks": checks,
+                "changes": changes,
+                "graph": {
+                    "nodes": graph.num_nodes,
+                    "entries": int(graph.indices.size),
+                    "fingerprint": graph.fingerprint,
+                },
+            },
+        )
+        outcome = self._decide(version.name, checks)
         shutil.rmtree(folder)
-        result: Literal["promoted", "refused"] = "promoted" if verdict.passed else "refused"
-        return Outcome(result, version.name, state.current, verdict.reason, verdict.dump(), changes)
+        return replace(outcome, checks=checks, changes=changes)
 
     # --- the way to a new version ------------------------------------------------------------------------------------
 
     def _ingest(self, folder: Path, config: Config) -> tuple[Run, Graph]:
-        """The graph of tonight in the work folder; what was begun for another graph, base or setting goes."""
+        """The graph of tonight in the work folder; what was begun for another graph, base or setting is deleted."""
         note = {"base": self._state.current}
         if folder.exists() and not ((folder / NOTE).exists() and read_json(folder / NOTE) == note):
             shutil.rmtree(folder)
         try:
-            run, graph = self._opened(folder, config, note)
+            run, graph = self._open(folder, config, note)
         except FolderError:
             shutil.rmtree(folder, ignore_errors=True)
-            run, graph = self._opened(folder, config, note)
+            run, graph = self._open(folder, config, note)
         self._console = self._console.with_log(run.log)
-        self._go_on()
+        self._refuse_to_go_on()
         return run, graph
 
-    def _opened(self, folder: Path, config: Config, note: dict[str, Any]) -> tuple[Run, Graph]:
+    def _open(self, folder: Path, config: Config, note: dict[str, str]) -> tuple[Run, Graph]:
         if not (folder / "run.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
         run = open_run(config, folder)
@@ -150,88 +174,91 @@ class _Night:
         return run, ingest(config, run, self._console)
 
     def _work(self, config: Config, run: Run, warm: bool) -> None:
-        """The stages from the rings to the report; what is finished is skipped."""
+        """The stages from the rings to the report; finished ones are skipped."""
         base, console = self._base, self._console
         since = base.folder if base and may_build_on(config, base) else None
         precompute(config, run, console, since=since)
-        self._go_on()
+        self._refuse_to_go_on()
         if base and warm:
             write_start(run, base)
         training.train(config, run, console)
-        self._go_on()
+        self._refuse_to_go_on()
         embed_stage(config, run, console, towards=base if config.retrain.rotate else None)
-        self._go_on()
+        self._refuse_to_go_on()
         evaluate(config, run, console)
         report(config, run, console)
-        self._go_on()
+        self._refuse_to_go_on()
 
-    def _may_start_warm(self, base: Run) -> bool:
+    def _may_start_warm(self) -> bool:
         settings = self._config.retrain
         due = settings.fresh_every > 0 and self._warm_in_a_row() >= settings.fresh_every
-        return settings.start == "warm" and not due and config_in(base.folder).model == self._config.model
+        if settings.start != "warm" or due or self._base is None:
+            return False
+        return config_in(self._base.folder).model == self._config.model
 
     def _warm_in_a_row(self) -> int:
         """How many versions have started warm, up to the current one."""
-        return int(self._registry.version(self._state.current).index.get("warm", 0)) if self._state.current else 0
+        return self._base_index.get("warm", 0) if self._base_index else 0
 
-    def _config_if(self, warm: bool) -> Config:
+    def _settings_for(self, warm: bool) -> Config:
         """The settings of tonight: fewer epochs where the training starts warm and that is set."""
         epochs = self._config.retrain.epochs
         if not (warm and epochs):
             return self._config
         return self._config.model_copy(update={"train": self._config.train.model_copy(update={"epochs": epochs})})
 
-    def _go_on(self) -> None:
-        """Between two stages: are we still meant to?"""
+    def _refuse_to_go_on(self) -> None:
+        """Between two stages: LeaseError if the lease is lost, StoppedError if a stop was asked for."""
         self._lease.check()
         if self._asked.is_set():
-            raise StoppedError("retraining was asked to stop, or its time is over; the same command goes on from here")
+            raise StoppedError("retraining was asked to stop, or its time is over; the same command resumes it")
 
     # --- the decision ------------------------------------------------------------------------------------------------
 
-    def _known(self, asked_for: str) -> Version | None:
-        """The kept version that was made from the same graph with the same settings."""
+    def _version_from(self, origin: str) -> Version | None:
+        """The newest stored version that was made from the same graph with the same settings."""
         versions = (self._registry.version(name) for name in reversed(self._state.kept()))
-        return next((version for version in versions if version.index.get("made_from") == asked_for), None)
+        return next((version for version in versions if version.index.get("made_from") == origin), None)
 
-    def _again(self, known: Version) -> Outcome:
-        """Nothing is to be computed: it was, with this result; the graph may have gone back to an earlier one."""
-        checks, name = known.index.get("checks", []), known.name
+    def _repeat(self, known: Version) -> Outcome:
+        """Nothing is computed: this version has the result; the graph may have gone back to an earlier one."""
+        name, current = known.name, self._state.current
+        outcome = Outcome(self._where, "unchanged", 0.0, name, current, checks=known.index.get("checks", []))
         if name in self._state.refused:
-            reason = "; ".join(check["sentence"] for check in checks if not check["holds"])
-            return Outcome("refused", name, self._state.current, reason or "it was rolled back by hand", checks, {})
-        if name == self._state.current:
-            return Outcome("unchanged", name, name, "", checks, {})
+            by_gate = "" if name in self._state.rolled_back else known.refusal
+            return replace(outcome, result="refused", reason=by_gate or "it was rolled back by hand")
+        if name == current:
+            return outcome
         promoted = (*(other for other in self._state.promoted if other != name), name)
         self._lease.record("promoted again", version=name, current=name, promoted=promoted)
-        return Outcome("promoted", name, self._registry.point().current, "", checks, {})
+        return replace(outcome, result="promoted", current=self._registry.point().current)
 
     def _figures(self, run: Run) -> tuple[Figures, Figures | None]:
         """Those of the new version, and of the current one."""
         metrics, graph = read_metrics(run.metrics), Graph.open(run.graph)
         nodes = np.unique(np.linspace(0, graph.num_nodes - 1, _MEASURED).astype(np.int64))
         norm = float(np.median(np.linalg.norm(take_rows(run.embeddings, nodes), axis=1)))
-        if self._base is None:
-            return Figures.of(metrics, norm), None
+        if self._base is None or self._base_index is None:
+            return figures_of(metrics, norm), None
         common = common_nodes(Graph.open(self._base.graph), graph, most=_MEASURED)
         ours = take_rows(run.embeddings, common.later)
         theirs = take_rows(self._base.embeddings, common.earlier)
-        before = self._registry.version(self._state.current).index.get("figures", {})
-        return Figures.of(metrics, norm, alignment(ours, theirs)), Figures.parse(before)
+        return figures_of(metrics, norm, alignment(ours, theirs)), self._base_index.get("figures", {})
 
-    def _decide(self, version: Version, verdict: Verdict) -> State:
-        """The one record that counts; then the pointer follows."""
-        state, keep, name = self._lease.state, self._config.retrain.keep, version.name
-        if verdict.passed:
+    def _decide(self, name: str, checks: list[Check]) -> Outcome:
+        """Write the one record that counts; then the pointer follows."""
+        state, keep, reason = self._lease.state, self._config.retrain.keep, refusal_of(checks)
+        if reason:
+            refused = (*state.refused, name)[1 - keep :]
+            self._lease.record("refused", version=name, reason=reason, refused=refused)
+        else:
             promoted = (*state.promoted, name)[-keep:]
             self._lease.record("promoted", version=name, current=name, promoted=promoted)
-        else:
-            refused = (*state.refused, name)[1 - keep :]
-            self._lease.record("refused", version=name, reason=verdict.reason, refused=refused)
-        return self._registry.point()
+        current = self._registry.point().current
+        return Outcome(self._where, "refused" if reason else "promoted", 0.0, name, current, reason)
 
 
-def _reads_otherwise(graph: Graph, before: Graph) -> bool:
+def _has_other_features(graph: Graph, before: Graph) -> bool:
     """Whether the weights of an earlier version would meet other feature columns than those that they have learnt."""
     return bool(graph.other_features(before.num_features, before.feature_columns))
 

@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 
 from typing_extensions import TypedDict
 
@@ -12,6 +12,7 @@ from gscl_scale.config.section import RESULTS
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.validate import Count, of_kind
+from gscl_scale.registry.versions import Changes
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_events
 from gscl_scale.run.record import config_in
@@ -19,11 +20,11 @@ from gscl_scale.stages import train as training
 from gscl_scale.train.checkpoint import write_state
 
 NOTE = "night.json"
-_NOT_KEPT = (NOTE, "tensorboard")
+_NOT_STORED = (NOTE, "tensorboard")
 
 
 class _Since(TypedDict):
-    """The line of a log that tells what precompute found changed."""
+    """The line of a log with what precompute found changed."""
 
     stage: Literal["precompute"]
     event: Literal["since"]
@@ -34,7 +35,7 @@ class _Since(TypedDict):
 
 
 def take_over(work: Path, token: int) -> Path:
-    """The work folder of a lease: that of the last night that did not come to its end, under a name of our own.
+    """The work folder of a lease: that of the last night that did not come to its end, under a name of its own.
 
     Whoever worked there before, and is not dead but late, finds its folder gone.
     """
@@ -50,8 +51,7 @@ def take_over(work: Path, token: int) -> Path:
 
 def made_from(config: Config, graph: Graph) -> str:
     """The same for nights with the same graph and settings, wherever the graph comes from and however work runs."""
-    settings = deciding(config, *(set(RESULTS) - {"graph"}))
-    return fingerprint_of([graph.fingerprint, settings])
+    return fingerprint_of([graph.fingerprint, deciding(config, *(set(RESULTS) - {"graph"}))])
 
 
 def may_build_on(config: Config, base: Run) -> bool:
@@ -61,28 +61,32 @@ def may_build_on(config: Config, base: Run) -> bool:
     return same and config.train.reads_samples and earlier.train.reads_samples
 
 
-def changes_since(run: Run, graph: Graph) -> dict[str, Any]:
+def changes_since(run: Run, graph: Graph) -> Changes:
     """What precompute found changed since the current version, over all rounds; everything, where it began anew."""
-    told = [event for event in read_events(run.log) if not of_kind(_Since, event)]
-    if not told:
+    rounds = [cast(_Since, event) for event in read_events(run.log) if not of_kind(_Since, event)]
+    if not rounds:
         return {"sampled_again": 1.0}
-    share = sum(line["anchors_again"] for line in told) / (len(told) * max(1, graph.num_nodes))
-    return {name: told[-1][name] for name in ("nodes_come", "nodes_gone", "rows_changed")} | {"sampled_again": share}
+    last, share = rounds[-1], sum(line["anchors_again"] for line in rounds) / (len(rounds) * max(1, graph.num_nodes))
+    return {
+        "nodes_come": last["nodes_come"],
+        "nodes_gone": last["nodes_gone"],
+        "rows_changed": last["rows_changed"],
+        "sampled_again": share,
+    }
 
 
 def write_start(run: Run, base: Run) -> None:
-    """The weights of an earlier run, for this one to begin with."""
-    if run.start.exists():
-        return
-    state, _ = training.checkpoints_of(config_in(base.folder), base).chosen()
-    write_state(run.start, state["model"])
+    """Write the weights of an earlier run, with which this one starts."""
+    if not run.start.exists():
+        state, _ = training.checkpoints_of(config_in(base.folder), base).chosen()
+        write_state(run.start, state["model"])
 
 
 def files_of(folder: Path) -> list[str]:
-    """The files of a finished run that are worth keeping."""
+    """The files of a finished run that a version has."""
     names = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     return [
         name.as_posix()
         for name in names
-        if not any(part.startswith(".") for part in name.parts) and name.parts[0] not in _NOT_KEPT
+        if not any(part.startswith(".") for part in name.parts) and name.parts[0] not in _NOT_STORED
     ]

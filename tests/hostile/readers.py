@@ -32,8 +32,9 @@ from gscl_scale.model.model import build_model
 from gscl_scale.neighbors.index import open_index
 from gscl_scale.registry.versions import Registry
 from gscl_scale.report.node_map import kept_map
-from gscl_scale.retrain.gate import Figures
-from gscl_scale.retrain.notify import Told, write_metrics
+from gscl_scale.retrain.gate import figures_of
+from gscl_scale.retrain.night import Outcome
+from gscl_scale.retrain.notify import write_metrics
 from gscl_scale.retrain.work_folder import changes_since
 from gscl_scale.run import log, record
 from gscl_scale.run.folder import Run
@@ -190,9 +191,7 @@ def _registry(rng: Random) -> None:
     state = registry.ledger.newest()
     [registry.ledger.at(number) for number in registry.ledger.numbers()]
     for name in state.kept():
-        version = registry.version(name)
-        _ = version.content
-        Figures.parse(version.index.get("figures", {}))
+        _ = registry.version(name).content
         fetch_folder(registry.store, f"versions/{name}", Path("fetched"))
     registry.current()
     registry.point()
@@ -225,7 +224,7 @@ def _run_folder(rng: Random) -> None:
     elif rng.random() < 0.5:
         metrics = read_metrics(run.metrics)
         cli._print_figures(metrics)
-        Figures.of(metrics, 1.0)
+        figures_of(metrics, 1.0)
 
 
 def _embeddings(rng: Random) -> None:
@@ -261,7 +260,7 @@ def _cells(rng: Random) -> None:
 
 
 def _prometheus(rng: Random) -> None:
-    write_metrics(Path("night.prom"), Told("registry", "failed", 1.0))
+    write_metrics(Path("night.prom"), Outcome("registry", "failed", 1.0))
 
 
 _COMMANDS: tuple[tuple[str, ...], ...] = (

@@ -146,7 +146,7 @@ def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp
 @pytest.mark.parametrize(
     ("told", "raised", "words"),
     [
-        (signal.SIGTERM, StoppedError, r"finished trials are kept, the same command goes on from there"),
+        (signal.SIGTERM, StoppedError, r"finished trials are kept, the same command resumes it"),
         (signal.SIGINT, KeyboardInterrupt, r"^$"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_pat
 
 @pytest.mark.slow
 def test_a_search_ends_when_its_time_is_up(two, tmp_path):
-    with pytest.raises(RunError, match=r"no trial has finished; run the same command again to go on"):
+    with pytest.raises(RunError, match=r"no trial has finished; run the same command again with more --minutes"):
         tune_tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
 
 

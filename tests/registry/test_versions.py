@@ -1,13 +1,16 @@
 """Versions, the pointer to the current one, and changing it by hand."""
 
 import json
+import time
 
 import pytest
+from typer.testing import CliRunner
 
+from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
 from gscl_scale.registry.lease import leased
 from gscl_scale.registry.promote import promote, rollback
-from gscl_scale.registry.versions import Registry
+from gscl_scale.registry.versions import Check, Registry
 from gscl_scale.runtime.console import Console
 
 QUIET = Console(quiet=True)
@@ -18,20 +21,20 @@ def registry(place):
     return Registry(place)
 
 
-def keep(registry, tmp_path, text, passed=True):
-    """Put a version there, as a night does."""
+def keep(registry, tmp_path, text, reason=""):
+    """Put a version there, as a night does; with a reason the gate refuses it."""
     run = tmp_path / f"run-{text}"
-    run.mkdir()
+    run.mkdir(exist_ok=True)
     (run / "embeddings.parquet").write_text(text)
-    (run / "log.jsonl").write_text(f"not the content of {text}")
+    (run / "log.jsonl").write_text(f"{time.time()}: not the content of {text}")
     with leased(registry.store, 60, 0, QUIET) as lease:
-        about = {"made_from": text, "figures": {}, "checks": [], "warm": 0}
-        version = registry.keep(lease, run, ["embeddings.parquet", "log.jsonl"], about)
+        checks = [Check(name="rank", figure=1.0, limit=2.0, holds=not reason, sentence=reason)]
+        version = registry.keep(lease, run, ["embeddings.parquet", "log.jsonl"], {"made_from": text, "checks": checks})
         state = lease.state
-        if passed:
-            lease.record("promoted", current=version.name, promoted=(*state.promoted, version.name))
-        else:
+        if reason:
             lease.record("refused", refused=(*state.refused, version.name))
+        else:
+            lease.record("promoted", current=version.name, promoted=(*state.promoted, version.name))
         registry.point()
     return version.name
 
@@ -52,7 +55,7 @@ def test_without_a_version_nothing_is_current(registry):
 def test_the_pointer_names_the_version_that_was_promoted_last(registry, tmp_path):
     first = keep(registry, tmp_path, "one")
     assert (pointed_at(registry), read(registry)) == (first, "one")
-    keep(registry, tmp_path, "two", passed=False)
+    keep(registry, tmp_path, "two", reason="rank is 1")
     assert (pointed_at(registry), read(registry)) == (first, "one")
     third = keep(registry, tmp_path, "three")
     assert (pointed_at(registry), read(registry)) == (third, "three")
@@ -77,10 +80,10 @@ def test_rollback_restores_the_version_before_byte_for_byte(registry, tmp_path):
 
 def test_a_version_that_the_gate_refused_can_be_promoted_by_hand(registry, tmp_path):
     keep(registry, tmp_path, "one")
-    second = keep(registry, tmp_path, "two", passed=False)
+    second = keep(registry, tmp_path, "two", reason="rank is 1")
     state = promote(registry, second, 60, QUIET)
     assert (state.current, state.refused, read(registry)) == (second, (), "two")
-    with pytest.raises(UserError, match="expected a version that is kept, got v000099; there are: v000001, v000002"):
+    with pytest.raises(UserError, match="expected a stored version, got v000099; there are: v000001, v000002"):
         promote(registry, "v000099", 60, QUIET)
     assert registry.ledger.newest().current == second
 
@@ -100,10 +103,32 @@ def test_only_versions_that_nobody_names_are_cleared_and_none_of_a_later_lease(r
 
 
 def test_versions_with_the_same_files_have_the_same_content_whatever_their_logs_say(registry, tmp_path):
-    first, second = keep(registry, tmp_path, "one"), keep(registry, tmp_path, "two")
-    run = tmp_path / "run-one"
-    (run / "log.jsonl").write_text("another night")
-    with leased(registry.store, 60, 0, QUIET) as lease:
-        about = {"made_from": "", "figures": {}, "checks": [], "warm": 0}
-        third = registry.keep(lease, run, ["embeddings.parquet", "log.jsonl"], about)
-    assert registry.version(first).content == third.content != registry.version(second).content
+    one, again, two = (registry.version(keep(registry, tmp_path, text)).content for text in ("one", "one", "two"))
+    assert one == again != two
+
+
+def listed(registry):
+    result = CliRunner().invoke(app, ["registry", "list", "--registry", str(registry.store.where), "--json"])
+    return [version["state"] for version in json.loads(result.stdout)]
+
+
+def test_the_list_tells_versions_that_were_rolled_back_from_those_that_the_gate_refused(registry, tmp_path):
+    keep(registry, tmp_path, "one")
+    for text in ("two", "three"):
+        by_hand = keep(registry, tmp_path, text, reason="rank is 1")
+    promote(registry, by_hand, 60, QUIET)
+    rollback(registry, 60, QUIET)
+    assert listed(registry) == ["current", "refused", "rolled back"]
+    promote(registry, by_hand, 60, QUIET)
+    assert listed(registry) == ["earlier", "refused", "current"]
+
+
+def test_the_list_reads_ledgers_that_do_not_name_versions_that_were_rolled_back(registry, tmp_path):
+    keep(registry, tmp_path, "one")
+    keep(registry, tmp_path, "two")
+    rollback(registry, 60, QUIET)
+    for name in registry.store.sizes("ledger"):
+        record = json.loads(registry.store.read(name))
+        del record["rolled_back"]
+        registry.store.write(name, json.dumps(record).encode())
+    assert listed(registry) == ["current", "rolled back"]

@@ -1,6 +1,5 @@
 """Tables measured cell by cell on tiny graphs, and what is written of them."""
 
-import importlib
 import inspect
 import json
 import re
@@ -23,7 +22,7 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce import cells
 from gscl_scale.studies.reproduce.cells import Cell, measure
-from gscl_scale.studies.reproduce.page import Value, draw, page, values_of
+from gscl_scale.studies.reproduce.page import draw, page, values_of
 from gscl_scale.studies.reproduce.reproduce import CONFIGS, reproduce
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 from gscl_scale.train.objectives.methods import OBJECTIVES
@@ -72,6 +71,16 @@ def run(places, only=(), settings=(), seeds=2, name="tiny", page_only=False):
     return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True), page_only)
 
 
+def run_stopped(places, monkeypatch, **arguments):
+    def asked_to_stop(*_):
+        raise StoppedError("asked to stop")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "embed", asked_to_stop)
+        with pytest.raises(StoppedError):
+            run(places, **arguments)
+
+
 def written(places):
     return {path.name: path.stat().st_mtime_ns for path in (places[1] / "cells").iterdir()}
 
@@ -90,9 +99,13 @@ def test_every_table_is_of_settings_that_there_are_and_published_figures_have_th
         assert figure in table.measures
 
 
-def test_methods_are_trained_with_their_settings_and_ours_is_set_against_the_best_of_them(places, monkeypatch):
-    monkeypatch.setitem(TABLES, "methods", METHODS)
+def test_methods_are_trained_with_their_settings_and_ours_is_compared_with_the_best_of_them(places, monkeypatch):
+    run(places, only=["one"])
+    before = written(places)
     (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
+    run(places, only=["one"])
+    assert written(places) == before  # the settings of `compare` change no other cell
+    monkeypatch.setitem(TABLES, "methods", METHODS)
     text = run(places, name="methods")
     rows = {row["line"]: row for row in read_json(places[1] / "methods.json")["rows"]}
     assert rows["DGI"]["config"]["train"]["objective"] == "dgi"
@@ -110,14 +123,6 @@ def test_methods_are_trained_with_their_settings_and_ours_is_set_against_the_bes
     assert f"- one: {gaps[0]}, the best of 2 others; on validation nodes {gaps[1]}\n" in text
 
 
-def test_what_compare_would_do_changes_no_cell(places):
-    run(places, only=["one"])
-    before = written(places)
-    (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
-    run(places, only=["one"])
-    assert written(places) == before
-
-
 def test_settings_of_the_user_stand_between_the_defaults_of_a_line_and_what_makes_it(places):
     line = Line("one", ("train.epochs=3",), defaults=("train.epochs=4", "model.width=4"))
     table = Table("Widths", ("one",), (line,))
@@ -127,32 +132,26 @@ def test_settings_of_the_user_stand_between_the_defaults_of_a_line_and_what_make
 
 
 def test_a_cell_of_a_method_that_reads_no_samples_depends_on_nothing_of_them(places):
-    plain, ranked = (
-        {
-            line.name: one.name
-            for line, (one,) in cells.cells_of(TABLES["methods"], places[0], ["one"], settings, 1).items()
-        }
-        for settings in ([], ["loss.temperature=0.3", "rings.width=8"])
-    )
+    def names(*settings):
+        lines = cells.cells_of(TABLES["methods"], places[0], ["one"], settings, 1)
+        return {line.name: one.name for line, (one,) in lines.items()}
+
+    plain, ranked = names(), names("loss.temperature=0.3", "rings.width=8")
     same = {name for name in plain if plain[name] == ranked[name]}
     assert same == {objective.title for objective in OBJECTIVES.values()}
 
 
-def test_the_page_alone_is_written_from_what_is_kept(places):
+def test_the_page_alone_is_written_from_what_is_stored_and_replaces_no_other(places):
     run(places, only=["one"])
     before = written(places)
-    text = reproduce("tiny", *places, [], [], 2, Console(quiet=True), page_only=True)
+    text = run(places, page_only=True)
     assert written(places) == before
     assert "one" in text
     assert "| two" not in text
-
-
-def test_a_page_of_nothing_takes_the_place_of_no_other(places):
-    run(places, seeds=1)
-    before = {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()}
-    with pytest.raises(UserError, match="keeps no cell of this table with 3 seeds"):
+    files = {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()}
+    with pytest.raises(UserError, match="has no cell of this table with 3 seeds"):
         run(places, seeds=3, page_only=True)
-    assert {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()} == before
+    assert {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()} == files
 
 
 def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
@@ -163,16 +162,7 @@ def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
         shutil.copytree(root / "docs/results" / kept, tmp_path / "results" / kept)
     tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
     for table in (line.split()[0] for line in tables.read_text().splitlines()):
-        reproduce(
-            table,
-            CONFIGS,
-            tmp_path / "results",
-            [],
-            [],
-            None,
-            Console(quiet=True),
-            True,
-        )
+        run((CONFIGS, tmp_path / "results"), seeds=None, name=table, page_only=True)
     page = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (tmp_path / "results/results.md").read_text())
     assert page == (root / "docs/results.md").read_text()
     assert all((root / "docs" / picture).exists() for picture in re.findall(r"\]\((\S+\.png)\)", page))
@@ -189,27 +179,15 @@ def test_a_cell_is_the_same_wherever_its_graph_lies(tmp_path):
     assert len({*names, other.name}) == 2
 
 
-def test_a_cell_that_is_asked_to_stop_ends_the_table(places, monkeypatch):
-    asked = []
-
-    def stopped(cell, out, console):
-        asked.append(cell.name)
-        raise StoppedError("asked to stop")
-
-    monkeypatch.setattr("gscl_scale.studies.reproduce.reproduce.measure", stopped)
-    with pytest.raises(StoppedError):
-        run(places)
-    assert len(asked) == 1
-
-
-def test_with_one_hop_both_rankings_share_a_cell(places, monkeypatch):
+def test_with_one_hop_both_rankings_share_a_cell_and_its_run(places, monkeypatch):
     lines = (Line("pairwise", ("loss.ranking=pairwise",)), Line("listwise", ("loss.ranking=listwise",)))
     monkeypatch.setitem(TABLES, "tiny", Table("Rankings", ("one",), lines))
-    run(places, settings=["rings.hops=1"], seeds=1)
+    monkeypatch.setitem(TABLES, "turned", Table("Rankings", ("one",), lines[::-1]))
+    run_stopped(places, monkeypatch, settings=["rings.hops=1"], seeds=1)
+    run(places, settings=["rings.hops=1"], seeds=1, name="turned")
     [path] = (places[1] / "cells").iterdir()
     write_json(path, {**read_json(path), "seconds": 3600})
-    text = reproduce("tiny", *places, [], ["rings.hops=1"], 1, Console(quiet=True), page_only=True)
-    assert ", 1.0 hours, " in text  # once
+    assert ", 1.0 hours, " in run(places, settings=["rings.hops=1"], seeds=1, page_only=True)  # once
     run(places, seeds=1)
     assert len(written(places)) == 3
 
@@ -235,9 +213,7 @@ def test_a_table_goes_on_with_the_seeds_that_it_has(places):
     assert run(places, only=["one"], seeds=1) != text
     assert (places[1] / "tables").read_text() == "main 5\ntiny 1\n"
     (places[1] / "tables").write_text("main five\n")
-    with pytest.raises(
-        FolderError, match=r"tables: expected the name of a table and its number of seeds, got .main five"
-    ):
+    with pytest.raises(FolderError, match=r"tables: expected the name of a table and its number of seeds, got .main"):
         run(places, only=["one"], seeds=None)
 
 
@@ -254,15 +230,14 @@ def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path)
     brought(seed=1)  # the same bytes at another time
     assert run(places, only=["one"]) == text
     brought(seed=2)
-    with pytest.raises(
-        FolderError, match=r"one-\w+\.json was measured on another graph than .*mine\.npz holds; choose"
-    ):
+    with pytest.raises(FolderError, match=r"one-\w+\.json was measured on another graph than .*mine\.npz holds"):
         run(places, only=["one"])
     (tmp_path / "mine.npz").unlink()
     assert run(places, only=["one"]) == text
 
 
-def test_a_table_is_measured_cell_by_cell_and_what_is_kept_is_not_measured_again(places):
+def test_a_table_is_measured_cell_by_cell_and_what_is_stored_is_not_measured_again(places, monkeypatch):
+    monkeypatch.setattr(pipeline, "report", lambda *_: pytest.fail("a page was drawn that nobody would see"))
     text = run(places, only=["one"])
     assert text == (places[1] / "tiny.md").read_text().rstrip("\n")
     assert text in (places[1] / "results.md").read_text()
@@ -297,8 +272,7 @@ def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch)
     table = Table("Mean cosine", ("one",), lines, ("similarity",), shape="along hops")
     monkeypatch.setitem(TABLES, "similarity", table)
     drawn = []
-    module = importlib.import_module("gscl_scale.studies.reproduce.page")
-    monkeypatch.setattr(module, "plot_panels", lambda *given: drawn.append(given))
+    monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *given: drawn.append(given))
     assert "![Mean cosine](similarity.png)" in run(places, name="similarity", seeds=1)
     (cell,) = [read_json(path) for path in (places[1] / "cells").iterdir()]
     rings = cell["figures"]["rings"]
@@ -314,13 +288,10 @@ def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch)
     assert path == places[1] / "similarity.png"
 
 
-def test_other_settings_and_other_seeds_are_other_cells_but_not_other_machines(places):
-    run(places, only=["one"], seeds=1)
-    assert len(written(places)) == 2
-    run(places, only=["one"], seeds=1, settings=["runtime.npy=true"])
-    assert len(written(places)) == 2
-    run(places, only=["one"], seeds=1, settings=["loss.temperature=0.3"])
-    assert len(written(places)) == 4
+def test_other_settings_are_other_cells_but_not_other_machines(places):
+    for setting, number in (("runtime.workers=1", 2), ("runtime.npy=true", 2), ("loss.temperature=0.3", 4)):
+        run(places, only=["one"], seeds=1, settings=[setting])
+        assert len(written(places)) == number
 
 
 def test_two_commands_at_once_share_the_cells(places, monkeypatch):
@@ -339,35 +310,19 @@ def test_two_commands_at_once_share_the_cells(places, monkeypatch):
     assert len(measured) == len(set(measured)) == 4
 
 
-def test_a_cell_draws_no_pages_that_nobody_would_see(places, monkeypatch):
-    monkeypatch.setattr(pipeline, "report", lambda *_: pytest.fail("a page was drawn"))
-    run(places, only=["one"], seeds=2)
-    assert len(written(places)) == 2
-
-
 def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places):
-    (places[0] / "one.yaml").write_text(
-        CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
-    )
-    with pytest.raises(
-        UserError, match=r"one could not be measured, because none\.npz does not exist.*; what could is"
-    ):
+    absent = CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
+    (places[0] / "one.yaml").write_text(absent)
+    says = r"one could not be measured, because none\.npz does not exist"
+    with pytest.raises(UserError, match=says + r"[^;]*(; \w[^;]*)?$"):
+        run(places, only=["one"], seeds=1)
+    assert not [path for path in places[1].iterdir() if path.is_file()]
+    with pytest.raises(UserError, match=says + ".*; what could is"):
         run(places, seeds=1)
     text = (places[1] / "tiny.md").read_text()
     assert "- one: not measured, " in text
     assert "| fast |" in text
     assert len(written(places)) == 2
-
-
-def test_where_no_graph_is_at_hand_nothing_is_written(places):
-    (places[0] / "one.yaml").write_text(
-        CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
-    )
-    with pytest.raises(
-        UserError, match=r"one could not be measured, because none\.npz does not exist[^;]*(; \w[^;]*)?$"
-    ):
-        run(places, only=["one"], seeds=1)
-    assert not [path for path in places[1].iterdir() if path.is_file()]
 
 
 @pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
@@ -388,29 +343,10 @@ def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(pla
     assert re.search(r"\| fast \| [\d.]+ .*\| [\d.]+ ", text)
 
 
-def test_a_one_hop_cell_that_was_stopped_goes_on_in_a_table_that_begins_with_the_other_ranking(places, monkeypatch):
-    lines = (Line("listwise", ("loss.ranking=listwise",)), Line("pairwise", ("loss.ranking=pairwise",)))
-    monkeypatch.setitem(TABLES, "tiny", Table("Rankings", ("one",), lines))
-    monkeypatch.setitem(TABLES, "turned", Table("Rankings", ("one",), lines[::-1]))
-    with monkeypatch.context() as stopped:
-        stopped.setattr(pipeline, "embed", _asked_to_stop)
-        with pytest.raises(StoppedError):
-            run(places, settings=["rings.hops=1"], seeds=1)
-    run(places, settings=["rings.hops=1"], seeds=1, name="turned")
-    assert len(written(places)) == 1
-
-
-def _asked_to_stop(*_):
-    raise StoppedError("asked to stop")
-
-
 def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monkeypatch):
-    with monkeypatch.context() as stopped:
-        stopped.setattr(pipeline, "embed", _asked_to_stop)
-        stopped.setattr(cells, "_commit", lambda: "a1")
-        with pytest.raises(StoppedError):
-            run(places, only=["one"], seeds=1)
-    [journal] = (places[1] / "runs").glob("*.attempts.json")
+    monkeypatch.setattr(cells, "_commit", lambda: "a1")
+    run_stopped(places, monkeypatch, only=["one"], seeds=1)
+    [journal] = (places[1] / "runs").glob("*.attempts.json")  # no other cell was begun
     assert read_json(journal)["seconds"] > 0
     write_json(journal, {**read_json(journal), "seconds": 3600.0})
     monkeypatch.setattr(cells, "_commit", lambda: "b2")
@@ -514,13 +450,10 @@ def test_the_better_line_is_chosen_on_validation_and_its_test_figure_is_told():
 def test_the_lead_is_told_on_test_nodes_and_on_validation_nodes():
     lines = (Line("some"), Line("more"), Line("ours"))
     table = Table("Methods", ("one",), lines, better=("ours",), ahead=True)
-    records = {
-        ("some", "one"): record(0.70, 0.50),
-        ("more", "one"): record(0.60, 0.55),
-        ("ours", "one"): record(0.65, 0.6),
-    }
-    told = "- one: +5.00 against more, the best of 2 others; on validation nodes -5.00 against some\n"
-    assert told in page("tiny", table, records, {}, "made so")
+    accuracies = {"some": (0.70, 0.50), "more": (0.60, 0.55), "ours": (0.65, 0.6)}
+    records = {(line, "one"): record(*of) for line, of in accuracies.items()}
+    lead = "- one: +5.00 against more, the best of 2 others; on validation nodes -5.00 against some\n"
+    assert lead in page("tiny", table, records, {}, "made so")
     for line in ("some", "more"):
         records[line, "one"]["figures"]["probe"]["trained"]["val_mean"] = None
     assert "the best of 2 others\n" in page("tiny", table, records, {}, "made so")
@@ -555,18 +488,13 @@ def test_what_a_cell_did_not_measure_has_no_figure():
     assert values_of(TINY, records) == []
 
 
-def test_a_row_of_hops_is_told_as_one():
-    assert Value("line", "graph", "similarity", (0.5, 0.25)).told() == "0.500, 0.250"
-
-
 def test_an_empty_ring_is_a_dash_in_the_table_and_a_gap_in_the_picture(tmp_path, monkeypatch):
     table = Table("Mean cosine", ("one",), (Line("GSCL"),), ("similarity",), shape="along hops")
     found = record(0.5, 0.5)
     records = {("GSCL", "one"): {**found, "figures": {**found["figures"], "rings": {"similarity": [0.5, None, 0.25]}}}}
     assert "| GSCL | 0.500, -, 0.250 |" in page("similarity", table, records, {}, "made so")
     drawn = []
-    module = importlib.import_module("gscl_scale.studies.reproduce.page")
-    monkeypatch.setattr(module, "plot_panels", lambda *given: drawn.append(given[0]))
+    monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *given: drawn.append(given[0]))
     draw(table, records, tmp_path / "similarity.png")
     assert drawn == [{"one": {"GSCL": [(0.5, 0.0), None, (0.25, 0.0)]}}]
     monkeypatch.undo()

@@ -45,7 +45,7 @@ def started(config, where):
 
 
 class Reader(threading.Thread):
-    """Reads what the pointer names again and again, and counts what does not belong together."""
+    """Reads what the pointer names again and again, and notes what does not belong together."""
 
     def __init__(self, where):
         super().__init__(daemon=True)
@@ -123,6 +123,14 @@ def test_of_two_at_once_one_works_and_the_other_leaves(place, tmp_path):
     assert (len(state.promoted), state.holder) == (1, "")
 
 
+def wait_for(pattern, folder, process):
+    until = time.monotonic() + 60
+    while not list(folder.glob(pattern)):
+        assert time.monotonic() < until
+        assert process.is_alive()
+        time.sleep(0.002)
+
+
 def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path):
     town = Town(tmp_path / "town")
     config = town.config(retrain=LEASE)
@@ -131,10 +139,7 @@ def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path)
     frozen = started(config, place)
     try:
         registry = Registry(place)
-        until = time.monotonic() + 30
-        while not list((registry.place / "work").glob("*/samples")):
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_for("*/samples", registry.place / "work", frozen)
         os.kill(frozen.pid, signal.SIGSTOP)
         ended = retrain(config, place, QUIET)
         assert ended.current != first.current
@@ -155,11 +160,7 @@ def test_a_night_goes_on_where_the_one_before_was_killed(after, tmp_path):
     town, where = Town(tmp_path / "town"), tmp_path / "registry"
     config = town.config(retrain=LEASE)
     process = started(config, where)
-    until = time.monotonic() + 60
-    while not list((where / "work").glob(f"*/{after}/manifest.json")):
-        assert time.monotonic() < until
-        assert process.is_alive()
-        time.sleep(0.002)
+    wait_for(f"*/{after}/manifest.json", where / "work", process)
     process.kill()
     process.join()
     killed = datetime.now(UTC).isoformat()

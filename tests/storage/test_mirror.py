@@ -13,7 +13,7 @@ import pytest
 
 from gscl_scale.errors import FolderError, LeaseError, OvertakenError, RunError
 from gscl_scale.io.checksum import sha256_in
-from gscl_scale.registry.locate import Found, place_for
+from gscl_scale.registry.locate import LocatedRun, place_for
 from gscl_scale.run.folder import Run
 from gscl_scale.storage.mirror import Mirror, small_files, working_copy
 from gscl_scale.storage.urls import cache_of, store_at
@@ -341,7 +341,7 @@ def test_who_is_overtaken_is_told_at_once(place, store, files, tmp_path, monkeyp
 
 
 def test_what_is_made_from_a_run_to_look_at_is_not_in_the_copy_to_work_on(place, tmp_path):
-    found = Found(place, Run.at(tmp_path / "looked at"), own=False)
+    found = LocatedRun(place, Run.at(tmp_path / "looked at"), own=False)
     assert cache_of(place) not in place_for(found, "embeddings/index").parents
 
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from gscl_scale.config.config import Config
@@ -23,6 +25,7 @@ TRIALS = [
 def book(folder):
     made = Book(folder)
     for trial in TRIALS:
+        trial_run(folder, trial.number).checkpoints.mkdir(parents=True, exist_ok=True)
         (made.end if trial.ended else made.note)(trial)
     return made
 
@@ -42,19 +45,11 @@ def test_rows_show_only_settings_that_differ_and_the_reason_of_failures():
     assert in_short(TRIALS[4]) == "trial 5 failed: it was too hot"
 
 
-def test_trials_are_read_as_they_were_noted(tmp_path):
+def test_trials_are_read_as_they_were_noted_and_only_unfinished_ones_have_checkpoints(tmp_path):
     made, read = book(tmp_path), Book(tmp_path)
     assert read.all() == made.all() == TRIALS
-    assert [trial.number for trial in read.unfinished()] == [6]
-    assert read.ended() == TRIALS[:5]
-
-
-def test_the_checkpoints_of_a_trial_go_with_its_end(tmp_path):
-    made = Book(tmp_path)
-    for trial in (TRIALS[0], TRIALS[5]):
-        trial_run(tmp_path, trial.number).checkpoints.mkdir(parents=True)
-        (made.end if trial.ended else made.note)(trial)
-    assert [trial_run(tmp_path, number).checkpoints.exists() for number in (1, 6)] == [False, True]
+    assert (read.ended(), read.unfinished()) == (TRIALS[:5], TRIALS[5:])
+    assert [number for number in range(1, 7) if trial_run(tmp_path, number).checkpoints.exists()] == [6]
 
 
 def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):
@@ -96,21 +91,19 @@ def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
         claim_search(tmp_path, Config(), {"model.width": [16]})
 
 
-def test_trials_with_the_same_rings_section_share_samples(tmp_path):
-    run = Run.at(tmp_path)
-
+def test_trials_with_the_same_rings_section_share_samples():
     def place(**sections):
-        return rings_run(Config.parse(sections), run).samples
+        return rings_run(Config.parse(sections), Run.at(Path("search"))).samples
 
     assert place() == place(model={"width": 7}) == place(loss={"gate": 0.1})
     assert len({place(), place(rings={"hops": 3}), place(train={"epochs": 7})}) == 3  # an epoch has a round of its own
-    fixed = {"rounds": 2}
-    assert place(rings=fixed) == place(rings=fixed, train={"epochs": 7})
+    assert place(rings={"rounds": 2}) == place(rings={"rounds": 2}, train={"epochs": 7})
 
 
-def test_a_trial_is_one_training_in_its_own_process():
-    config = alone(
-        Config.parse({"train": {"repeats": 5}, "rings": {"ahead": 2}, "runtime": {"engine": "ray", "worker_cpus": 2}})
-    )
+def test_a_trial_is_one_training_in_its_own_process_and_validated_ten_times_unless_the_config_says_otherwise():
+    values = {"train": {"repeats": 5}, "rings": {"ahead": 2}, "runtime": {"engine": "ray", "worker_cpus": 2}}
+    config = alone(Config.parse(values))
     assert (config.train.repeats, config.rings.ahead) == (1, 0)
     assert (config.runtime.engine, config.runtime.workers, config.runtime.device) == ("local", 2, "cpu")
+    for train, every in (({"epochs": 80}, 8), ({"epochs": 3}, 1), ({"epochs": 80, "validate_every": 5}, 5)):
+        assert common(Config.parse({"train": train})).train.validate_every == every

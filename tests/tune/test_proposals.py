@@ -46,7 +46,7 @@ def test_unfinished_trials_come_first_with_their_numbers_and_ended_ones_are_know
         {"number": 5, "settings": settings(8, 0.02)},
     ]
     assert suggested[2]["number"] == 6
-    known = [trial for trial in proposer._ot_study.trials if trial.state.is_finished()]
+    known = [trial for trial in proposer.study.trials if trial.state.is_finished()]
     assert [(trial.state.name, trial.value) for trial in known] == [("COMPLETE", 0.9), ("PRUNED", 0.5), ("FAIL", None)]
 
 
@@ -73,24 +73,26 @@ def test_settings_that_can_be_counted_are_tried_once_each(tmp_path):
     assert [each["number"] for each in suggested] == list(range(2, 25))
     had = {tuple(each["settings"].values()) for each in suggested} | {(8, 2, True)}
     assert len(had) == len(points_of(space)) == 24
-    completed = [trial for trial in proposer._ot_study.trials if trial.state.name == "COMPLETE"]
+    completed = [trial for trial in proposer.study.trials if trial.state.name == "COMPLETE"]
     assert len(completed) == 24  # those that were proposed again are of no account
-    assert not [trial for trial in proposer._ot_study.trials if trial.state.name == "RUNNING"]
+    assert not [trial for trial in proposer.study.trials if trial.state.name == "RUNNING"]
 
 
-@pytest.mark.parametrize(
-    ("result", "state"),
-    [
-        ({"accuracy": 0.7, "ended": "finished"}, "COMPLETE"),
-        ({"accuracy": 0.7}, "PRUNED"),
-        ({"accuracy": float("nan"), "ended": "failed"}, "FAIL"),
-    ],
-)
-def test_only_finished_trials_count_by_their_accuracy(tmp_path, result, state):
+def test_only_finished_trials_count_by_their_accuracy(tmp_path):
     proposer = proposed(tmp_path)
-    proposer.suggest("0")
-    proposer.on_trial_complete("0", result)
-    assert [trial.state.name for trial in proposer._ot_study.trials] == [state]
+    results = {
+        "COMPLETE": {"accuracy": 0.7, "ended": "finished"},
+        "PRUNED": {"accuracy": 0.7},
+        "FAIL": {"accuracy": float("nan"), "ended": "failed"},
+    }
+    for state, result in results.items():
+        proposer.suggest(state)
+        proposer.on_trial_result(state, {"accuracy": 0.6, "training_iteration": 1})
+        proposer.on_trial_complete(state, result)
+    proposer.suggest("lost")
+    proposer.on_trial_complete("lost", error=True)
+    assert [trial.state.name for trial in proposer.study.trials] == [*results, "FAIL"]
+    assert proposer.study.trials[1].value == 0.6
 
 
 def test_the_scheduler_compares_with_trials_of_earlier_attempts():

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -14,19 +16,14 @@ def written(tmp_path, text):
 
 
 def test_values_are_what_the_config_understands(tmp_path):
-    space = read_space(
-        written(
-            tmp_path,
-            """
-            model.width: [16, "32"]
-            rings.per_ring: [8, all]
-            loss.temperature: [1, 0.5]
-            train.learning_rate: {low: 1e-4, high: 1e-2, log: true}
-            train.epochs: {low: 10, high: 20}
-            """,
-        ),
-        CONFIG,
+    lines = (
+        'model.width: [16, "32"]',
+        "rings.per_ring: [8, all]",
+        "loss.temperature: [1, 0.5]",
+        "train.learning_rate: {low: 1e-4, high: 1e-2, log: true}",
+        "train.epochs: {low: 10, high: 20}",
     )
+    space = read_space(written(tmp_path, "\n".join(lines)), CONFIG)
     assert space == {
         "model.width": Choice((16, 32)),
         "rings.per_ring": Choice((8, "all")),
@@ -37,11 +34,13 @@ def test_values_are_what_the_config_understands(tmp_path):
     assert [type(end) for end in (space["train.learning_rate"].low, space["train.epochs"].low)] == [float, int]
 
 
-def test_the_default_space_has_the_ranges_of_the_paper_and_is_valid_for_the_config():
+def test_the_default_space_has_the_ranges_of_the_paper_and_is_read_as_it_is_written(tmp_path):
     space = read_space(None, CONFIG)
-    assert {key: domain.plain() for key, domain in space.items()} == PAPER
+    plain = {key: domain.plain() for key, domain in space.items()}
+    assert plain == PAPER
     assert space["model.width"] == Choice((128, 256, 512, 1024))
     assert space["train.weight_decay"] == Range(1e-8, 1e-2, log=True)
+    assert read_space(written(tmp_path, yaml.safe_dump(plain)), CONFIG) == space
 
 
 def test_an_objective_that_reads_no_samples_is_searched_without_rings_and_loss(tmp_path):
@@ -63,12 +62,6 @@ def test_an_objective_that_reads_no_samples_is_searched_without_rings_and_loss(t
 def test_the_settings_of_a_space_are_told_where_they_are_few(domains, points):
     space = dict(zip(("model.layers", "train.epochs"), domains, strict=False))
     assert [tuple(point.values()) for point in points_of(space)] == points
-
-
-def test_a_space_written_down_is_read_as_it_was(tmp_path):
-    space = read_space(None, CONFIG)
-    text = yaml.safe_dump({key: domain.plain() for key, domain in space.items()})
-    assert read_space(written(tmp_path, text), CONFIG) == space
 
 
 @pytest.mark.parametrize(
@@ -107,7 +100,7 @@ def test_a_wrong_space_is_refused_in_one_sentence_that_names_file_and_key(tmp_pa
 
 def test_a_missing_space_file_is_named():
     with pytest.raises(ConfigError, match=r"space file nowhere.yaml does not exist; check --space"):
-        read_space(__import__("pathlib").Path("nowhere.yaml"), CONFIG)
+        read_space(Path("nowhere.yaml"), CONFIG)
 
 
 def test_the_nearest_settings_are_those_of_the_config_where_the_space_has_them():

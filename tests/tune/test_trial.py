@@ -9,7 +9,7 @@ from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.tune.records import Book, Trial, trial_run
 from gscl_scale.studies.tune.space import with_settings
-from gscl_scale.studies.tune.trial import alone, common, run_trial, splits_of
+from gscl_scale.studies.tune.trial import alone, run_trial, splits_of
 from gscl_scale.studies.tune.tune import tune
 from tests.graphs import make_graph, random_edges
 
@@ -43,34 +43,38 @@ def tried(folder, number=1, report=lambda epoch, accuracy: None, **settings):
 
 
 def test_labels_of_test_nodes_change_nothing(tmp_path):
-    told = {}
-    for name, other in (("one", False), ("other", True)):
-        graph = labelled_graph(tmp_path / name / "graph", other)
-        told[name] = [graph.labels.tolist()]
-        figures = told[name]
-        figures.append(tried(tmp_path / name, report=lambda *each, to=figures: to.append(each)))
-    assert told["one"][0] != told["other"][0]
-    assert told["one"][1:] == told["other"][1:]
-    assert len(told["one"]) == 2 + CONFIG.train.epochs
-
-
-def test_no_split_that_chooses_has_test_nodes(tmp_path):
     graph = labelled_graph(tmp_path / "graph")
     for split in validation_splits(graph, CONFIG.evaluate, most=2):
-        assert set(np.unique(split.codes)) == {0, 1, 2}
+        assert set(np.unique(split.codes)) == {0, 1, 2}  # none has test nodes
+    labels, figures = [], []
+    for name, other in (("one", False), ("other", True)):
+        labels.append(labelled_graph(tmp_path / name / "graph", other).labels.tolist())
+        reports = []
+        figures.append((tried(tmp_path / name, report=lambda *each, to=reports: to.append(each)), reports))
+    assert labels[0] != labels[1]
+    assert figures[0] == figures[1]
+    assert len(figures[0][1]) == CONFIG.train.epochs
 
 
-@pytest.mark.parametrize(("drawn", "used"), [(3, 3), (7, 5)])
-def test_a_trial_is_measured_on_several_splits_of_one_kind_but_not_on_all(tmp_path, drawn, used):
+SUPERVISED = {"train": {"objective": "supervised", "seed": 1}, "evaluate": {"random_splits": 3}}
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        *(
+            (
+                {"evaluate": {"train_fractions": [0.2, 0.5], "random_splits": drawn}},
+                [f"random_0.2_{n}" for n in range(used)],
+            )
+            for drawn, used in ((3, 3), (7, 5))
+        ),
+        (SUPERVISED, ["random_0.1_1"]),
+    ],
+)
+def test_a_trial_is_measured_on_some_splits_of_one_kind_or_on_that_of_the_labels_it_learnt(tmp_path, values, names):
     graph = labelled_graph(tmp_path / "graph", splits=0)
-    config = Config.parse({"evaluate": {"train_fractions": [0.2, 0.5], "random_splits": drawn}})
-    assert [split.name for split in splits_of(graph, config)] == [f"random_0.2_{number}" for number in range(used)]
-
-
-def test_what_was_trained_on_labels_is_measured_on_the_split_of_these(tmp_path):
-    graph = labelled_graph(tmp_path / "graph", splits=0)
-    config = Config.parse({"train": {"objective": "supervised", "seed": 1}, "evaluate": {"random_splits": 3}})
-    assert len(splits_of(graph, config)) == 1
+    assert [split.name for split in splits_of(graph, Config.parse(values))] == names
 
 
 def test_the_figure_of_a_trial_is_the_mean_over_splits(tmp_path):
@@ -119,12 +123,6 @@ def test_a_trial_that_was_broken_off_goes_on_at_its_last_checkpoint(tmp_path):
     seen = []
     assert tried(tmp_path, 2, lambda epoch, accuracy: seen.append(epoch)) == whole
     assert seen == [3, 4]
-
-
-def test_the_training_of_trials_is_validated_ten_times_unless_the_config_says_otherwise():
-    assert common(Config.parse({"train": {"epochs": 80}})).train.validate_every == 8
-    assert common(Config.parse({"train": {"epochs": 3}})).train.validate_every == 1
-    assert common(CONFIG).train.validate_every == 1
 
 
 def test_without_optuna_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):

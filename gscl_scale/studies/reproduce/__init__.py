@@ -1,1 +1,1 @@
-"""The paper's tables and figures, and our own: measured cell by cell, kept, and set beside what is published."""
+"""The paper's tables and figures, and our own: measured cell by cell, stored, and compared with what is published."""

@@ -1,4 +1,4 @@
-"""A cell: one configuration with all its seeds, run to its figures, which are kept with everything they depend on."""
+"""A cell: one configuration with all its seeds, run to its figures, which are stored with everything they depend on."""
 
 import contextlib
 import os
@@ -11,21 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import NpzGraph
-from gscl_scale.config.identity import named
+from gscl_scale.config.identity import Sections, named
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
-from gscl_scale.evaluate.schema import Finite, flaw_of_metrics
+from gscl_scale.evaluate.schema import Finite, Metrics, flaw_of_metrics
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.json import read_json, write_json
-from gscl_scale.io.validate import of_kind
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
@@ -36,26 +35,35 @@ from gscl_scale.studies.reproduce.tables import DATA, OF_PYG, Line, Table
 from gscl_scale.train.objectives.methods import configured
 from gscl_scale.version import __version__
 
-_LARGE = ("distribution",)  # what pictures of single runs are drawn from
-_BEGUN = 1  # the revision of the configuration when cells were first kept
+_SECTIONS = ("graph", "rings", "model", "loss", "train", "baseline", "evaluate")
+_BEGUN = 1  # the revision of the configuration when cells were first stored
 _CURE = "delete it to measure it again"
 
 
-class _Record(TypedDict):
-    """A kept cell, as far as it is read."""
+class _Statistics(TypedDict):
+    """Statistics of a graph, as far as they are read."""
 
-    figures: dict[str, Any]
-    seeds: list[Any]
+    lc: list[Finite] | None
+    graph_fingerprint: NotRequired[str]
+
+
+class CellFigures(Metrics):
+    """The metrics of a trained cell, or the statistics of one in which only the graph is measured."""
+
+    statistics: NotRequired[_Statistics]
+
+
+class Record(TypedDict):
+    """A measured cell, in cells/NAME.json."""
+
+    figures: CellFigures
+    seeds: list[int]
     split: Literal["published", "random"] | None
     seconds: float
     finished: str
     version: str
     commit: str | None
     machine: str
-
-
-class _Consistency(TypedDict):
-    lc: list[Finite] | None
 
 
 class _Attempts(TypedDict):
@@ -71,7 +79,7 @@ class Cell:
     """A configuration of a graph; lines of several tables may share it.
 
     graph     the name of its config file
-    trained   False: only the graph is looked at
+    trained   False: only the graph is measured
     """
 
     graph: str
@@ -86,10 +94,9 @@ class Cell:
             values["loss"].pop("ranking")  # one ring and what is beyond: both rankings are the same loss
         return f"{self.graph}-{fingerprint_of([values, self.trained])[:12]}"
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Sections:
         """All that changes a figure, the same on every machine: of a path only the last name."""
-        sections = ("graph", "rings", "model", "loss", "train", "baseline", "evaluate")
-        values = {name: named(getattr(self.config, name), *RESULTS, begun=_BEGUN) for name in sections}
+        values = {name: named(getattr(self.config, name), *RESULTS, begun=_BEGUN) for name in _SECTIONS}
         if not self.config.train.reads_samples:
             del values["rings"], values["loss"]
         if self.config.train.objective != "supervised":
@@ -98,22 +105,30 @@ class Cell:
             values["graph"]["path"] = Path(values["graph"]["path"]).name
         return values
 
+    def file(self, out: Path) -> Path:
+        """Where its record is stored."""
+        return out / "cells" / f"{self.name}.json"
+
 
 def cells_of(
     table: Table, configs: Path, graphs: list[str], settings: list[str], repeats: int, at_hand: bool = True
 ) -> dict[Line, list[Cell]]:
     """The cells of each line, for these graphs; what a line sets comes after what the user sets.
 
-    Those whose graphs need not be at hand are good for their names alone.
+    With `at_hand` False the graphs need not be there, and the cells have right names only.
     """
     trained = table.measures != ("consistency",)
-    cells = {}
+    cells: dict[Line, list[Cell]] = {}
     for line in table.lines:
         wanted = [f"train.repeats={repeats if trained else 1}", *line.defaults, *settings, *line.settings]
-        of = {graph: _config_of(configs / f"{graph}.yaml", wanted, at_hand) for graph in graphs}
-        if line.method:
-            of = {graph: configured(config, line.method) for graph, config in of.items()}
-        cells[line] = [Cell(graph, _one_ranking(config), trained) for graph, config in of.items()]
+        cells[line] = []
+        for graph in graphs:
+            config = _config_of(configs / f"{graph}.yaml", wanted, at_hand)
+            if line.method:
+                config = configured(config, line.method)
+            if config.rings.hops == 1:  # lines that differ in the ranking alone share a cell, and its run
+                config = config.model_copy(update={"loss": config.loss.model_copy(update={"ranking": "listwise"})})
+            cells[line].append(Cell(graph, config, trained))
     return cells
 
 
@@ -134,30 +149,20 @@ def _config_of(path: Path, settings: list[str], at_hand: bool) -> Config:
     return Config.parse(values)
 
 
-def _one_ranking(config: Config) -> Config:
-    """With one ring and what is beyond both rankings are the same loss: they share a cell, and its run."""
-    if config.rings.hops > 1:
-        return config
-    return config.model_copy(update={"loss": config.loss.model_copy(update={"ranking": "listwise"})})
-
-
-def kept(cell: Cell, out: Path) -> dict[str, Any] | None:
-    """What was measured of a cell, None where it was not yet."""
-    path = out / "cells" / f"{cell.name}.json"
+def stored(cell: Cell, out: Path) -> Record | None:
+    """The record of a cell, None where it is not measured yet."""
+    path = cell.file(out)
     if not path.exists():
         return None
-    record = read_json(path, _Record, _CURE)
-    figures = record["figures"]
-    flaw = flaw_of_metrics(figures) if "statistics" not in figures else of_kind(_Consistency, figures["statistics"])
-    if flaw:
+    record = cast(Record, read_json(path, Record, _CURE))
+    if flaw := flaw_of_metrics(record["figures"]):
         raise FolderError(f"{path} is damaged: {flaw}; {_CURE}")
     return record
 
 
-def refuse_other_graph(cell: Cell, record: dict[str, Any], out: Path, known: dict[str, str]) -> None:
-    """Refuse figures of another graph than the file at hand holds; `known`: fingerprints of files looked at before."""
+def refuse_other_graph(cell: Cell, record: Record, out: Path, known: dict[str, str]) -> None:
+    """Refuse figures of another graph than the file at hand holds; `known`: fingerprints of files read before."""
     graph, figures = cell.config.graph, record["figures"]
-    measured = {**figures.get("graph", {}), **figures.get("statistics", {})}
     if not isinstance(graph, NpzGraph) or not graph.path.exists():
         return
     where = fingerprint_of(graph.model_dump(mode="json"))
@@ -165,28 +170,33 @@ def refuse_other_graph(cell: Cell, record: dict[str, Any], out: Path, known: dic
         with tempfile.TemporaryDirectory() as folder:
             run = open_run(cell.config, Path(folder) / "run")
             known[where] = ingest(cell.config, run, Console(quiet=True)).fingerprint
-    if known[where] not in (measured.get("fingerprint"), measured.get("graph_fingerprint")):
+    measured = figures.get("graph", {}).get("fingerprint"), figures.get("statistics", {}).get("graph_fingerprint")
+    if known[where] not in measured:
         raise FolderError(
-            f"{out / 'cells' / cell.name}.json was measured on another graph than {graph.path} holds; "
-            f"choose another --out, or {_CURE}"
+            f"{cell.file(out)} was measured on another graph than {graph.path} holds; choose another --out, or {_CURE}"
         )
 
 
-def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
-    """Run a cell, or go on with it, and keep its figures; the run itself goes."""
+def measure(cell: Cell, out: Path, console: Console) -> None:
+    """Run a cell, or resume it, and store its figures; the run itself is deleted."""
     folder = out / "runs" / cell.name
     with _attempt(_journal(folder)) as attempts:
+        metrics: Metrics = {}
+        statistics = None
         if cell.trained:
-            figures = pipeline.run(cell.config, folder, console, pages=False)
+            metrics = pipeline.run(cell.config, folder, console, pages=False)
         else:
             _, run, _ = next(each_repeat(cell.config, folder, console))
-            figures = {"statistics": stats(run)}
+            statistics = stats(run)
+    figures = {**metrics, "statistics": statistics} if statistics else {**metrics}
+    if rings := metrics.get("rings"):  # without the distribution, which only pages of single runs draw
+        figures["rings"] = {name: value for name, value in rings.items() if name != "distribution"}
     record = {
         "graph": cell.graph,
-        "figures": {name: _without(part, _LARGE) for name, part in figures.items()},
+        "figures": figures,
         "config": cell.settings(),
         "seeds": [cell.config.train.seed + number for number in range(cell.config.train.repeats)],
-        "split": figures.get("probe", {}).get("protocol", {}).get("kind"),
+        "split": metrics["probe"]["protocol"]["kind"] if "probe" in metrics else None,
         "version": __version__,
         "commit": " and ".join(attempts["commits"]) or None,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -194,13 +204,12 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
         "python": platform.python_version(),
         "seconds": round(attempts["seconds"], 1),
     }
-    write_json(out / "cells" / f"{cell.name}.json", record)
+    write_json(cell.file(out), record)
     discard(cell, out)
-    return record
 
 
 def discard(cell: Cell, out: Path) -> None:
-    """Remove the run of a kept cell, at once by its name: a kill in between leaves nothing that looks like a run."""
+    """Remove the run of a stored cell, at once by its name: a kill in between leaves nothing that looks like a run."""
     folder = out / "runs" / cell.name
     leaving = folder.with_name(f".{cell.name}.tmp")
     shutil.rmtree(leaving, ignore_errors=True)
@@ -216,14 +225,13 @@ def _journal(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _attempt(journal: Path) -> Iterator[_Attempts]:
-    """What this attempt at a cell and those before it have in all; kept until the cell is."""
-    before: Any = read_json(journal, _Attempts, _CURE) if journal.exists() else {}
+    """This attempt at a cell added to those before it; stored until the cell is."""
+    attempts: _Attempts = {"commits": [], "machines": [], "seconds": 0.0}
+    if journal.exists():
+        attempts = cast(_Attempts, read_json(journal, _Attempts, _CURE))
     commit, machine = _commit(), f"{len(usable_cores())} cores of {processor_name()}"
-    attempts: _Attempts = {
-        "commits": list(dict.fromkeys([*before.get("commits", ()), *([commit] if commit else [])])),
-        "machines": list(dict.fromkeys([*before.get("machines", ()), machine])),
-        "seconds": before.get("seconds", 0.0),
-    }
+    attempts["commits"] = list(dict.fromkeys([*attempts["commits"], *([commit] if commit else [])]))
+    attempts["machines"] = list(dict.fromkeys([*attempts["machines"], machine]))
     write_json(journal, attempts)
     began = time.monotonic()
     try:
@@ -233,19 +241,12 @@ def _attempt(journal: Path) -> Iterator[_Attempts]:
         write_json(journal, attempts)
 
 
-def _without(part: Any, names: tuple[str, ...]) -> Any:
-    return {name: value for name, value in part.items() if name not in names} if isinstance(part, dict) else part
-
-
 def _commit() -> str | None:
     """The commit of the code, with a plus where files have changed since; None where it is not a checkout."""
-    place = Path(__file__).parent
     if shutil.which("git") is None:
         return None
-    found = [
-        subprocess.run(["git", "-C", place, *command], capture_output=True, text=True, check=False)
+    head, changes = (
+        subprocess.run(["git", "-C", Path(__file__).parent, *command], capture_output=True, text=True, check=False)
         for command in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--", "."))
-    ]
-    if found[0].returncode:
-        return None
-    return found[0].stdout.strip() + "+" * bool(found[1].stdout.strip())
+    )
+    return None if head.returncode else head.stdout.strip() + "+" * bool(changes.stdout.strip())

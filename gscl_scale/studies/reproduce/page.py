@@ -1,17 +1,20 @@
-"""What was measured beside what is published: rows for a table, Markdown, and a picture."""
+"""The measured figures and the published ones: rows for a table, Markdown, and a picture."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from gscl_scale.evaluate.schema import ProbeProtocol
 from gscl_scale.evaluate.summary import SCALINGS, is_late
 from gscl_scale.report.plots import Panels, plot_panels
+from gscl_scale.studies.reproduce.cells import CellFigures, Record
 from gscl_scale.studies.reproduce.tables import Line, Measure, Table
 from gscl_scale.text import table as markdown
 
-Records = Mapping[tuple[str, str], dict[str, Any]]  # by (line, graph)
+Records = Mapping[tuple[str, str], Record]  # by (line, graph)
+Values = dict[tuple[str, str], "Value"]  # likewise, of one measure
 
 _BETTER = "GSCL, better on validation"
 _NAMED = 3  # most commits that a page names
@@ -23,7 +26,10 @@ _WORDS: dict[Measure, str] = {
     "similarity": "mean cosine at hop 1, 2, ... and beyond",
     "consistency": "at hop 1, 2, ...",
 }
-_PARTS: dict[Measure, str] = {"accuracy": "test", "validation": "val"}  # of a split
+_SECTIONS: dict[Measure, Literal["clusters", "search", "rings", "statistics"]] = {
+    "nmi": "clusters", "sim_at_5": "search", "similarity": "rings", "consistency": "statistics",
+}  # fmt: skip
+_SPLITS = {"published": "the published splits", "random": "random splits"}
 
 
 @dataclass(frozen=True)
@@ -38,9 +44,9 @@ class Value:
     validation: float | None = None
     published: float | None = None
 
-    def told(self) -> str:
+    def text(self) -> str:
         """As it stands in a table: `84.46 ± 0.31 (published 84.5: -0.04)`."""
-        digits = 2 if self.measure in _PARTS else 4 if len(self.values) == 1 else 3
+        digits = 2 if self.measure not in _SECTIONS else 4 if len(self.values) == 1 else 3
         text = ", ".join("-" if math.isnan(value) else f"{value:.{digits}f}" for value in self.values)
         if self.deviation is not None:
             text += f" ± {self.deviation:.{digits}f}"
@@ -51,7 +57,7 @@ class Value:
 
 def values_of(table: Table, records: Records) -> list[Value]:
     """All figures of a table that are there, line by line."""
-    found = [
+    values = [
         value
         for line in table.lines
         for graph in table.graphs
@@ -59,52 +65,43 @@ def values_of(table: Table, records: Records) -> list[Value]:
         for measure in table.measures
         if (value := _value(table, line, graph, measure, records[line.name, graph]["figures"])) is not None
     ]
-    return [*found, *_better(table, found)]
+    return [*values, *_better(table, values)]
 
 
-def _value(table: Table, line: Line, graph: str, measure: Measure, figures: dict[str, Any]) -> Value | None:
+def _value(table: Table, line: Line, graph: str, measure: Measure, figures: CellFigures) -> Value | None:
     published = table.published.get((line.name, graph, measure))
-    if measure == "consistency":
-        lc = figures.get("statistics", {}).get("lc")
-        return Value(line.name, graph, measure, tuple(lc)) if lc else None
-    if measure in _PARTS:
-        probe, part = figures.get("probe", {}).get(line.of), _PARTS[measure]
-        if probe is None or probe[f"{part}_mean"] is None:
+    if measure not in _SECTIONS:
+        accuracy: Mapping[str, object] = figures.get("probe", {}).get(line.of, {})
+        part = "test" if measure == "accuracy" else "val"
+        mean, validation = _percent(accuracy.get(f"{part}_mean")), _percent(accuracy.get("val_mean"))
+        if mean is None:
             return None
-        return Value(
-            line.name, graph, measure, (100 * probe[f"{part}_mean"],), 100 * probe[f"{part}_std"],
-            None if probe["val_mean"] is None else 100 * probe["val_mean"], published,
-        )  # fmt: skip
-    section = {"nmi": "clusters", "sim_at_5": "search", "similarity": "rings"}[measure]
-    name = measure if line.of == "trained" else f"{measure}_{line.of}"
-    value = figures.get(section, {}).get(name)
-    if value is None:
+        return Value(line.name, graph, measure, (mean,), _percent(accuracy.get(f"{part}_std")), validation, published)
+    section: Mapping[str, object] = figures.get(_SECTIONS[measure], {})
+    name = "lc" if measure == "consistency" else measure if line.of == "trained" else f"{measure}_{line.of}"
+    found, deviation = section.get(name), section.get(f"{name}_se")
+    several = found if isinstance(found, list) else [found] if isinstance(found, float) else []
+    if not several:
         return None
-    several = tuple(math.nan if each is None else each for each in (value if isinstance(value, list) else [value]))
-    deviation = figures[section].get(f"{name}_se") if measure != "similarity" else None
-    return Value(line.name, graph, measure, several, deviation, None, published)
+    values = tuple(math.nan if each is None else float(each) for each in several)
+    error = deviation if isinstance(deviation, float) else None
+    return Value(line.name, graph, measure, values, error, published=published)
+
+
+def _percent(share: object) -> float | None:
+    return 100 * share if isinstance(share, (int, float)) else None
 
 
 def _better(table: Table, values: list[Value]) -> list[Value]:
     """Of some lines the one that is better on validation, graph by graph: its test figure, whatever that is."""
-    out = []
+    better = []
     for graph in table.graphs:
         rivals = [v for v in values if v.graph == graph and v.measure == "accuracy" and v.line in table.better]
         if len(rivals) == len(table.better) > 0:
             best = max(rivals, key=lambda value: value.validation or 0.0)
             most = max((value.published for value in rivals if value.published is not None), default=None)
-            out.append(
-                Value(
-                    _BETTER,
-                    graph,
-                    best.measure,
-                    best.values,
-                    best.deviation,
-                    best.validation,
-                    most,
-                )
-            )
-    return out
+            better.append(replace(best, line=_BETTER, published=most))
+    return better
 
 
 def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], command: str) -> str:
@@ -113,58 +110,48 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
     graphs = [graph for graph in table.graphs if any(value.graph == graph for value in values)]
     parts = [f"## {table.title}"]
     for measure in table.measures:
-        lines = list(dict.fromkeys(value.line for value in values if value.measure == measure))
-        told = {(value.line, value.graph): value for value in values if value.measure == measure}
-        rows = [
-            [line, *(told[line, graph].told() if (line, graph) in told else "-" for graph in graphs)] for line in lines
-        ]
+        of: Values = {(value.line, value.graph): value for value in values if value.measure == measure}
+        lines = list(dict.fromkeys(line for line, _ in of))
+        rows = [[line, *(of[line, graph].text() if (line, graph) in of else "-" for graph in graphs)] for line in lines]
         parts.append(f"{_WORDS[measure][:1].upper()}{_WORDS[measure][1:]}:")
         parts.append(markdown(["", *graphs], rows, left=(0,)))
         if table.ahead:
-            parts.append(_ahead(table, told))
+            parts.append(_ahead(table, of))
         if table.against:
-            parts.append(_agreement(table, [value for value in values if value.measure == measure], records))
+            parts.append(_agreement(table, of, records))
     if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
-    remarks = [*_remarks(records, reasons), *_late(table, records), f"By `{command}`."]
-    parts.append("\n".join(f"- {sentence}" for sentence in remarks))
+    remarks = [f"{graph}: not measured, {reason}" for graph, reason in reasons.items()]
+    if records:
+        remarks += [*_remarks(list(records.values())), *_late(table, records)]
+    parts.append("\n".join(f"- {sentence}" for sentence in [*remarks, f"By `{command}`."]))
     return "\n\n".join(part for part in parts if part)
 
 
-def _ahead(table: Table, told: Mapping[tuple[str, str], Value]) -> str:
+def _ahead(table: Table, of: Values) -> str:
     """How far the better line is ahead of the best of all others, graph by graph, on test and on validation nodes."""
+    others = [line.name for line in table.lines if line.name not in table.better]
     sentences = []
     for graph in table.graphs:
-        rivals = [
-            told[line.name, graph]
-            for line in table.lines
-            if line.name not in table.better and (line.name, graph) in told
-        ]
-        if (_BETTER, graph) in told and rivals:
-            ours, best = told[_BETTER, graph], max(rivals, key=lambda value: value.values[0])
-            gap = ours.values[0] - best.values[0]
-            first = max(rivals, key=lambda value: value.validation or 0.0)
-            absent = [line.name for line in table.lines if (line.name, graph) not in told]
-            sentences.append(
-                f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others"
-                + _ahead_on_validation(ours, first)
-                + f"; not measured: {', '.join(absent)}" * bool(absent)
-            )
+        rivals = [of[line, graph] for line in others if (line, graph) in of]
+        if (_BETTER, graph) not in of or not rivals:
+            continue
+        ours, best = of[_BETTER, graph], max(rivals, key=lambda value: value.values[0])
+        first = max(rivals, key=lambda value: value.validation or 0.0)
+        gap = ours.values[0] - best.values[0]
+        sentence = f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others"
+        if ours.validation is not None and first.validation is not None:
+            sentence += f"; on validation nodes {ours.validation - first.validation:+.2f} against {first.line}"
+        absent = [line.name for line in table.lines if (line.name, graph) not in of]
+        sentences.append(sentence + f"; not measured: {', '.join(absent)}" * bool(absent))
     return "\n".join(sentences)
 
 
-def _ahead_on_validation(ours: Value, other: Value) -> str:
-    if ours.validation is None or other.validation is None:
-        return ""
-    return f"; on validation nodes {ours.validation - other.validation:+.2f} against {other.line}"
+def _agreement(table: Table, of: Values, records: Records) -> str:
+    """How far each line is from the one that it is compared with, and the larger deviation of the two.
 
-
-def _agreement(table: Table, values: list[Value], records: Records) -> str:
-    """How far each line is from the one that it is compared with, beside the larger deviation of the two.
-
-    Where a line's settings are those of that one they share a cell, and there is nothing to tell.
+    Where a line's settings are those of that one they share a cell, and there is nothing to compare.
     """
-    of = {(value.line, value.graph): value for value in values}
     sentences = []
     for line in table.lines:
         for graph in table.graphs:
@@ -178,82 +165,80 @@ def _agreement(table: Table, values: list[Value], records: Records) -> str:
     return "\n".join(sentences)
 
 
-def _remarks(records: Records, reasons: Mapping[str, str]) -> list[str]:
-    kept = list(records.values())
-    out = [f"{graph}: not measured, {reason}" for graph, reason in reasons.items()]
-    if not kept:
-        return out
-    seeds = sorted({len(record["seeds"]) for record in kept})
-    words = {"published": "the published splits", "random": "random splits"}
-    splits = [words[kind] for kind in sorted({record["split"] for record in kept if record["split"]})]
-    hours = sum(record["seconds"] for record in {id(record): record for record in kept}.values()) / 3600
-    dates = sorted(record["finished"][:10] for record in kept)
-    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    machines = sorted({record["machine"] for record in kept})
-    if splits:
-        out.append(
-            f"Seeds per cell: {', '.join(map(str, seeds))}; {' and '.join(splits)}. ± is the standard deviation of "
-            "one measurement, by the variance within seeds (splits, initialisations of the probe) and that of their "
-            "means; of NMI and Sim@5 the standard error over seeds."
+def _remarks(records: list[Record]) -> list[str]:
+    """How the cells were measured, when, where, and by which code."""
+    remarks = []
+    if kinds := sorted({record["split"] for record in records if record["split"]}):
+        seeds = sorted({len(record["seeds"]) for record in records})
+        remarks.append(
+            f"Seeds per cell: {', '.join(map(str, seeds))}; {' and '.join(_SPLITS[kind] for kind in kinds)}. ± is the "
+            "standard deviation of one measurement, by the variance within seeds (splits, initialisations of the "
+            "probe) and that of their means; of NMI and Sim@5 the standard error over seeds."
         )
-    probes = [record["figures"].get("probe", {}) for record in kept]
+    probes = [record["figures"]["probe"] for record in records if "probe" in record["figures"]]
     if protocols := [probe["protocol"] for probe in probes if "protocol" in probe]:
-        out.append(_probe_of(protocols))
+        remarks.append(_probe_sentence(protocols))
         if apart := sum("left_out" in protocol for protocol in protocols):
-            out.append(
+            remarks.append(
                 "Test nodes whose labels, as validation nodes of another split, chose the epoch are left out in "
                 f"{apart} of {len(protocols)} cells."
             )
-    out.append(f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {_versions(kept)}.")
-    return out
+    dates = sorted(record["finished"][:10] for record in records)
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    machines = sorted({record["machine"] for record in records})
+    hours = sum(record["seconds"] for record in {id(record): record for record in records}.values()) / 3600
+    return [*remarks, f"{when}, {'; '.join(machines)}, {hours:.1f} hours, version {_versions(records)}."]
 
 
 def _late(table: Table, records: Records) -> list[str]:
-    """Whose vectors the probe had not done with, graph by graph."""
-    if not set(table.measures) & set(_PARTS):
-        return []
+    """The lines whose figure the probe was still improving, graph by graph."""
     late: dict[str, list[str]] = {}
     for line in table.lines:
         for graph in table.graphs:
-            probe = records.get((line.name, graph), {"figures": {}})["figures"].get("probe", {})
-            if line.of in probe and is_late(probe, line.of):
+            probe = records[line.name, graph]["figures"].get("probe") if (line.name, graph) in records else None
+            if probe and line.of in probe and is_late(probe, line.of):
                 late.setdefault(graph, []).append(line.name)
-    if not late:
+    if not late or set(table.measures) <= set(_SECTIONS):
         return []
-    told = "; ".join(f"{graph} ({', '.join(names)})" for graph, names in late.items())
-    return [f"The probe was still getting better at its last steps, so that more may raise the figure: {told}."]
+    lines = "; ".join(f"{graph} ({', '.join(names)})" for graph, names in late.items())
+    return [f"The probe was still getting better at its last steps, so that more may raise the figure: {lines}."]
 
 
-def _versions(kept: list[dict[str, Any]]) -> str:
+def _versions(records: list[Record]) -> str:
     """The code that measured, each commit once; of many commits how many there are."""
     commits: dict[str, set[str]] = {}
-    for record in kept:
+    for record in records:
         some = record["commit"].split(" and ") if record["commit"] else ["no checkout"]
         commits.setdefault(record["version"], set()).update(some)
-    told = {
-        version: ", ".join(sorted(some)) if len(some) <= _NAMED else f"{len(some)} commits, which the cells name"
+    return "; ".join(
+        f"{version} ({', '.join(sorted(some))})"
+        if len(some) <= _NAMED
+        else f"{version} ({len(some)} commits, which the cells name)"
         for version, some in sorted(commits.items())
-    }
-    return "; ".join(f"{version} ({some})" for version, some in told.items())
-
-
-def _probe_of(protocols: list[dict[str, Any]]) -> str:
-    """How the frozen vectors were measured; a part that is not the same in all cells is told with all its values."""
-
-    def told(key: str) -> str:
-        return " or ".join(dict.fromkeys(_written(protocol[key]) for protocol in protocols))
-
-    return (
-        f"Probe: logistic regression on frozen vectors ({told('scaling')}), {told('epochs')} steps of Adam at "
-        f"{told('learning_rate')}, weight decay among {told('weight_decays')}, {told('initialisations')} "
-        "initialisations on a split; step and weight decay are chosen on validation nodes."
     )
 
 
-def _written(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(f"{each:g}" for each in value)
-    return SCALINGS.get(value, value) if isinstance(value, str) else f"{value:g}"
+def _probe_sentence(protocols: list[ProbeProtocol]) -> str:
+    """How the frozen vectors were measured; what differs between cells is given with all its values."""
+    scaling, epochs, rate, decays, initialisations = (
+        " or ".join(dict.fromkeys(each))
+        for each in zip(*(_protocol_words(protocol) for protocol in protocols), strict=True)
+    )
+    return (
+        f"Probe: logistic regression on frozen vectors ({scaling}), {epochs} steps of Adam at {rate}, weight decay "
+        f"among {decays}, {initialisations} initialisations on a split; step and weight decay are chosen on validation "
+        "nodes."
+    )
+
+
+def _protocol_words(protocol: ProbeProtocol) -> tuple[str, str, str, str, str]:
+    return (
+        SCALINGS[protocol["scaling"]],
+        f"{protocol['epochs']:g}",
+        f"{protocol['learning_rate']:g}",
+        ", ".join(f"{each:g}" for each in protocol["weight_decays"]),
+        f"{protocol['initialisations']:g}",
+    )
 
 
 def draw(table: Table, records: Records, path: Path) -> None:

@@ -1,5 +1,6 @@
 """The leaderboard of a search, and the config file of the best trial."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -11,7 +12,7 @@ from gscl_scale.evaluate.validation import MOST_SPLITS
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import write_json
 from gscl_scale.studies.tune.records import Book, Trial, ranked
-from gscl_scale.studies.tune.space import Space, Value, with_settings
+from gscl_scale.studies.tune.space import Settings, Space, with_settings
 from gscl_scale.text import table
 from gscl_scale.version import __version__
 
@@ -46,21 +47,21 @@ def in_short(trial: Trial) -> str:
     return f"trial {trial.number}: {_percent(trial)} % on validation in {trial.seconds:,.0f} s{how}"
 
 
-def in_words(settings: dict[str, Value]) -> str:
+def in_words(settings: Settings) -> str:
     """Settings by the last part of their keys.
 
     >>> in_words({"train.learning_rate": 0.00123456, "model.width": 256})
     'learning_rate 0.00123, width 256'
     """
-    shown = {key.partition(".")[2]: value for key, value in settings.items()}
     return ", ".join(
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
+        f"{key.partition('.')[2]} {f'{value:.3g}' if isinstance(value, float) else value}"
+        for key, value in settings.items()
     )
 
 
 def counts(trials: Sequence[Trial]) -> str:
     """How many trials have ended how."""
-    number = {end: sum(trial.ended == end for trial in trials) for end in ("finished", "stopped", "failed")}
+    number = Counter(trial.ended for trial in trials)
     words = f"{number['finished']} finished, {number['stopped']} stopped early, {number['failed']} failed"
     return f"{len(trials)} trials: {words}"
 
@@ -71,7 +72,7 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
 
 
 def write_leaderboard(config: Config, space: Space, book: Book) -> None:
-    """leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
+    """Write leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
     trials = book.ended()
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
     remark = f"in brackets by the quick probe of a training that was stopped. {_UNREAD}"
@@ -82,7 +83,7 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
 
 
 def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Trial) -> str:
-    """A whole config file that says first how it was found."""
+    """A complete config file whose head says how it was found."""
     plain = {key: domain.plain() for key, domain in space.items()}
     varied = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
     head = [
@@ -93,12 +94,12 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
         "validation nodes of the splits in `evaluate.tuned_on` are test nodes of no split. The space:",
         *(f"  {line}" for line in varied.splitlines()),
     ]
-    values = with_settings(_told_of_its_splits(config), best.settings).dump()
+    values = with_settings(_tuned_on_its_splits(config), best.settings).dump()
     return "\n".join(f"# {line}" for line in head) + "\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def _told_of_its_splits(config: Config) -> Config:
-    """With the splits of the search beside those of earlier ones: their validation nodes are no test nodes any more."""
+def _tuned_on_its_splits(config: Config) -> Config:
+    """The configuration with the splits of this search added to those of earlier ones in `evaluate.tuned_on`."""
     own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.learnt)
     known = config.evaluate.tuned_on
     evaluate = config.evaluate.model_copy(update={"tuned_on": [*known, *([own] if own not in known else [])]})

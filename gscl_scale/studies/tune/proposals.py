@@ -1,85 +1,94 @@
-"""What is tried next and what is stopped: Optuna and ASHA, told of all trials that have ended before."""
+"""What is tried next and what is stopped: Optuna and ASHA, with all that is known of earlier trials."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 from ray.tune.schedulers import ASHAScheduler
-from ray.tune.search.optuna import OptunaSearch
+from ray.tune.search import Searcher
 
 from gscl_scale import seeding
 from gscl_scale.config.config import Config
-from gscl_scale.studies.tune.records import Book, Trial
+from gscl_scale.studies.tune.records import Book, Result, Suggestion, Trial
 from gscl_scale.studies.tune.space import Choice, Range, Space, Value, nearest, untried
 
 _GRACE, _CUT = 12, 3  # per cent of the epochs: after 12 and 36 the best third goes on
+_STATES = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 
 
-class Proposer(OptunaSearch):  # type: ignore[misc]
-    """Optuna's proposals with the numbers of the trials: those that go on, then new ones.
+class Proposer(Searcher):  # type: ignore[misc]
+    """Optuna's proposals with the numbers of the trials: first those of `resumed` trials, then new ones.
 
-    `untried` are settings that no trial has had, where they can be counted: a new trial has one of these.
+    `untried` are settings that no trial has had, where they can be counted: a new trial has one of these. Ray's own
+    OptunaSearch cannot replace a proposal, therefore this class asks Optuna itself.
     """
 
-    def __init__(self, going_on: list[int], first: int, untried: list[dict[str, Value]], **options: Any) -> None:
-        super().__init__(**options)
-        self._going_on, self._next, self._untried = going_on, first, untried
+    def __init__(
+        self, study: optuna.Study, space: Space, resumed: list[int], first: int, untried: list[dict[str, Value]]
+    ) -> None:
+        super().__init__(metric="accuracy", mode="max")
+        self.study = study
+        self._distributions = _distributions(space)
+        self._resumed, self._next, self._untried = resumed, first, untried
+        self._running: dict[str, optuna.Trial] = {}
 
-    def suggest(self, trial_id: str) -> dict[str, Any]:
+    def suggest(self, trial_id: str) -> Suggestion:
         """Settings to try; those of unfinished trials come first."""
-        settings = super().suggest(trial_id)
-        if self._going_on:
-            return {"number": self._going_on.pop(0), "settings": settings}
-        if self._untried:
-            if settings not in self._untried:
-                settings = self._another(trial_id)
-            self._untried.remove(settings)
-        self._next += 1
-        return {"number": self._next - 1, "settings": settings}
+        trial = self.study.ask(self._distributions)
+        if self._resumed:
+            number = self._resumed.pop(0)
+        else:
+            number, self._next = self._next, self._next + 1
+            if self._untried and trial.params not in self._untried:
+                self.study.tell(trial, state=TrialState.FAIL)  # proposed again: nothing is to be learnt from it
+                self.study.enqueue_trial(self._untried[0])
+                trial = self.study.ask(self._distributions)
+            if self._untried:
+                self._untried.remove(trial.params)
+        self._running[trial_id] = trial
+        return {"number": number, "settings": trial.params}
 
-    def _another(self, trial_id: str) -> dict[str, Any]:
-        """The first of the untried settings in place of what was proposed again, of which Optuna learns nothing."""
-        self._ot_study.tell(self._ot_trials.pop(trial_id), state=TrialState.FAIL)
-        self._ot_study.enqueue_trial(self._untried[0])
-        settings: dict[str, Any] = super().suggest(trial_id)
-        return settings
+    def on_trial_result(self, trial_id: str, result: Result) -> None:
+        """It has validated: Optuna orders trials that are stopped by their last figures."""
+        if trial := self._running.get(trial_id):
+            trial.report(result["accuracy"], result["training_iteration"])
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
         """A trial that was stopped is worse than finished ones, whatever its figure was."""
-        ended = (result or {}).get("ended")
-        super().on_trial_complete(trial_id, result if ended == "finished" else None, error or ended == "failed")
+        if trial := self._running.pop(trial_id, None):
+            ended = result.get("ended", "stopped") if result and not error else "failed" if error else "stopped"
+            accuracy = result["accuracy"] if result and ended == "finished" else None
+            self.study.tell(trial, accuracy, state=_STATES[ended])
 
 
 def propose(space: Space, config: Config, book: Book) -> Proposer:
     """Trials to make: unfinished ones before all others; the very first is as the configuration."""
-    known, unfinished = book.ended(), book.unfinished()
-    points = [trial.settings for trial in unfinished] or ([] if known else [nearest(space, config)])
+    ended, unfinished, tried = book.ended(), book.unfinished(), [trial.settings for trial in book.all()]
     first = max((trial.number for trial in book.all()), default=0) + 1
-    seed = seeding.integer("tune", config.train.seed, first) % 2**32  # not what was drawn before
-    left = untried(space, [trial.settings for trial in book.all()])
-    order = seeding.generator("tune untried", config.train.seed, first).permutation(len(left))
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    proposer = Proposer(
-        going_on=[trial.number for trial in unfinished],
-        first=first,
-        untried=[left[place] for place in order],
-        space={key: _distribution(domain) for key, domain in space.items()},
-        metric="accuracy",
-        mode="max",
-        points_to_evaluate=points,
-        sampler=optuna.samplers.TPESampler(seed=seed),
-    )
-    for trial in known:
-        proposer.add_evaluated_point(
-            trial.settings,
-            trial.accuracy,
-            error=trial.ended == "failed",
-            pruned=trial.ended == "stopped",
-            intermediate_values=[accuracy for _, accuracy in trial.validations],
+    seed = seeding.integer("tune", config.train.seed, first) % 2**32  # not what was drawn before
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    for settings in [trial.settings for trial in unfinished] or ([] if ended else [nearest(space, config)]):
+        study.enqueue_trial(settings)
+    for trial in ended:
+        study.add_trial(
+            create_trial(
+                state=_STATES[trial.ended],
+                value=None if trial.ended == "failed" else trial.accuracy,
+                params=trial.settings,
+                distributions=_distributions(space),
+                intermediate_values=dict(enumerate(accuracy for _, accuracy in trial.validations)),
+            )
         )
-    return proposer
+    left = untried(space, tried)
+    order = seeding.generator("tune untried", config.train.seed, first).permutation(len(left))
+    return Proposer(study, space, [trial.number for trial in unfinished], first, [left[place] for place in order])
+
+
+def _distributions(space: Space) -> dict[str, BaseDistribution]:
+    return {key: _distribution(domain) for key, domain in space.items()}
 
 
 def _distribution(domain: Choice | Range) -> BaseDistribution:
@@ -91,7 +100,7 @@ def _distribution(domain: Choice | Range) -> BaseDistribution:
 
 
 class EarlyStopping(ASHAScheduler):  # type: ignore[misc]
-    """ASHA over the share of epochs that is done, with what it has seen of trials that have ended or go on."""
+    """ASHA over the share of epochs that is done, with the figures of trials that have ended or are resumed."""
 
     def __init__(self, ended: list[Trial], unfinished: list[Trial]) -> None:
         super().__init__(
@@ -103,18 +112,13 @@ class EarlyStopping(ASHAScheduler):  # type: ignore[misc]
             reduction_factor=_CUT,
             stop_last_trials=False,
         )
-        self._going_on = {trial.number: trial for trial in unfinished}
-        for trial in ended:
-            past = SimpleNamespace(trial_id=f"ended-{trial.number}", config={"number": trial.number})
-            self.on_trial_add(None, past)
-            self._replay(None, past, trial)
+        self._known = {trial.number: trial for trial in (*ended, *unfinished)}
+        for number in [trial.number for trial in ended]:
+            self.on_trial_add(None, SimpleNamespace(trial_id=f"ended-{number}", config={"number": number}))
 
     def on_trial_add(self, controller: Any, trial: Any) -> None:
-        """One that goes on has passed its first rungs: its later figures would set marks that are out of reach."""
+        """One that is resumed has passed its first rungs: its later figures would set marks that are out of reach."""
         super().on_trial_add(controller, trial)
-        if earlier := self._going_on.get(trial.config["number"]):
-            self._replay(controller, trial, earlier)
-
-    def _replay(self, controller: Any, trial: Any, told: Trial) -> None:
-        for progress, accuracy in told.validations:
-            self.on_trial_result(controller, trial, {"progress": progress, "accuracy": accuracy})
+        if earlier := self._known.get(trial.config["number"]):
+            for progress, accuracy in earlier.validations:
+                self.on_trial_result(controller, trial, {"progress": progress, "accuracy": accuracy})

@@ -1,8 +1,8 @@
-"""How trials go, from Ray Tune into the records."""
+"""Notes how trials go, from Ray Tune into their records."""
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ray import tune
@@ -11,84 +11,80 @@ from gscl_scale.config.config import Config
 from gscl_scale.runtime.cluster.connect import brief
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.tune.leaderboard import in_short, write_leaderboard
-from gscl_scale.studies.tune.records import Book, Trial, failed
+from gscl_scale.studies.tune.records import Book, Result, Trial
 from gscl_scale.studies.tune.space import Space
 
 
+@dataclass(eq=False)
 class Stop(tune.Stopper):  # type: ignore[misc]
-    """Ends the search when it is told to; trials that run then are unfinished."""
+    """Ends the search once `done` is set; trials that run then are unfinished."""
 
-    def __init__(self, done: threading.Event) -> None:
-        self._done = done
+    done: threading.Event
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+    def __call__(self, trial_id: str, result: Result) -> bool:
         """Single trials are ended by the scheduler."""
         return False
 
     def __getstate__(self) -> None:
-        """Ray Tune saves it beside its own state, which nobody reads."""
+        """Ray Tune saves it with its own state, which nobody reads."""
 
     def stop_all(self) -> bool:
         """Whether it is over."""
-        return self._done.is_set()
+        return self.done.is_set()
 
 
+@dataclass(eq=False)
 class Recorder(tune.Callback):  # type: ignore[misc]
-    """Notes in the book how trials go, and tells of each that has ended."""
+    """Notes in the book how trials go, and prints a line about each that has ended; nothing once `done` is set."""
 
-    def __init__(
-        self,
-        config: Config,
-        space: Space,
-        book: Book,
-        console: Console,
-        advance: Callable[..., None],
-        done: threading.Event,
-    ) -> None:
-        self._config, self._space, self._book, self._console = config, space, book, console
-        self._advance, self._done = advance, done
-        self._running: dict[int, Trial] = {}
-        self._last: dict[int, dict[str, Any]] = {}
+    config: Config
+    space: Space
+    book: Book
+    console: Console
+    advance: Callable[..., None]
+    done: threading.Event
+    _running: dict[int, Trial] = field(default_factory=dict)
+    _last: dict[int, Result] = field(default_factory=dict)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """It begins, or begins again after its process was lost."""
         number = trial.config["number"]
         if number not in self._running:
-            earlier = {trial.number: trial for trial in self._book.unfinished()}
+            earlier = {trial.number: trial for trial in self.book.unfinished()}
             self._running[number] = earlier.get(number) or Trial(number, trial.config["settings"])
-            self._book.note(self._running[number])
+            self.book.note(self._running[number])
 
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Result, **_: Any) -> None:
         """It has validated, or come to its end."""
         number = trial.config["number"]
         self._last[number] = result
         if "ended" not in result:
             running, now = self._running[number], (result["progress"], result["accuracy"])
             running.validations[:] = [*(one for one in running.validations if one[0] < now[0]), now]
-            self._book.note(running)
+            self.book.note(running)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """It has returned, or the scheduler has stopped it."""
-        began = self._running[trial.config["number"]]
-        result = self._last[began.number]
-        ended = result.get("ended", "stopped")
-        if ended == "failed":
-            self._end(failed(began, result["reason"]), result)
+        result = self._last[trial.config["number"]]
+        if result.get("ended") == "failed":
+            self._end(trial, ended="failed", reason=result["reason"])
         else:
-            self._end(replace(began, ended=ended, accuracy=result["accuracy"], epoch=result["epoch"]), result)
+            ended, accuracy, epoch = result.get("ended", "stopped"), result["accuracy"], result["epoch"]
+            self._end(trial, ended=ended, accuracy=accuracy, epoch=epoch)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Its process was lost too often, or raised what nobody expected."""
-        began = self._running[trial.config["number"]]
         error = trial.get_pickled_error() or trial.get_error()
-        self._end(failed(began, brief(error) if error else "no reason given"), self._last.get(began.number, {}))
+        self._end(trial, ended="failed", reason=brief(error) if error else "no reason given")
 
-    def _end(self, trial: Trial, result: dict[str, Any]) -> None:
-        if self._done.is_set():
+    def _end(self, trial: Any, **how: Any) -> None:
+        if self.done.is_set():
             return
-        trial = replace(trial, seconds=round(result.get("time_total_s", 0.0), 3))
-        self._book.end(trial)
-        write_leaderboard(self._config, self._space, self._book)
-        self._console.event("tune", trial.ended, trial=trial.number, accuracy=trial.accuracy, seconds=trial.seconds)
-        self._console.say(in_short(trial))
-        self._advance(1)
+        number = trial.config["number"]
+        seconds = self._last[number]["time_total_s"] if number in self._last else 0.0
+        ended = replace(self._running[number], seconds=round(seconds, 3), **how)
+        self.book.end(ended)
+        write_leaderboard(self.config, self.space, self.book)
+        self.console.event("tune", ended.ended, trial=number, accuracy=ended.accuracy, seconds=ended.seconds)
+        self.console.say(in_short(ended))
+        self.advance(1)

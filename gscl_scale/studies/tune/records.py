@@ -1,16 +1,16 @@
-"""What is known of a search: a folder with the shared graph and ring samples, and a file for each trial."""
+"""The folder of a search: the shared graph and ring samples, and a file for each trial."""
 
 import shutil
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import differences
+from gscl_scale.config.identity import Sections, differences
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json, write_json
@@ -21,20 +21,22 @@ from gscl_scale.studies.tune.space import Value
 from gscl_scale.text import shortened
 from gscl_scale.version import __version__
 
+Ended = Literal["", "finished", "stopped", "failed"]
+
 
 @dataclass(frozen=True)
 class Trial:
     """One setting of the keys of a space, and what came of it.
 
-    ended        finished; stopped: early, it fell behind; failed; "": not yet
+    ended        stopped: early, it fell behind; "": not yet
     accuracy     validation accuracy: of the protocol if finished, else the last of `validations`
     epoch        the one whose encoder was measured
-    validations  (per cent of the epochs that are done, accuracy of the quick probe), as the training went on
+    validations  (per cent of the epochs that are done, accuracy of the quick probe), in order
     """
 
     number: int
     settings: dict[str, Value]
-    ended: Literal["", "finished", "stopped", "failed"] = ""
+    ended: Ended = ""
     accuracy: float | None = None
     epoch: int = 0
     seconds: float = 0.0
@@ -42,17 +44,38 @@ class Trial:
     validations: list[tuple[float, float]] = field(default_factory=list)
 
 
-class _Written(TypedDict):
+class _Record(TypedDict):
+    """trial.json."""
+
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     number: Count
     settings: dict[str, Value]
-    ended: Literal["", "finished", "stopped", "failed"]
+    ended: Ended
     accuracy: float | None
     epoch: Count
     seconds: float
     reason: str
     validations: list[Annotated[list[float], Field(min_length=2, max_length=2)]]
+
+
+class Suggestion(TypedDict):
+    """What Ray Tune passes to a trial."""
+
+    number: int
+    settings: dict[str, Value]
+
+
+class Result(TypedDict, total=False):
+    """What a trial reports to Ray Tune after each validation and at its end; the last two keys are Ray's."""
+
+    progress: float  # per cent of the epochs
+    epoch: int
+    accuracy: float
+    ended: Ended
+    reason: str
+    time_total_s: float
+    training_iteration: int
 
 
 class Book:
@@ -62,32 +85,31 @@ class Book:
         self.folder = folder.absolute()
         self._trials: dict[int, Trial] = {}
         for path in sorted((self.folder / "trials").glob("*/trial.json")):
-            values = read_json(path, _Written, f"delete {path.parent} to try it again")
-            told = [(at, figure) for at, figure in values["validations"]]
-            trial = Trial(**{**values, "validations": told})
+            values = read_json(path, _Record, f"delete {path.parent} to try it again")
+            trial = Trial(**{**values, "validations": [(at, accuracy) for at, accuracy in values["validations"]]})
             self._trials[trial.number] = trial
 
     def note(self, trial: Trial) -> None:
-        """Note that a trial begins, or how it goes."""
+        """Write that a trial begins, or how it goes."""
         self._trials[trial.number] = trial
         write_json(trial_run(self.folder, trial.number).folder / "trial.json", asdict(trial))
 
     def end(self, trial: Trial) -> None:
-        """Note how a trial has ended; what could continue it goes."""
+        """Write how a trial has ended, and delete its checkpoints: nothing resumes it any more."""
         self.note(trial)
         shutil.rmtree(trial_run(self.folder, trial.number).checkpoints, ignore_errors=True)
+
+    def all(self) -> list[Trial]:
+        """Every trial, by its number."""
+        return [self._trials[number] for number in sorted(self._trials)]
 
     def ended(self) -> list[Trial]:
         """Trials that need no more work, by their numbers."""
         return [trial for trial in self.all() if trial.ended]
 
     def unfinished(self) -> list[Trial]:
-        """Trials that were begun, and broken off from outside."""
+        """Trials that were begun, and interrupted from outside."""
         return [trial for trial in self.all() if not trial.ended]
-
-    def all(self) -> list[Trial]:
-        """Every trial, by its number."""
-        return [self._trials[number] for number in sorted(self._trials)]
 
 
 def trial_run(folder: Path, number: int) -> Run:
@@ -101,15 +123,15 @@ def rings_run(config: Config, run: Run) -> Run:
 
 
 class _Search(TypedDict):
-    """What all trials of a search have in common."""
+    """search.json: what all trials of a search have in common."""
 
     version: str
-    config: dict[str, dict[str, Any]]
-    space: dict[str, Any]
+    config: Sections
+    space: dict[str, object]
 
 
-def claim_search(folder: Path, config: Config, space: dict[str, Any]) -> None:
-    """Write search.json: what all trials have in common; trials of another search are refused."""
+def claim_search(folder: Path, config: Config, space: Mapping[str, object]) -> None:
+    """Write search.json; a folder with the trials of another search is refused."""
     path = folder / "search.json"
     if path.exists():
         cure = f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
@@ -124,15 +146,10 @@ def claim_search(folder: Path, config: Config, space: dict[str, Any]) -> None:
 
 def ranked(trials: Iterable[Trial]) -> list[Trial]:
     """The best first: finished ones by accuracy, stopped ones by how far they came, failed ones."""
-    order = {"finished": 0, "stopped": 1, "failed": 2}
+    order = ("finished", "stopped", "failed")
 
     def place(trial: Trial) -> tuple[float, ...]:
         far = trial.validations[-1][0] if trial.ended == "stopped" and trial.validations else 0.0
-        return order[trial.ended], -far, -(trial.accuracy or 0.0), trial.number
+        return order.index(trial.ended), -far, -(trial.accuracy or 0.0), trial.number
 
     return sorted((trial for trial in trials if trial.ended), key=place)
-
-
-def failed(trial: Trial, reason: str) -> Trial:
-    """The trial, failed."""
-    return replace(trial, ended="failed", reason=reason, accuracy=None)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ray import tune
 from ray.exceptions import RayError
@@ -25,7 +24,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.stop import asked_to_stop
 from gscl_scale.studies.tune.proposals import EarlyStopping, propose
 from gscl_scale.studies.tune.recorder import Recorder, Stop
-from gscl_scale.studies.tune.records import Book, trial_run
+from gscl_scale.studies.tune.records import Book, Result, Suggestion, trial_run
 from gscl_scale.studies.tune.space import Space, with_settings
 from gscl_scale.studies.tune.trial import alone, run_trial
 
@@ -62,14 +61,12 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         with console.progress("tune", search.trials, "trials", known) as advance, _quiet_ray():
             done = threading.Event()
             recorder = Recorder(search.config, search.space, book, console, advance, done)
-            fit = Beside(_told(search, book, missing, scratch, recorder, Stop(done)))
+            fit = Beside(functools.partial(_run, search, book, missing, scratch, recorder))
             _accompany(fit, lambda: asked.is_set() or time.monotonic() > until, done)
     if asked.is_set():
-        raise StoppedError(
-            "the search was asked to stop; finished trials are kept, the same command goes on from there"
-        )
+        raise StoppedError("the search was asked to stop; finished trials are kept, the same command resumes it")
     if len(book.ended()) < search.trials:
-        console.say(f"tune: {search.minutes} minutes are over; the same command goes on from here")
+        console.say(f"tune: {search.minutes} minutes are over; the same command resumes the search")
 
 
 def _accompany(fit: Beside, over: Callable[[], bool], done: threading.Event) -> None:
@@ -88,24 +85,21 @@ def _accompany(fit: Beside, over: Callable[[], bool], done: threading.Event) -> 
         return
     if isinstance(fit.error, RayError):
         raise TaskError(
-            f"the Ray cluster was lost during the search ({brief(fit.error)}); finished trials are kept: see "
-            "with ray status whether it is well, and run again"
+            f"the Ray cluster was lost during the search ({brief(fit.error)}); finished trials are kept: check the "
+            "cluster with ray status, and run the same command again"
         )
     raise fit.error
 
 
-def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: Recorder, stop: Stop) -> Callable[[], Any]:
-    """Ray Tune, told what to do."""
-    values = {"config": search.config.dump(), "folder": str(book.folder)}
-    return functools.partial(
-        tune.run,
-        functools.partial(_work, common=values),
+def _run(search: Search, book: Book, missing: int, scratch: Path, recorder: Recorder) -> None:
+    tune.run(
+        functools.partial(_work, common=search.config, folder=book.folder),
         name="search",
         resources_per_trial=_need(search.config),
         num_samples=missing,
         search_alg=propose(search.space, search.config, book),
         scheduler=EarlyStopping(book.ended(), book.unfinished()),
-        stop=stop,
+        stop=Stop(recorder.done),
         callbacks=[recorder],
         max_failures=search.config.runtime.max_failures,
         raise_on_failed_trial=False,
@@ -116,19 +110,19 @@ def _told(search: Search, book: Book, missing: int, scratch: Path, recorder: Rec
     )
 
 
-def _work(told: dict[str, Any], common: dict[str, Any]) -> None:
+def _work(suggestion: Suggestion, common: Config, folder: Path) -> None:
     """A trial in a process of Ray: what it raises itself is an end, a lost process is tried again."""
-    number, last = told["number"], {"progress": 0.0, "epoch": 0, "accuracy": math.nan}
+    last: Result = {"progress": 0.0, "epoch": 0, "accuracy": math.nan}
 
     def report(epoch: int, accuracy: float) -> None:
         progress = 100 * epoch / config.train.epochs
-        last.update(progress=progress, epoch=epoch, accuracy=accuracy)
+        last.update({"progress": progress, "epoch": epoch, "accuracy": accuracy})
         if progress < 100:  # nothing is left to be saved by stopping it
-            tune.report(dict(last))
+            tune.report({**last})
 
     try:
-        config = with_settings(alone(Config.parse(common["config"])), told["settings"])
-        accuracy, epoch = run_trial(config, trial_run(Path(common["folder"]), number), report)
+        config = with_settings(alone(common), suggestion["settings"])
+        accuracy, epoch = run_trial(config, trial_run(folder, suggestion["number"]), report)
         tune.report({"progress": 100.0, "epoch": epoch, "accuracy": accuracy, "ended": "finished"})
     except (GsclError, RuntimeError, MemoryError) as error:
         tune.report({**last, "ended": "failed", "reason": brief(error)})
@@ -151,7 +145,7 @@ def _refuse_impossible(need: dict[str, float], machines: Sequence[Machine]) -> N
 
 @contextlib.contextmanager
 def _quiet_ray() -> Iterator[None]:
-    """Ray Tune tells nothing: the records do."""
+    """Nothing of Ray Tune is printed: the records have it."""
     logger = logging.getLogger("ray.tune")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

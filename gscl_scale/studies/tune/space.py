@@ -1,11 +1,10 @@
-"""The space of a search: keys of the configuration, and which values each may take."""
+"""The space of a search: keys of the configuration, and the values that each may take."""
 
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.read import read_yaml
@@ -15,7 +14,7 @@ from gscl_scale.text import quoted
 Value = bool | int | float | str
 Settings = Mapping[str, Value]
 
-PAPER: dict[str, Any] = {  # the ranges of the paper, and one of ours: its encoder has no dropout of features
+PAPER: Mapping[str, object] = {  # the ranges of the paper, and one of ours: its encoder has no dropout of features
     "rings.hops": [1, 2, 3, 4],
     "model.width": [128, 256, 512, 1024],
     "model.layers": [1, 2],
@@ -54,10 +53,6 @@ class Choice:
             return value if value in self.values else self.values[0]
         return min(self.values, key=lambda each: abs(float(each) - float(value)))
 
-    def all(self) -> Sequence[Value]:
-        """Its values."""
-        return self.values
-
     def plain(self) -> list[Value]:
         """As it is written in YAML."""
         return list(self.values)
@@ -65,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Range:
-    """A number from `low` to `high`, whole if these are; `log`: each power of ten is as likely."""
+    """A number from `low` to `high`, an integer if these are; `log`: each power of ten is as likely."""
 
     low: float
     high: float
@@ -75,11 +70,13 @@ class Range:
         """The value itself, or the end of the range that is closest to it."""
         return min(max(value, self.low), self.high) if isinstance(value, (int, float)) else self.low
 
-    def all(self) -> Sequence[Value] | None:
-        """Its values, None where they are too many to count."""
+    @property
+    def values(self) -> Sequence[Value]:
+        """Its values; none where they are too many to count."""
         low, high = self.low, self.high
-        whole = isinstance(low, int) and isinstance(high, int) and high - low < _FEW
-        return range(int(low), int(high) + 1) if whole else None
+        if isinstance(low, int) and isinstance(high, int) and high - low < _FEW:
+            return range(low, high + 1)
+        return ()
 
     def plain(self) -> dict[str, Value]:
         """As it is written in YAML."""
@@ -91,22 +88,18 @@ Space = dict[str, Choice | Range]
 
 def read_space(path: Path | None, config: Config) -> Space:
     """The space of a YAML file, or that of the paper; every value is checked with the configuration."""
-    written = _paper(config) if path is None else read_yaml(path, "space")
+    if path is None:
+        return {key: _domain(key, given, config) for key, given in PAPER.items() if _is_read(key, config)}
+    written = read_yaml(path, "space")
     if not written:
         raise ConfigError(f"space file {path} names no key; write lines such as 'model.width: [128, 256]'")
     try:
         return {str(key): _domain(str(key), given, config) for key, given in written.items()}
     except ConfigError as error:
-        raise error if path is None else ConfigError(f"space file {path}: {error}") from None
+        raise ConfigError(f"space file {path}: {error}") from None
 
 
-def _paper(config: Config) -> dict[str, Any]:
-    """The ranges of the paper, as far as the objective reads them."""
-    unread = () if config.train.reads_samples else _OF_SAMPLES
-    return {key: given for key, given in PAPER.items() if key.partition(".")[0] not in unread}
-
-
-def with_settings(config: Config, settings: Settings) -> Config:
+def with_settings(config: Config, settings: Mapping[str, object]) -> Config:
     """The configuration with some keys set."""
     values = config.dump()
     for key, value in settings.items():
@@ -121,23 +114,27 @@ def nearest(space: Space, config: Config) -> dict[str, Value]:
 
 
 def points_of(space: Space) -> list[dict[str, Value]]:
-    """All settings of a space that has few enough to be told apart by a search; else none."""
-    values = [domain.all() for domain in space.values()]
-    some = [each for each in values if each is not None]
-    if len(some) < len(values) or math.prod(map(len, some)) > _FEW:
+    """All settings of a space where they are few enough to be tried once each; else none."""
+    values = [domain.values for domain in space.values()]
+    if math.prod(map(len, values)) > _FEW:
         return []
-    return [dict(zip(space, point, strict=True)) for point in itertools.product(*some)]
+    return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
 
 
-def untried(space: Space, had: Collection[Settings]) -> list[dict[str, Value]]:
+def untried(space: Space, tried: Collection[Settings]) -> list[dict[str, Value]]:
     """The settings that no trial has had yet, where they can be counted; else none."""
-    return [point for point in points_of(space) if point not in had]
+    return [point for point in points_of(space) if point not in tried]
 
 
-def _domain(key: str, given: Any, config: Config) -> Choice | Range:
+def _is_read(key: str, config: Config) -> bool:
+    """Whether the objective reads a key."""
+    return config.train.reads_samples or key.partition(".")[0] not in _OF_SAMPLES
+
+
+def _domain(key: str, given: object, config: Config) -> Choice | Range:
     if key.partition(".")[0] not in _SECTIONS:
         raise ConfigError(f"{key}: expected a key of {', '.join(_SECTIONS)}; the rest is the same for all trials")
-    if not config.train.reads_samples and key.partition(".")[0] in _OF_SAMPLES:
+    if not _is_read(key, config):
         raise ConfigError(f"{key}: has no effect with train.objective: {config.train.objective}; leave it out")
     if key in _FIXED:
         raise ConfigError(f"{key}: is the same for all trials; set it in the config")
@@ -147,15 +144,14 @@ def _domain(key: str, given: Any, config: Config) -> Choice | Range:
             raise ConfigError(f"{key}: expected different values, got {quoted(given)}")
         return Choice(values)
     if isinstance(given, dict) and {"low", "high"} <= set(given) <= {"low", "high", "log"}:
-        return _range(key, given, config)
+        low, high = (_checked(key, given[end], config) for end in ("low", "high"))
+        return _range(key, low, high, given.get("log", False))
     raise ConfigError(
         f"{key}: expected a list of values, or low and high and, if wanted, log: true; got {quoted(given)}"
     )
 
 
-def _range(key: str, given: dict[str, Any], config: Config) -> Range:
-    low, high = (_checked(key, given[end], config) for end in ("low", "high"))
-    log = given.get("log", False)
+def _range(key: str, low: Value, high: Value, log: object) -> Range:
     if not (_is_number(low) and _is_number(high)):
         raise ConfigError(
             f"{key}: expected numbers as low and high, got {quoted(low)} and {quoted(high)}; give a list of values"
@@ -169,7 +165,7 @@ def _range(key: str, given: dict[str, Any], config: Config) -> Range:
     return Range(low, high, log)
 
 
-def _checked(key: str, given: Any, config: Config) -> Value:
+def _checked(key: str, given: object, config: Config) -> Value:
     """The value as the configuration understands it."""
     value = _value(with_settings(config, {key: given}), key)
     if not isinstance(value, (bool, int, float, str)):
@@ -179,9 +175,10 @@ def _checked(key: str, given: Any, config: Config) -> Value:
     return value
 
 
-def _value(config: Config, key: str) -> Any:
+def _value(config: Config, key: str) -> Value:
     section, _, name = key.partition(".")
-    return getattr(getattr(config, section), name)
+    value: Value = getattr(getattr(config, section), name)
+    return value
 
 
 def _is_number(value: Value) -> bool:

@@ -26,24 +26,21 @@ Report = Callable[[int, float], None]  # epochs that are done, and validation ac
 
 
 def common(config: Config) -> Config:
-    """What all trials have in common, and a run of the best: the training is validated and keeps its best epoch."""
+    """The configuration of all trials, and of a run of the best: it validates, and keeps its best epoch."""
     every = config.train.validate_every or max(1, config.train.epochs // _VALIDATIONS)
     return config.model_copy(update={"train": config.train.model_copy(update={"validate_every": every})})
 
 
 def alone(config: Config) -> Config:
     """The configuration of one trial: one training, in this process, on the cores of a trial."""
-    runtime = {
-        "engine": "local",
-        "workers": threads(config),
-        "device": "cuda" if config.runtime.worker_gpus else "cpu",
+    device = "cuda" if config.runtime.worker_gpus else "cpu"
+    changes = {
+        "rings": {"ahead": 0},  # used rounds stay, for other trials
+        "train": {"repeats": 1},
+        "runtime": {"engine": "local", "workers": threads(config), "device": device},
     }
     return config.model_copy(
-        update={
-            "rings": config.rings.model_copy(update={"ahead": 0}),  # used rounds stay, for other trials
-            "train": config.train.model_copy(update={"repeats": 1}),
-            "runtime": config.runtime.model_copy(update=runtime),
-        }
+        update={name: getattr(config, name).model_copy(update=values) for name, values in changes.items()}
     )
 
 
@@ -53,9 +50,9 @@ def threads(config: Config) -> int:
 
 
 def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
-    """Samples, training, measurement; returns validation accuracy and the epoch of the encoder that was measured.
+    """Sample, train and measure; returns validation accuracy and the epoch of the encoder that was measured.
 
-    Begun ones go on at their last checkpoint.
+    A trial that was interrupted resumes at its last checkpoint.
     """
     torch.set_num_threads(threads(config))
     console = Console(run.log, quiet=True)
@@ -79,7 +76,7 @@ def splits_of(graph: Graph, config: Config) -> list[Split]:
 
 
 def _with_samples(config: Config, run: Run, console: Console) -> Run:
-    """The run with ring samples: those of an earlier trial, or made now while others wait."""
+    """The run with the ring samples of an earlier trial, or with new ones, for which other trials wait."""
     rings = rings_run(config, run)
     with locked(rings.folder / "lock"):
         reused = (rings.samples / "manifest.json").exists()

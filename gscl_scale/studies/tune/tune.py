@@ -8,12 +8,10 @@ from gscl_scale.errors import RunError, UserError
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.ingest import ingest
-from gscl_scale.studies.tune.leaderboard import HEADERS, best_of, counts, leaderboard_rows
+from gscl_scale.studies.tune.leaderboard import best_of, write_leaderboard
 from gscl_scale.studies.tune.records import Book, Trial, claim_search
 from gscl_scale.studies.tune.space import points_of, read_space, untried
 from gscl_scale.studies.tune.trial import common, splits_of
-
-__all__ = ["HEADERS", "Trial", "best_of", "counts", "leaderboard_rows", "tune"]
 
 
 def tune(
@@ -21,11 +19,10 @@ def tune(
 ) -> list[Trial]:
     """Search for the best settings of a space, up to so many trials in all; returns those that have ended.
 
-    The folder gets trials/NNN, leaderboard.json, leaderboard.md and best.yaml; the same command again goes on.
+    Writes trials/NNN, leaderboard.json, leaderboard.md and best.yaml into the folder; the same command resumes.
     """
     if find_spec("optuna") is None:
         raise UserError("tune: optuna is not installed; pip install 'gscl-scale[tune]'")
-    from gscl_scale.studies.tune.leaderboard import write_leaderboard
     from gscl_scale.studies.tune.search import Search, search_on_ray
 
     base = common(config)
@@ -48,5 +45,5 @@ def tune(
     if ended and all(trial.ended == "failed" for trial in ended):
         raise RunError(f"tune: all of {len(ended)} trials failed, the first because {ended[0].reason}")
     if best_of(ended) is None:
-        raise RunError("tune: no trial has finished; run the same command again to go on, with more --minutes")
+        raise RunError("tune: no trial has finished; run the same command again with more --minutes to resume")
     return ended
