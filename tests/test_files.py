@@ -46,7 +46,7 @@ def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    told = r"/table\.json: Read-only file system; .* run the same command again"
+    told = r"/table\.json: Read-only file system; .* rerun the command"
     with pytest.raises(RunError, match=told), publish(tmp_path / "table.json"):
         refuse()
 

@@ -1,7 +1,5 @@
 """Rows from a stream of edges."""
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.csr import EdgeBuckets, RowRange, build_rows, index_dtype
+from gscl_scale.graph.types import cut
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.arrow_writer import ColumnFile, column_file
 
@@ -168,9 +167,9 @@ def test_indices_are_32_bits_wide_as_long_as_that_is_enough():
 @pytest.mark.parametrize("entries_at_once", [1, 5, 7, 1000])
 def test_ranges_of_vertices_cover_all_and_fit_the_memory_or_are_one_vertex(entries_at_once):
     degrees = np.array([0, 3, 2, 9, 0, 0, 5, 1, 0])
-    bounds = csr.range_bounds(np.concatenate([[0], np.cumsum(degrees)]), entries_at_once)
-    assert (bounds[0], bounds[-1]) == (0, 9)
-    for low, high in itertools.pairwise(bounds):
+    ranges = list(cut(np.concatenate([[0], np.cumsum(degrees)]), 0, 9, entries_at_once))
+    assert [low for low, _ in ranges] + [9] == [0] + [high for _, high in ranges]
+    for low, high in ranges:
         assert low < high
         assert degrees[low:high].sum() <= entries_at_once or high == low + 1
 
@@ -178,7 +177,7 @@ def test_ranges_of_vertices_cover_all_and_fit_the_memory_or_are_one_vertex(entri
 def test_counts_and_bounds_beyond_32_bits_are_whole():
     degrees = np.array([3, 2**31, 2**33, 7, 2**31 - 1])
     starts = np.concatenate([[0], np.cumsum(degrees)])
-    assert csr.range_bounds(starts, 2**32) == [0, 2, 3, 5]
+    assert list(cut(starts, 0, 5, 2**32)) == [(0, 2), (2, 3), (3, 5)]
     sizes = np.array([0, 2**31 + 5])
     csr._count(np.array([[1, 0], [1, 2]], np.int32), 0, sizes)
     assert sizes.tolist() == [0, 2**31 + 5]

@@ -170,8 +170,8 @@ REFUSED = {
     "repeated ids": ({"ids": pa.array(["a", "b", "a", "c", "d"])}, "1 node ids are repeated, such as 'a'"),
     "ids of floats": ({"ids": pa.array([1.0, 2, 3, 4, 5])}, "node ids are of type double"),
     "few codes": ({"splits": {"split_0": np.zeros(3, np.int8)}}, "split_0 has 3 rows"),
-    "unknown codes": ({"splits": {"split_0": np.full(5, 4, np.int8)}}, "split_0 is no array of codes"),
-    "codes of floats": ({"splits": {"split_0": np.zeros(5)}}, "split_0 is no array of codes"),
+    "unknown codes": ({"splits": {"split_0": np.full(5, 4, np.int8)}}, "split_0 is not an array of codes"),
+    "codes of floats": ({"splits": {"split_0": np.zeros(5)}}, "split_0 is not an array of codes"),
 }
 
 

@@ -81,8 +81,8 @@ REFUSED = {
     "no nodes": ({"edge_index": EDGES, "num_nodes": -3}, "the graph is empty"),
     "half a node": ({"edge_index": EDGES, "num_nodes": 4.5}, "num_nodes expected one integer"),
     "some pieces": ({"edge_index": EDGES, "x_data": np.ones(3)}, "lack x_indices, x_indptr, x_shape"),
-    "a negative shape": ({"edge_index": EDGES} | PIECES | {"x_shape": [-1, 3]}, "not the pieces of a CSR matrix"),
-    "pieces of two rows": ({"edge_index": EDGES} | PIECES | {"x_data": np.ones((2, 1))}, "not the pieces"),
+    "a negative shape": ({"edge_index": EDGES} | PIECES | {"x_shape": [-1, 3]}, "not the arrays of a CSR matrix"),
+    "pieces of two rows": ({"edge_index": EDGES} | PIECES | {"x_data": np.ones((2, 1))}, "not the arrays"),
     "pieces that do not fit": ({"edge_index": EDGES} | PIECES | {"x_shape": [2, 2]}, "do not fit together"),
     "one mask": ({"edge_index": EDGES, "train_mask": np.ones(4, bool)}, "splits lack val_mask, test_mask"),
     "masks of numbers": (
@@ -126,7 +126,7 @@ def test_a_file_with_flipped_bytes_is_refused(tmp_path):
     content = bytearray(config.path.read_bytes())
     content[4000:4010] = b"\xff" * 10
     config.path.write_bytes(content)
-    with pytest.raises(GraphError, match=r"truncated or no .npz file"):
+    with pytest.raises(GraphError, match=r"truncated or not a .npz file"):
         read(config)
 
 

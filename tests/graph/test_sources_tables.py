@@ -164,7 +164,7 @@ def test_an_unknown_text_with_the_key_of_a_known_one_is_refused(tmp_path, monkey
     monkeypatch.setattr(
         seeding, "identities_of", lambda ids: np.array([len(text) for text in ids.to_pylist()], np.uint64)
     )
-    with pytest.raises(GraphError, match="source 'bb' is no id"):
+    with pytest.raises(GraphError, match="source 'bb' is not an id"):
         ingest(tmp_path, {"source": ["a", "bb"], "target": ["aa", "a"]}, {"id": ["a", "aa"]})
 
 
@@ -193,7 +193,7 @@ def test_lists_of_numbers_are_put_side_by_side_with_numbers(tmp_path):
 def test_columns_of_text_and_dates_are_no_features_and_said_to_be_left_out(tmp_path):
     nodes = {"id": ["a", "b"], "title": ["x", "y"], "day": pa.array([1, 2], pa.date32())}
     notes = ingest(tmp_path, {"source": ["a"], "target": ["b"]}, nodes).manifest["notes"]
-    assert "columns that are no numbers were left out: title, day" in notes
+    assert "columns that are not numbers were left out: title, day" in notes
     assert any("the graph brings no features" in note for note in notes)
 
 
@@ -265,9 +265,9 @@ REFUSED = {
     "an unknown id": (
         {"source": ["a", "b", "z"], "target": ["b", "a", "a"]},
         AB,
-        r"edges.parquet: row 3: source 'z' is no id of the node table; add the node or drop the edge",
+        r"edges.parquet: row 3: source 'z' is not an id of the node table; add the node or drop the edge",
     ),
-    "an unknown number": ({"source": [1], "target": [4]}, {"id": [1, 2]}, "row 1: target 4 is no id"),
+    "an unknown number": ({"source": [1], "target": [4]}, {"id": [1, 2]}, "row 1: target 4 is not an id"),
     "numbers for text": (
         {"source": [1], "target": [2]},
         AB,
@@ -336,14 +336,14 @@ def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", "is truncated, empty, or no table"),
-        ("source,target", "is truncated, empty, or no table"),
+        ("", "is truncated, empty, or not a table"),
+        ("source,target", "is truncated, empty, or not a table"),
         ("source,target\n1,2\n3\n", "Expected 2 columns, got 1"),
         ("source,target\n1,\n", "row 1: target is empty"),
         ("source,source\n1,2\n", "more than one column 'source'"),
         ("source;target\n1;2\n", r"no column 'source' \(graph.source_column\); it has source;target"),
         ("source,target\n1,a17\n", "row 1: target is 'a17' and the node table's ids are integers"),
-        ("source,target\n1,2\n1,9\n", "row 2: target 9 is no id"),
+        ("source,target\n1,2\n1,9\n", "row 2: target 9 is not an id"),
     ],
 )
 def test_bad_csv_files_are_refused_in_one_sentence(tmp_path, content, sentence):
@@ -365,7 +365,7 @@ def test_truncated_files_are_refused(tmp_path, kind, kept):
     config = tables(tmp_path, {"source": ends[:, 0], "target": ends[:, 1]}, kind=kind)
     whole = config.edges.read_bytes()
     config.edges.write_bytes(whole[: int(kept * len(whole))])
-    with pytest.raises(GraphError, match=rf"edges{kind} is truncated, empty, or no table"):
+    with pytest.raises(GraphError, match=rf"edges{kind} is truncated, empty, or not a table"):
         read(config)
 
 
@@ -374,7 +374,7 @@ def test_a_parquet_file_with_damaged_pages_is_refused(tmp_path):
     content = bytearray(config.edges.read_bytes())
     content[4:60] = b"\0" * 56
     config.edges.write_bytes(content)
-    with pytest.raises(GraphError, match="is truncated, empty, or no table"):
+    with pytest.raises(GraphError, match="is truncated, empty, or not a table"):
         write_graph(read(config), config, tmp_path / "graph")
 
 
@@ -398,7 +398,7 @@ def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, ki
     monkeypatch.setattr(tablefiles, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
     edges = {"source": [1] * 99 + [4], "target": [2] * 100}
-    with pytest.raises(GraphError, match="row 100: source 4 is no id"):
+    with pytest.raises(GraphError, match="row 100: source 4 is not an id"):
         ingest(tmp_path / "edges", edges, {"id": [1, 2]}, kind=kind)
     nodes = {"id": range(100), "x": [1.0] * 99 + [None], "split": [None] * 100}
     with pytest.raises(GraphError, match="row 100: feature 'x' is empty"):
