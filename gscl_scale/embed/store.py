@@ -156,7 +156,8 @@ def fingerprint_in(folder: Path) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What an embeddings folder says of itself."""
-    return read_json(folder / _MANIFEST, _Manifest, _CURE)
+    manifest: Any = read_json(folder / _MANIFEST, _Manifest, _CURE)
+    return manifest
 
 
 class Embeddings:

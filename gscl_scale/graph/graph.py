@@ -130,7 +130,7 @@ def _read_manifest(folder: Path) -> Manifest:
         raise FolderError(
             f"{folder}: expected graph format {FORMAT}, got {quoted(found.get('format'))}; {_cure(folder)}"
         )
-    manifest = checked(Manifest, found, str(folder / MANIFEST), _cure(folder))
+    manifest: Manifest = checked(Manifest, found, str(folder / MANIFEST), _cure(folder))
     for name, entry in manifest["files"].items():
         size = size_of(folder / name) if (folder / name).exists() else -1
         if size != entry["bytes"]:

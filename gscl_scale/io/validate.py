@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -19,8 +19,6 @@ _BYTES_OF_VALUES = 40  # that a byte of JSON may become in memory
 _LONGEST_LINE = 1 << 22
 _LONGEST_NAME = 255  # bytes, on most filesystems
 _LONGEST_PATH = 1024
-
-Value = TypeVar("Value")
 
 
 def _is_file_name(name: str) -> bool:
@@ -113,12 +111,11 @@ def of_kind(kind: Any, value: Any) -> str:
     return ""
 
 
-def checked(kind: type[Value], value: Any, where: str, cure: str) -> Value:
+def checked(kind: Any, value: Any, where: str, cure: str) -> Any:
     """Return the value as one of that kind; FolderError that names the place and what is wrong there."""
     if flaw := of_kind(kind, value):
         raise FolderError(f"{where} is damaged: {flaw}; {cure}")
-    typed: Value = value
-    return typed
+    return value
 
 
 def lines_of(path: Path) -> Iterator[bytes]:

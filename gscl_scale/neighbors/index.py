@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ def _read(folder: Path, made_from: dict[str, Any]) -> tuple[Index | None, str]:
     """The index, or why it is not to be used; a file is opened only if its bytes are those that were recorded."""
     path = folder / _FILE
     try:
-        about = cast(About, read_json(folder / _MANIFEST, About))
+        about = read_json(folder / _MANIFEST, About)
     except FolderError:
         return None, "is damaged"
     if about["format"] != FORMAT or about["made_from"] != made_from:

@@ -115,7 +115,7 @@ class Checkpoints:
         if not (self.folder / _MANIFEST).exists():
             return {}
         cure = f"delete {self.folder} and train again"
-        manifest = read_json(self.folder / _MANIFEST, _Manifest, cure)
+        manifest: Any = read_json(self.folder / _MANIFEST, _Manifest, cure)
         if manifest.get("fingerprint") != self.fingerprint:
             raise FolderError(
                 f"{self.folder} holds checkpoints of other samples or another configuration; "

@@ -151,7 +151,7 @@ def _journals(config: Config) -> None:
 
 def _search(config: Config) -> None:
     folder = Path("search")
-    claim_search(folder, {"config": config.dump(), "space": {"model.width": [8, 16]}})
+    claim_search(folder, config, {"model.width": [8, 16]})
     book = Book(folder)
     for number in range(3):
         ended = ("finished", "stopped", "failed")[number]

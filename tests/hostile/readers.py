@@ -253,8 +253,7 @@ def _scratch(rng: Random) -> None:
 def _search(rng: Random) -> None:
     book = Book(Path("search"))
     book.ended()
-    values = {"config": _config().dump(), "space": {"model.width": [8, 16]}}
-    claim_search(Path("search"), values)
+    claim_search(Path("search"), _config(), {"model.width": [8, 16]})
 
 
 def _cells(rng: Random) -> None:

@@ -29,7 +29,7 @@ from gscl_scale.io.validate import refuse_special
 from gscl_scale.text import quoted, shortened
 
 _TIMEOUT_S = 60
-_OPTIONS = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them
+_OPTIONS: dict[str, str | bool] = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them
 _DAMAGE = (
     EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, LookupError, ValueError, RuntimeError, TypeError,
     AttributeError, OverflowError, MemoryError, ImportError,
@@ -99,7 +99,7 @@ def _class(class_name: str) -> Any:
 
 def _options(dataset_class: Any, config: PygGraph, name: str) -> dict[str, str | bool]:
     parameters = inspect.signature(dataset_class).parameters
-    options: dict[str, str | bool] = {key: value for key, value in _OPTIONS.items() if key in parameters}
+    options = {key: value for key, value in _OPTIONS.items() if key in parameters}
     if "is_undirected" in parameters:
         options["is_undirected"] = config.undirected
     if "name" in parameters:

@@ -146,7 +146,7 @@ def kept(cell: Cell, out: Path) -> dict[str, Any] | None:
     path = out / "cells" / f"{cell.name}.json"
     if not path.exists():
         return None
-    record = read_json(path, _Record, _CURE)
+    record: Any = read_json(path, _Record, _CURE)
     figures = record["figures"]
     flaw = flaw_of_metrics(figures) if "statistics" not in figures else of_kind(_Consistency, figures["statistics"])
     if flaw:

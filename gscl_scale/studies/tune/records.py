@@ -62,7 +62,7 @@ class Book:
         self.folder = folder.absolute()
         self._trials: dict[int, Trial] = {}
         for path in sorted((self.folder / "trials").glob("*/trial.json")):
-            values = read_json(path, _Written, f"delete {path.parent} to try it again")
+            values: Any = read_json(path, _Written, f"delete {path.parent} to try it again")
             told = [(at, figure) for at, figure in values["validations"]]
             trial = Trial(**{**values, "validations": told})
             self._trials[trial.number] = trial
