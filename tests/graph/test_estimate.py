@@ -25,14 +25,11 @@ def this_machine(monkeypatch):
     return has
 
 
-def test_ten_million_nodes_take_what_was_measured():
+def test_ten_million_nodes_take_what_was_measured_and_a_line_says_so(tmp_path, this_machine):
     """gscl-scale ingest --source synthetic on 2 cores: 1.01 GiB of resident memory, 2.17 GiB of disk."""
     need = need_of(source_size(LARGE), LARGE, threads=2)
     assert 0.9 < need.memory / GIB < 1.35
     assert 2.0 < need.disk / GIB < 2.6
-
-
-def test_a_line_tells_what_is_taken_and_what_is_there(tmp_path, this_machine):
     this_machine(8 * GIB, 30 * GIB)
     line = admit(source_size(LARGE), LARGE, tmp_path / "graph")
     assert line.startswith("10,000,000 nodes and 110,000,000 edges take about 1.")
@@ -88,9 +85,8 @@ def test_tables_tell_their_rows_and_the_nodes_are_told_once_they_are_counted(tmp
 
 def test_the_rows_of_csv_files_are_not_known(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
-    assert source_size(
-        Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.csv'}"]).graph
-    ) == SourceSize(reading=40, resident=40)
+    config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.csv'}"]).graph
+    assert source_size(config) == SourceSize(reading=40, resident=40)
 
 
 def test_npz_files_tell_their_shapes(tmp_path):
