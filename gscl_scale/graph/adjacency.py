@@ -27,7 +27,7 @@ class Messages:
 
     @classmethod
     def of(cls, graph: Graph, encoder: str, normalisation: str = "symmetric", loops: bool = True) -> "Messages":
-        """The adjacency of an encoder; normalisation and loops are options of gcn.
+        """The messages of an encoder; normalisation and loops are those of gcn.
 
         gcn    D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN; without loops A in place of A + I,
                with normalisation mean D_row^-1

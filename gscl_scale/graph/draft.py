@@ -74,7 +74,7 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
             indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
             width, identities = config.structural_features, seeding.identities_of(ids)
             features = structural_features(indptr, indices, identities, width, Path(scratch), num_threads())
-            notes.append(f"the graph brings no features: {width} were made from its structure (see docs/graphs.md)")
+            notes.append(f"the graph has no features: {width} were computed from its structure (see docs/graphs.md)")
         _write_features(out, features, draft.origin)
         codes, classes = encode_labels(labels) if labels is not None else (None, [])
         if codes is not None and classes:
@@ -258,7 +258,9 @@ def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirecte
     if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
         notes.append(f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}")
     if isolated := int((degrees == 0).sum()) if undirected else 0:
-        notes.append(f"{isolated:,} nodes have no neighbour: they take part as far nodes, their own rings are empty")
+        notes.append(
+            f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"
+        )
     return notes
 
 

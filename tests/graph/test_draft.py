@@ -57,7 +57,7 @@ def test_notes_tell_what_was_done_to_the_edges_and_the_draft_stays_as_it_was(tmp
         "brought along",
         "1 self-loops dropped",
         "3 repeated edges merged (both directions count)",
-        "2 nodes have no neighbour: they take part as far nodes, their own rings are empty",
+        "2 nodes have no neighbours: their rings are empty, and others sample them only as far nodes",
     ]
 
 
@@ -68,7 +68,7 @@ def test_a_graph_without_features_gets_some_that_belong_to_ids_and_not_to_rows(t
     ids, edges = ids.take(pa.array(np.argsort(order))), [tuple(order[e] for e in EDGES)]
     moved = write(tmp_path, config, "moved", features=None, ids=ids, edges=edges)
     assert first.features.shape == (5, 16)
-    assert any("no features: 16 were made from its structure" in note for note in first.manifest["notes"])
+    assert any("no features: 16 were computed from its structure" in note for note in first.manifest["notes"])
     np.testing.assert_allclose(moved.features[order], first.features, atol=1e-6)
 
 

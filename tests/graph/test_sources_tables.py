@@ -180,7 +180,7 @@ def test_lists_of_numbers_and_numbers_are_put_side_by_side(tmp_path):
 def test_columns_of_text_and_dates_are_left_out_of_the_features_with_a_note(tmp_path):
     notes = ingest(tmp_path, PAIR, AB | {"title": ["x", "y"], "day": pa.array([1, 2], pa.date32())}).manifest["notes"]
     assert "columns that are not numbers were left out: title, day" in notes
-    assert any("the graph brings no features" in note for note in notes)
+    assert any("the graph has no features" in note for note in notes)
 
 
 def test_whole_numbers_in_a_csv_file_may_turn_into_fractions_late(tmp_path, monkeypatch):

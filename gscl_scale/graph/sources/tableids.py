@@ -48,7 +48,7 @@ def ids_of(part: Part, column: str) -> pa.Array:
 
 
 class DistinctIds:
-    """The distinct ids of a stream; ids of CSV files are integers as long as all look so."""
+    """The distinct ids of a stream; all become text if any of them is."""
 
     def __init__(self) -> None:
         self._numbers = NumberSet()
@@ -83,14 +83,12 @@ class DistinctIds:
 
 
 def guess_integers(text: pa.Array) -> pa.Array:
-    """Ids of a CSV file as integers where all are."""
+    """Ids of a CSV file: as integers if all are."""
     return text.cast(pa.int64()) if pc.all(is_integer_text(text)).as_py() else text
 
 
 def short_text(ids: pa.Array) -> pa.Array:
-    """Text as the plain string type where that can hold it."""
-    if isinstance(ids, pa.ChunkedArray):
-        ids = ids.combine_chunks()
+    """Text as the plain string type if that can hold it."""
     if pa.types.is_large_string(ids.type) and pc.sum(pc.binary_length(ids)).as_py() in range(_SHORT_TEXT):
         return ids.cast(pa.string())
     return ids
@@ -116,7 +114,9 @@ class NumberSet:
 
     def sorted(self) -> npt.NDArray[np.int64]:
         """All numbers, ascending."""
-        numbers = np.append(self._slots[self._slots != 0], np.zeros(self._state[1], np.int64))
+        numbers = self._slots[self._slots != 0]
+        if self._state[1]:
+            numbers = np.append(numbers, np.int64(0))
         numbers.sort()
         return numbers
 
