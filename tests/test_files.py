@@ -1,4 +1,4 @@
-"""Files that are whole or absent."""
+"""Files that are complete or absent."""
 
 import errno
 import json
@@ -31,13 +31,9 @@ def test_a_published_file_appears_whole(tmp_path):
 def test_a_failure_while_publishing_leaves_the_old_file_and_nothing_else(tmp_path):
     (tmp_path / "a").write_text("old")
 
-    def fail():
-        with atomic.publish(tmp_path / "a") as temporary:
-            temporary.write_text("half")
-            raise RuntimeError("killed")
-
-    with pytest.raises(RuntimeError, match="killed"):
-        fail()
+    with pytest.raises(RuntimeError, match="failed"), atomic.publish(tmp_path / "a") as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise RuntimeError("failed")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
 
 
@@ -46,38 +42,32 @@ def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    told = r"/table\.json: Read-only file system; .* run the same command again"
+    told = r"/table\.json: Read-only file system; .* rerun the command"
     with pytest.raises(RunError, match=told), publish(tmp_path / "table.json"):
         refuse()
 
 
-def test_a_published_folder_takes_the_place_of_the_old_one(tmp_path):
-    for name in ("first", "second"):
+def test_a_published_folder_replaces_the_old_one_and_a_failure_or_a_kill_leaves_it_as_it_was(tmp_path):
+    def contents():
+        return [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))]
+
+    def publish_with(name, fails=False):
         with atomic.publish_folder(tmp_path / "f") as temporary:
+            assert not list(temporary.iterdir())
             (temporary / name).touch()
-    assert [path.name for path in (tmp_path / "f").iterdir()] == ["second"]
-    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+            if fails:
+                raise RuntimeError("failed")
 
-
-def test_a_failure_while_publishing_a_folder_leaves_the_old_one_and_nothing_else(tmp_path):
-    with atomic.publish_folder(tmp_path / "f") as temporary:
-        (temporary / "old").touch()
-
-    def fail():
-        with atomic.publish_folder(tmp_path / "f") as temporary:
-            (temporary / "half").touch()
-            raise RuntimeError("killed")
-
-    with pytest.raises(RuntimeError, match="killed"):
-        fail()
-    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["f", "f/old"]
-
-
-def test_leftovers_of_a_killed_attempt_are_cleared(tmp_path):
+    publish_with("first")
+    publish_with("second")
+    assert contents() == ["f", "f/second"]
+    with pytest.raises(RuntimeError, match="failed"):
+        publish_with("half", fails=True)
+    assert contents() == ["f", "f/second"]
     (tmp_path / ".f.tmp").mkdir()
-    (tmp_path / ".f.tmp" / "half").touch()
-    with atomic.publish_folder(tmp_path / "f") as temporary:
-        assert not list(temporary.iterdir())
+    (tmp_path / ".f.tmp" / "killed").touch()
+    publish_with("third")
+    assert contents() == ["f", "f/third"]
 
 
 def test_arrow_columns_are_mapped_without_a_copy(tmp_path):
@@ -94,8 +84,8 @@ def test_arrow_columns_are_mapped_without_a_copy(tmp_path):
 def test_a_truncated_arrow_file_is_refused(tmp_path, kept):
     path = tmp_path / "a.arrow"
     write_arrow(path, {"n": pa.array(np.arange(1000))})
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(kept * len(whole)) if 0 < kept < 1 else kept])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content)) if 0 < kept < 1 else kept])
     with pytest.raises(FolderError, match=r"a.arrow .*delete its folder and run again"):
         map_arrow(path)
 
@@ -116,14 +106,10 @@ def test_an_arrow_file_of_two_batches_is_refused(tmp_path):
         map_arrow(path)
 
 
-def test_json_is_read_back(tmp_path):
-    write_json(tmp_path / "a.json", {"b": [1, 2]})
-    assert read_json(tmp_path / "a.json") == {"b": [1, 2]}
-
-
-def test_any_bit_of_json_that_flips_is_noticed_or_changes_nothing(tmp_path):
+def test_json_is_read_back_and_any_bit_that_flips_is_noticed_or_changes_nothing(tmp_path):
     path, written = tmp_path / "a.json", {"share": 0.25, "rows": 90, "name": "é", "parts": [{"crc": 7}], "none": None}
     write_json(path, written)
+    assert read_json(path) == written
     content, noticed = path.read_bytes(), 0
     for bit in range(8 * len(content)):
         damaged = bytearray(content)

@@ -5,7 +5,7 @@ import functools
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import TYPE_CHECKING, NotRequired
 
 import numpy as np
 import numpy.typing as npt
@@ -155,8 +155,7 @@ def fingerprint_in(folder: Path) -> str:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an embeddings folder."""
-    manifest: Any = read_json(folder / _MANIFEST, Manifest, _CURE)
-    return manifest
+    return read_json(folder / _MANIFEST, Manifest, _CURE)
 
 
 class VectorFile:

@@ -1,4 +1,4 @@
-"""How messages travel in a graph: which neighbours a node gathers from, and how much each of them counts."""
+"""The normalised adjacency of message passing: the neighbours that a node gathers from, and their weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ class NormalisedAdjacency:
         """The messages of an encoder; normalisation and loops are those of gcn.
 
         gcn    D_row^-1/2 (A + I) D_column^-1/2, as the layers of the paper's GCN; without loops A in place of A + I,
-               with the mean D_row^-1
+               with normalisation mean D_row^-1
         sage   D_row^-1 A, without loops; the row of a node without neighbours is empty
-        gat    A + I: its layers weigh for themselves
+        gat    A + I, whose weights its layers compute
         """
         ones = np.ones(graph.num_nodes, np.float32)
         if encoder == "gat":
@@ -51,7 +51,7 @@ class NormalisedAdjacency:
 
     @property
     def symmetric(self) -> bool:
-        """Whether two neighbours in an undirected graph count alike for each other."""
+        """Whether two neighbours in an undirected graph have the same weight for each other."""
         return self.row_scale is self.column_scale
 
     @property
@@ -63,7 +63,7 @@ class NormalisedAdjacency:
 def _by_degree(
     indptr: npt.NDArray[np.int64], scale: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float32]:
-    """A number for each node; blocks keep what is in double precision small."""
+    """Scale of each node; blocks bound the memory in double precision."""
     out = np.empty(indptr.size - 1, np.float32)
     for low in range(0, out.size, _AT_ONCE):
         out[low : low + _AT_ONCE] = scale(np.diff(indptr[low : low + _AT_ONCE + 1]))

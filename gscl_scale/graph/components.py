@@ -1,4 +1,4 @@
-"""Parts of a graph without an edge between them."""
+"""Connected components."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from gscl_scale.kernel import kernel
 
 
 def component_sizes(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Nodes of each connected component, largest first; the direction of edges plays no part.
+    """Number of nodes of each connected component, largest first; the direction of edges is ignored.
 
     >>> component_sizes(np.array([0, 1, 2, 2]), np.array([1, 0]))
     array([2, 1])

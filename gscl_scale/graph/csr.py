@@ -1,6 +1,5 @@
 """Compressed sparse rows from a stream of edges, in bounded memory: the edges wait on disk, in buckets of rows."""
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,13 @@ from gscl_scale.runtime.threads import in_order
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256
 _LEAST_ROWS = 1 << 12  # of a bucket
-_SHORT_ROW = 32
+_SHORT_ROW = 32  # entries up to which insertion sort is faster
 _SKEW = 2  # the largest bucket over their mean, in estimates
 
 
 @dataclass(frozen=True)
 class CsrCounts:
-    """What became of the edges: given = self_loops + kept, and entries are stored after repeats are dropped."""
+    """Edges that were given, self-loops among them that were dropped, and entries stored without repeats."""
 
     edges_given: int
     self_loops: int
@@ -33,15 +32,15 @@ class CsrCounts:
 
 
 def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
-    """32-bit node indices as long as they hold them."""
+    """The narrowest of int32 and int64 that holds the node indices."""
     return np.int32 if num_nodes < 2**31 else np.int64
 
 
 class EdgeBuckets:
-    """Edges as they come, checked and appended to the file of the range of rows that each entry belongs to.
+    """Edges as they come, checked and appended to files, one for each range of rows.
 
-    A bucket holds 2^shift rows; an entry is a pair (row, column), and an undirected edge makes two. The files are
-    raw pairs, deleted as their rows are finished.
+    A bucket is the file of 2^shift rows. It holds raw entries (row, column), two for an undirected edge, and is deleted
+    once its rows are finished.
     """
 
     def __init__(self, folder: Path, num_nodes: int, origin: str, undirected: bool) -> None:
@@ -54,7 +53,7 @@ class EdgeBuckets:
         self._folder, self._origin, self._undirected = folder, origin, undirected
 
     def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
-        """Append edges between node indices; an index outside 0..N-1 is refused by its position."""
+        """Append edges between node indices; GraphError with the position of an index outside 0..N-1."""
         for ends in (source, target):
             if ends.ndim != 1 or ends.dtype.kind not in "iu" or ends.size != source.size:
                 raise GraphError(
@@ -85,19 +84,26 @@ class EdgeBuckets:
         self.sizes += np.diff(bounds)
 
     def path(self, number: int) -> Path:
-        """The file of a bucket."""
+        """File of a bucket."""
         return self._folder / f"bucket-{number}.pairs"
 
     def ranges(self, entries_at_once: int) -> Iterator["RowRange"]:
-        """Ranges of rows with at most so many entries each, or one row: a bucket, or parts of a large one."""
+        """Ranges of rows with at most so many entries each, or of one row: a bucket, or parts of a large one."""
         for number, size in enumerate(self.sizes.tolist()):
-            path, low = self.path(number), number << self._shift
-            whole = RowRange(path, low, min(low + (1 << self._shift), self.num_nodes), self.dtype, True)
-            yield from [whole] if size <= entries_at_once else _split(whole, entries_at_once)
+            first = number << self._shift
+            bucket = RowRange(
+                self.path(number), first, min(first + (1 << self._shift), self.num_nodes), self.dtype, True
+            )
+            if size <= entries_at_once:
+                yield bucket
+                continue
+            starts = bucket.starts()
+            for low, high in cut(starts, 0, starts.size - 1, entries_at_once):
+                yield bucket._replace(low=first + low, high=first + high, last=high == starts.size - 1)
 
 
 class RowRange(NamedTuple):
-    """Rows low..high-1, whose entries are in a file; `last` where no other range needs that file."""
+    """Rows low..high-1, whose entries are in a file; `last` if no later range needs that file."""
 
     path: Path
     low: int
@@ -106,7 +112,7 @@ class RowRange(NamedTuple):
     last: bool
 
     def pairs(self) -> Iterator[npt.NDArray[Any]]:
-        """The pairs [n, 2] of the file, some at a time."""
+        """The entries [n, 2] of the file, a part at a time."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
@@ -117,7 +123,7 @@ class RowRange(NamedTuple):
                 yield chunk.reshape(-1, 2)
 
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where each row begins, and the last one ends, before repeats are dropped."""
+        """Running count [rows + 1] of the rows' entries, repeats among them."""
         starts = np.zeros(self.high - self.low + 1, np.int64)
         for pairs in self.pairs():
             _count(pairs, self.low, starts)
@@ -125,30 +131,16 @@ class RowRange(NamedTuple):
 
 
 def _shift_of(num_nodes: int) -> int:
-    """Binary logarithm of the rows of a bucket: few thousand rows, or as many as keep the number of buckets low."""
-    shift = _LEAST_ROWS.bit_length() - 1
-    while (num_nodes - 1) >> shift >= _MOST_BUCKETS:
-        shift += 1
-    return shift
-
-
-def _split(whole: RowRange, entries_at_once: int) -> list[RowRange]:
-    bounds = [whole.low + bound for bound in range_bounds(whole.starts(), entries_at_once)]
-    pairs = itertools.pairwise(bounds)
-    return [whole._replace(low=low, high=high, last=high == whole.high) for low, high in pairs]
-
-
-def range_bounds(starts: npt.NDArray[np.int64], entries_at_once: int) -> list[int]:
-    """Bounds of ranges of rows with at most `entries_at_once` entries each, or one row."""
-    return [0, *(end for _, end in cut(starts, 0, starts.size - 1, entries_at_once))]
+    """Binary logarithm of the rows of a bucket: _LEAST_ROWS, or more where there would be too many buckets."""
+    return max(_LEAST_ROWS.bit_length() - 1, ((num_nodes - 1) // _MOST_BUCKETS).bit_length())
 
 
 def build_rows(
     buckets: EdgeBuckets, column: ColumnFile, memory_bytes: int, threads: int
 ) -> tuple[npt.NDArray[np.int64], CsrCounts]:
-    """Append the rows, sorted and without repeats, to `column`; returns indptr and what became of the edges.
+    """Append the rows, sorted and without repeats, to `column`; returns indptr and the counts of the edges.
 
-    Several ranges of rows are worked on at once, and together their entries fit `memory_bytes`.
+    Each thread builds one range of rows, and the entries of all these ranges fit `memory_bytes`.
     """
     entries_at_once = max(1, memory_bytes // ((threads + 1) * column.dtype.itemsize))
     indptr = np.zeros(buckets.num_nodes + 1, np.int64)
@@ -168,17 +160,17 @@ def _rows_of(part: RowRange) -> tuple[RowRange, npt.NDArray[np.int64], npt.NDArr
     for pairs in part.pairs():
         _place(pairs, part.low, position, entries)
     degrees = np.empty(starts.size - 1, np.int64)
-    kept = _sort_rows(starts, entries, degrees)
-    return part, degrees, entries[:kept]
+    num_entries = _sort_rows(starts, entries, degrees)
+    return part, degrees, entries[:num_entries]
 
 
 def collecting_bytes(num_nodes: int, num_edges: int, undirected: bool) -> int:
-    """Memory that adding edges takes: one chunk of them and its entries."""
+    """Memory for adding edges: one chunk of them and its entries."""
     return min(num_edges, _CHUNK_EDGES) * (2 + 4 * undirected + 2) * index_dtype(num_nodes)().itemsize
 
 
 def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int) -> int:
-    """Memory that `build_rows` takes for as many ranges as are worked on at once, hubs among them."""
+    """Memory of `build_rows` for the ranges that its threads build at once, those of hubs included."""
     if not num_nodes:  # not known yet
         return 0
     item = index_dtype(num_nodes)().itemsize
@@ -191,7 +183,7 @@ def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int)
 
 @kernel
 def _distribute(source, target, undirected, shift, bounds, pairs):  # type: ignore[no-untyped-def]
-    """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of self-loops left out."""
+    """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of dropped self-loops."""
     self_loops = 0
     for i in range(source.size):
         u, v = source[i], target[i]
@@ -237,8 +229,8 @@ def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sort_rows(starts, entries, degrees):  # type: ignore[no-untyped-def]
-    """Sort each row, drop repeats, and close the gaps; returns the number of entries that stay."""
-    kept = 0
+    """Sort each row, drop repeats, and close the gaps; returns the number of entries that remain."""
+    end = 0
     for row in range(starts.size - 1):
         low, high = starts[row], starts[row + 1]
         if high - low > _SHORT_ROW:
@@ -250,10 +242,10 @@ def _sort_rows(starts, entries, degrees):  # type: ignore[no-untyped-def]
                     entries[j] = entries[j - 1]
                     j -= 1
                 entries[j] = value
-        first = kept
+        first = end
         for i in range(low, high):
-            if i == low or entries[i] != entries[kept - 1]:
-                entries[kept] = entries[i]
-                kept += 1
-        degrees[row] = kept - first
-    return kept
+            if i == low or entries[i] != entries[end - 1]:
+                entries[end] = entries[i]
+                end += 1
+        degrees[row] = end - first
+    return end

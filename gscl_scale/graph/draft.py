@@ -1,7 +1,7 @@
 """From what a source read to a finished graph folder."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,18 @@ from gscl_scale import machine, seeding
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
-from gscl_scale.graph.graph import FORMAT, Graph
+from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.structural_features import structural_features
-from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.io.arrow import map_array, write_arrow
+from gscl_scale.graph.types import SPLIT_CODES, Manifest
+from gscl_scale.io.arrow import is_text, map_array, write_arrow
 from gscl_scale.io.arrow_writer import column_file, write_column
 from gscl_scale.io.atomic import publish_folder
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
+from gscl_scale.io.validate import FileEntry
 from gscl_scale.runtime.threads import in_order, num_threads
-from gscl_scale.text import quoted
+from gscl_scale.text import in_words, quoted
 
 Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
@@ -62,40 +63,32 @@ class Draft:
 
 
 def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
-    """Check a draft, build its rows, and publish the graph folder; on any error nothing is left behind."""
+    """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind."""
     _check_columns(draft)
     labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
-    notes = list(draft.notes)
+    features, notes = draft.features, list(draft.notes)
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
-        room = Path(scratch)
-        indptr, counts = _write_rows(out, draft, config, room)
+        indptr, counts = _write_rows(out, draft, config, Path(scratch))
         _write_ids(out / "ids.arrow", ids)
-        features = draft.features
         if features is None:
             indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
-            features = structural_features(
-                indptr, indices, seeding.identities_of(ids), config.structural_features, room, num_threads()
-            )
-            notes.append(
-                f"the graph brings no features: {config.structural_features} were made from its structure "
-                "(see docs/graphs.md)"
-            )
-        num_features = _write_features(out, features, draft.origin)
-        classes: list[str] = []
-        if labels is not None:
-            codes, classes = encode_labels(labels)
-            if classes:
-                write_column(out / "labels.arrow", "label", codes)
+            width, identities = config.structural_features, seeding.identities_of(ids)
+            features = structural_features(indptr, indices, identities, width, Path(scratch), num_threads())
+            notes.append(f"the graph has no features: {width} were computed from its structure (see docs/graphs.md)")
+        _write_features(out, features, draft.origin)
+        codes, classes = encode_labels(labels) if labels is not None else (None, [])
+        if codes is not None and classes:
+            write_column(out / "labels.arrow", "label", codes)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
-        notes += _count_notes(counts, np.diff(indptr), config.undirected)
-        _write_manifest(out, draft, config, counts, num_features, classes, notes)
+        notes += _notes_on_edges(counts, np.diff(indptr), config.undirected)
+        _write_manifest(out, draft, config, counts, int(features.shape[1]), classes, notes)
         del features  # the scratch files that it maps are removed next
     return Graph.open(folder)
 
 
-def _write_rows(out: Path, draft: Draft, config: GraphConfig, room: Path) -> tuple[npt.NDArray[np.int64], CsrCounts]:
-    buckets = EdgeBuckets(room, draft.num_nodes, draft.origin, config.undirected)
+def _write_rows(out: Path, draft: Draft, config: GraphConfig, scratch: Path) -> tuple[npt.NDArray[np.int64], CsrCounts]:
+    buckets = EdgeBuckets(scratch, draft.num_nodes, draft.origin, config.undirected)
     for source, target in draft.edges:
         buckets.add(source, target)
     with column_file(out / "indices.arrow", "indices", buckets.dtype) as column:
@@ -112,13 +105,13 @@ def _write_ids(path: Path, ids: pa.Array) -> None:
 
 
 def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Classes numbered in sorted order, -1 where a label is unknown, and their names.
+    """Number the classes in sorted order, -1 where a label is unknown; returns the codes and the names.
 
     >>> encode_labels(np.array([7, -1, 3]))
     (array([ 1, -1,  0]), ['3', '7'])
     """
     if labels.dtype.kind in "iu" and labels.size and 0 <= labels.max() <= labels.size:
-        return _encode_numbers(labels)
+        return _encode_small_numbers(labels)
     if labels.dtype.kind in "OUS":
         known = np.array([label is not None and label == label for label in labels], bool)
         named = labels[known].astype(str)
@@ -131,8 +124,8 @@ def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list
     return codes, [str(name) for name in classes]
 
 
-def _encode_numbers(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The same for integers that are not much larger than their number, without sorting them."""
+def _encode_small_numbers(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The same without sorting, for integers up to about the number of labels."""
     classes = np.flatnonzero(np.bincount(labels[labels >= 0].astype(np.int64)))
     codes = np.full(classes[-1] + 2, -1, np.int64)  # the last for all that are negative
     codes[classes] = np.arange(classes.size)
@@ -140,12 +133,12 @@ def _encode_numbers(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], li
 
 
 def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
-    """The ids as one array of integers or text, distinct and one per node; 0..N-1 where there are none."""
+    """Return the ids as one array of integers or text, distinct and one per node; 0..N-1 where there are none."""
     if ids is None:
         return pa.array(np.arange(num_nodes, dtype=np.int64))
     if isinstance(ids, pa.ChunkedArray):
         ids = ids.combine_chunks()
-    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+    if not (pa.types.is_integer(ids.type) or is_text(ids.type)):
         raise GraphError(f"{origin}: node ids are of type {ids.type}, expected integers or text")
     if len(ids) != num_nodes:
         raise GraphError(f"{origin}: {len(ids):,} ids for {num_nodes:,} nodes; expected one each")
@@ -167,24 +160,19 @@ def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
 def _check_columns(draft: Draft) -> None:
     if draft.num_nodes < 1:
         raise GraphError(f"{draft.origin}: the graph is empty; expected at least one node")
-    lengths = {"features": draft.features, "labels": draft.labels, **draft.splits}
-    for name, column in lengths.items():
-        rows = None if column is None else column.shape[0] if column.shape else 0
-        if rows is not None and rows != draft.num_nodes:
+    for name, column in {"features": draft.features, "labels": draft.labels, **draft.splits}.items():
+        rows = draft.num_nodes if column is None else column.shape[0] if column.shape else 0
+        if rows != draft.num_nodes:
             raise GraphError(f"{draft.origin}: {name} has {rows:,} rows, expected one per node ({draft.num_nodes:,})")
     for name, codes in draft.splits.items():
-        if (
-            codes.ndim != 1
-            or codes.dtype.kind not in "iu"
-            or codes.min() < 0
-            or codes.max() > max(SPLIT_CODES.values())
-        ):
-            raise GraphError(f"{draft.origin}: {name} is no array of codes; expected {SPLIT_CODES} or 0 for each node")
+        integers = codes.ndim == 1 and codes.dtype.kind in "iu"
+        if not integers or codes.min() < 0 or codes.max() > max(SPLIT_CODES.values()):
+            raise GraphError(f"{draft.origin}: {name} is not an array of codes; expected {SPLIT_CODES} or 0 per node")
     least, memory = _LEAST_BYTES_PER_NODE * draft.num_nodes, machine.available_memory()
     if least > memory:
         raise GraphError(
-            f"{draft.origin}: {draft.num_nodes:,} nodes take {least >> 30:,} GiB before any edge and this machine has "
-            f"{memory >> 30:,} GiB left; check the number of nodes, or give scattered ids in a node table"
+            f"{draft.origin}: {draft.num_nodes:,} nodes take {in_words(least)} without any edge and {in_words(memory)} "
+            "of memory are available; check the number of nodes, or give scattered ids in a node table"
         )
 
 
@@ -204,19 +192,18 @@ def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
         if not np.array_equal(known, np.round(known)) or (np.abs(known) > _EXACT_FLOATS).any():
             raise GraphError(f"{draft.origin}: labels are fractions, expected classes; give integers or names")
     if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8", "replace")
-    if labels.dtype.kind == "O":
-        for row, label in enumerate(labels):
-            if label is not None and not isinstance(label, str | int | float | np.integer | np.floating):
-                raise GraphError(
-                    f"{draft.origin}: the label of node {row:,} is a {type(label).__name__}, "
-                    "expected a name, an integer, or None"
-                )
+        return np.char.decode(labels, "utf-8", "replace")
+    for row, label in enumerate(labels) if labels.dtype.kind == "O" else ():
+        if label is not None and not isinstance(label, str | int | float | np.integer | np.floating):
+            raise GraphError(
+                f"{draft.origin}: the label of node {row:,} is a {type(label).__name__}, "
+                "expected a name, an integer, or None"
+            )
     return labels
 
 
-def _write_features(out: Path, features: Features, origin: str) -> int:
-    """Write dense rows or sparse pieces as float32, checked for numbers that are not finite."""
+def _write_features(out: Path, features: Features, origin: str) -> None:
+    """Write dense rows or the arrays of a CSR matrix as float32; numbers that are not finite are refused."""
     if len(features.shape) != 2 or features.shape[1] == 0:
         raise GraphError(f"{origin}: features have shape {features.shape}, expected one row of numbers per node")
     if not isinstance(features, RowStream) and features.dtype.kind not in "iubf":
@@ -225,61 +212,55 @@ def _write_features(out: Path, features: Features, origin: str) -> int:
         _write_sparse(out, sp.csr_array(features), origin)
     else:
         _write_dense(out, features, origin)
-    return int(features.shape[1])
 
 
 def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
     if not features.has_canonical_format:
-        features = features.copy()  # what was brought stays as it is
+        features = features.copy()  # the caller's matrix does not change
         features.sum_duplicates()
-    with np.errstate(over="ignore"):
-        values = features.data.astype(np.float32)
-    finite = np.isfinite(values)
-    if not finite.all():
-        row = int(np.searchsorted(features.indptr, np.argmin(finite), side="right")) - 1
-        raise GraphError(_not_finite(origin, row))
+    values = _finite(features.data, origin, lambda at: int(np.searchsorted(features.indptr, at, side="right")) - 1)
     write_column(out / "feature_indptr.arrow", "indptr", features.indptr.astype(np.int64))
     write_column(out / "feature_indices.arrow", "indices", features.indices.astype(np.int32))
     write_column(out / "feature_values.arrow", "values", values)
 
 
 def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> None:
-    """Rows are converted, checked and written a part at a time."""
-    low = 0
-    with column_file(out / "features.arrow", "features", np.float32, features.shape[1]) as column:
-        for part in _parts(features):
-            with np.errstate(over="ignore"):
-                rows = np.asarray(part, np.float32)
-            if not (finite := np.isfinite(rows)).all():
-                raise GraphError(_not_finite(origin, low + int(np.argmin(finite.all(axis=1)))))
-            column.append(rows)
-            low += rows.shape[0]
-    assert low == features.shape[0]
-
-
-def _parts(features: npt.NDArray[Any] | RowStream) -> Iterable[npt.NDArray[Any]]:
+    """Convert, check and write a part of the rows at a time."""
+    num_rows, width = features.shape
+    parts: Iterable[npt.NDArray[Any]]
     if isinstance(features, RowStream):
-        return features.parts
-    starts = range(0, features.shape[0], _ROWS_AT_ONCE)
-    return (features[low : low + _ROWS_AT_ONCE] for low in starts)
+        parts = features.parts
+    else:
+        parts = (features[low : low + _ROWS_AT_ONCE] for low in range(0, num_rows, _ROWS_AT_ONCE))
+    with column_file(out / "features.arrow", "features", np.float32, width) as column:
+        for part in parts:
+            column.append(_finite(part, origin, lambda at: column.num_rows + at // width))
+        assert column.num_rows == num_rows
 
 
-def _not_finite(origin: str, row: int) -> str:
-    return (
-        f"{origin}: features of node {row:,} are not finite as 32-bit numbers; replace NaN, infinity, and huge values"
-    )
+def _finite(values: npt.NDArray[Any], origin: str, row_of: Callable[[int], int]) -> npt.NDArray[np.float32]:
+    """The values as float32; GraphError with the row of the first that is not finite."""
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(values, np.float32)
+    if not (finite := np.isfinite(numbers)).all():
+        raise GraphError(
+            f"{origin}: features of node {row_of(int(np.argmin(finite))):,} are not finite as 32-bit numbers; "
+            "replace NaN, infinity, and huge values"
+        )
+    return numbers
 
 
-def _count_notes(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool) -> list[str]:
+def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool) -> list[str]:
     notes = []
     if counts.self_loops:
         notes.append(f"{counts.self_loops:,} self-loops dropped")
     sides = 2 if undirected else 1
     if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
-        kind = "repeated edges merged" if not undirected else "repeated edges merged (both directions count)"
-        notes.append(f"{repeats // sides:,} {kind}")
+        notes.append(f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}")
     if isolated := int((degrees == 0).sum()) if undirected else 0:
-        notes.append(f"{isolated:,} nodes have no neighbour: they take part as far nodes, their own rings are empty")
+        notes.append(
+            f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"
+        )
     return notes
 
 
@@ -294,12 +275,8 @@ def _write_manifest(
 ) -> None:
     paths = sorted(out.glob("*.arrow"))
     checksums = in_order(sha256_of, paths, num_threads())
-    files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": checksum}
-        for path, checksum in zip(paths, checksums, strict=True)
-    }
-    content = {name: entry["sha256"] for name, entry in files.items()}
-    manifest = {
+    content = {path.name: checksum for path, checksum in zip(paths, checksums, strict=True)}
+    manifest: Manifest = {
         "format": FORMAT,
         "name": config.name or draft.name,
         "undirected": config.undirected,
@@ -314,7 +291,7 @@ def _write_manifest(
         "splits": list(draft.splits),
         "notes": notes,
         "options": config.model_dump(mode="json"),
-        "files": files,
+        "files": {path.name: FileEntry(bytes=path.stat().st_size, sha256=content[path.name]) for path in paths},
         "fingerprint": fingerprint_of({"undirected": config.undirected, "classes": classes, **content}),
     }
-    write_json(out / "manifest.json", manifest)
+    write_json(out / MANIFEST, manifest)

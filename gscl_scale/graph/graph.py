@@ -3,42 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from typing_extensions import TypedDict
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.graph.validate import refuse_unsound, stamp_of
+from gscl_scale.graph.types import Manifest, SparseFeatures
+from gscl_scale.graph.validate import refuse_damaged
 from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json
-from gscl_scale.io.validate import Count, FileEntry, FileName, of_kind, size_of
+from gscl_scale.io.validate import checked, size_of
 from gscl_scale.runtime.threads import in_order, num_threads
 from gscl_scale.text import quoted
 
 FORMAT = 1
-_INDEX = ("int32", "int64")
-
-
-class Manifest(TypedDict):
-    """What a graph folder says of itself, as far as it is read."""
-
-    name: str
-    files: dict[FileName, FileEntry]
-    num_nodes: Count
-    num_entries: Count
-    num_features: Count
-    undirected: bool
-    classes: list[str]
-    fingerprint: str
-    notes: list[str]
-    splits: NotRequired[list[str]]
-    feature_columns: NotRequired[list[str]]
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -64,7 +47,7 @@ class Graph:
     classes: list[str]
     fingerprint: str
     folder: Path
-    manifest: dict[str, Any] = field(repr=False)
+    manifest: Manifest = field(repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -78,23 +61,22 @@ class Graph:
 
     @property
     def feature_columns(self) -> list[str]:
-        """The columns of the user's node table that the features were read from, in their order; empty if unknown."""
-        columns: list[str] = self.manifest.get("feature_columns", [])
-        return columns
+        """The columns of the user's node table that the features were read from, in order; empty if unknown."""
+        return self.manifest.get("feature_columns", [])
 
     def other_features(self, width: int, columns: Sequence[str]) -> str:
-        """What is other about the features than in the graph of a training; empty where they are the same."""
+        """Describe how the features differ from those of an encoder's training; "" if they do not."""
         if self.num_features != width:
             return f"{self.num_features:,} features per node, the encoder was trained on {width:,}"
-        for number, (found, expected) in enumerate(zip(self.feature_columns, columns, strict=False), start=1):
-            if found != expected:
-                return f"{quoted(found)} as feature column {number}, the encoder was trained on {quoted(expected)}"
+        for number, (name, expected) in enumerate(zip(self.feature_columns, columns, strict=False), start=1):
+            if name != expected:
+                return f"{quoted(name)} as feature column {number}, the encoder was trained on {quoted(expected)}"
         return ""
 
-    def refuse_other_features(self, width: int, columns: Sequence[str], told: str) -> None:
-        """Refuse a graph that an encoder would read wrongly."""
+    def refuse_other_features(self, width: int, columns: Sequence[str], subject: str) -> None:
+        """GraphError for a graph whose features an encoder would misread; `subject` begins its message."""
         if other := self.other_features(width, columns):
-            raise GraphError(f"{told} has {other}; bring the same columns in the same order (graph.feature_columns)")
+            raise GraphError(f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns)")
 
     def identities(self) -> npt.NDArray[np.uint64]:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""
@@ -102,24 +84,14 @@ class Graph:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Graph":
-        """Map the graph of a graph folder; refuse a folder with missing or truncated files."""
+        """Map the graph of a graph folder; FolderError for a folder with missing or damaged files."""
         folder = Path(folder)
-        manifest = read_json(folder / "manifest.json")
-        if manifest.get("format") != FORMAT:
-            raise FolderError(
-                f"{folder}: expected graph format {FORMAT}, got {quoted(manifest.get('format'))}; "
-                f"delete {folder} and ingest the graph again"
-            )
-        if hindrance := of_kind(Manifest, manifest):
-            raise FolderError(
-                f"{folder / 'manifest.json'} is damaged: {hindrance}; delete {folder} and ingest the graph again"
-            )
+        manifest = _read_manifest(folder)
         files = manifest["files"]
-        _check_files(folder, files)
         graph = cls(
             name=manifest["name"],
             indptr=map_array(folder / "indptr.arrow", "indptr", "int64"),
-            indices=map_array(folder / "indices.arrow", "indices", *_INDEX),
+            indices=map_array(folder / "indices.arrow", "indices", "int32", "int64"),
             features=_map_features(folder, manifest),
             labels=map_array(folder / "labels.arrow", "label", "int64") if "labels.arrow" in files else None,
             splits=_map_splits(folder / "splits.arrow") if "splits.arrow" in files else {},
@@ -130,32 +102,43 @@ class Graph:
             folder=folder,
             manifest=manifest,
         )
-        refuse_unsound(graph, stamp_of(folder, [*files, "manifest.json"]))
+        refuse_damaged(graph, [*files, MANIFEST])
         return graph
 
     def verify(self, names: Sequence[str] = ()) -> None:
-        """Raise FolderError if a file has other content than was written: opening it compares sizes only.
+        """FolderError if the content of a file has changed since it was written; `open` compares sizes only.
 
-        names   only these files, those of the neighbours and the ids for instance; without them all
+        names   the files to read, such as those of the neighbours and the ids; all by default
         """
         files = self.manifest["files"]
         paths = [self.folder / name for name in names or files]
         for path, checksum in zip(paths, in_order(sha256_of, paths, num_threads()), strict=True):
             if checksum != files[path.name]["sha256"]:
                 raise FolderError(
-                    f"{path}: expected the content that was written, got other bytes; "
-                    f"delete {self.folder} and ingest the graph again"
+                    f"{path}: expected the content that was written, got other bytes; {_cure(self.folder)}"
                 )
 
 
-def _check_files(folder: Path, files: dict[str, Any]) -> None:
-    for name, entry in files.items():
+def _cure(folder: Path) -> str:
+    return f"delete {folder} and ingest the graph again"
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a folder whose files all have the sizes that it names."""
+    found = read_json(folder / MANIFEST)
+    if found.get("format") != FORMAT:
+        raise FolderError(
+            f"{folder}: expected graph format {FORMAT}, got {quoted(found.get('format'))}; {_cure(folder)}"
+        )
+    manifest: Manifest = checked(Manifest, found, str(folder / MANIFEST), _cure(folder))
+    for name, entry in manifest["files"].items():
         size = size_of(folder / name) if (folder / name).exists() else -1
         if size != entry["bytes"]:
             raise FolderError(
                 f"{folder / name}: expected {entry['bytes']} bytes, got {'no file' if size < 0 else size}; "
-                f"delete {folder} and ingest the graph again"
+                f"{_cure(folder)}"
             )
+    return manifest
 
 
 def _map_splits(path: Path) -> dict[str, npt.NDArray[np.int8]]:
@@ -163,7 +146,7 @@ def _map_splits(path: Path) -> dict[str, npt.NDArray[np.int8]]:
     return {name: numbers_of(column_of(batch, name, path), path, "int8") for name in batch.schema.names}
 
 
-def _map_features(folder: Path, manifest: dict[str, Any]) -> npt.NDArray[np.float32] | SparseFeatures:
+def _map_features(folder: Path, manifest: Manifest) -> npt.NDArray[np.float32] | SparseFeatures:
     if "features.arrow" in manifest["files"]:
         return map_array(folder / "features.arrow", "features", "float")
     return SparseFeatures(

@@ -1,4 +1,4 @@
-"""Rows that are too many for memory: a stream of them, and a file without a name that vanishes with its last reader."""
+"""Rows that do not fit the memory: a stream of them, and a temporary file that vanishes with its last reader."""
 
 import contextlib
 import tempfile
@@ -23,7 +23,7 @@ class RowStream:
 
 
 class RowFile:
-    """Rows of float32, appended a part at a time and then read as often as wanted; the first part sets the width."""
+    """Rows of float32, appended a part at a time, then read any number of times; the first part sets the width."""
 
     def __init__(self) -> None:
         self.width: int | None = None
@@ -31,7 +31,7 @@ class RowFile:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with its last reader)
 
     def __del__(self) -> None:
-        with contextlib.suppress(OSError):  # of rows that did not fit on the disk
+        with contextlib.suppress(OSError):  # buffered rows that do not fit on the disk
             self._file.close()
 
     def append(self, rows: npt.NDArray[Any]) -> None:
@@ -65,5 +65,5 @@ def _temporary_files() -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"{tempfile.gettempdir()}, the folder of temporary files: {error.strerror}; make room there, or set TMPDIR "
-            "to a folder that has it, then run the same command again"
+            "to a larger folder, and rerun the command"
         ) from None

@@ -1,4 +1,4 @@
-"""Features made from the structure alone, for graphs that bring none."""
+"""Features from the structure alone, for graphs without features of their own."""
 
 import os
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ def structural_features(
 ) -> npt.NDArray[np.float32]:
     """Random signs of each node, averaged over neighbours one to three times (as FastRP, Chen et al. 2019), and degree.
 
-    Each of the hops is brought to length one per node and they are added up, so nodes with common neighbours get
-    similar rows; the last column is the standardised logarithm of the degree. The signs belong to the user's ids: a row
-    does not depend on the order of the nodes. All arrays of N rows live in files below `folder`.
+    The rows of each hop are scaled to length one and added, so nodes with common neighbours get similar rows; the last
+    column is the standardised logarithm of the degree. The signs belong to the user's ids: a row does not depend on the
+    order of the nodes. All arrays of N rows are files in `folder`.
     """
     num_nodes = identities.size
     current, following, out = (_rows_on_disk(folder / f"structure-{name}.raw", (num_nodes, width)) for name in "abc")
@@ -37,7 +37,11 @@ def structural_features(
     key = seeding.key("structure")
     _all(in_order(lambda part: _random_signs(key, identities[part], current[part]), parts, threads))
     for _ in range(_HOPS):
-        _average_all(indptr, indices, current, following, out, parts, threads)
+
+        def average(part: slice, current: Any = current, following: Any = following) -> None:
+            _average(indptr[part.start : part.stop + 1], indices, current, following[part], out[part])
+
+        _all(in_order(average, parts, threads))
         current, following = following, current
     degree = np.log1p(np.diff(indptr)).astype(np.float32)
     out[:, -1] = (degree - degree.mean()) / max(float(degree.std()), 1e-6)
@@ -45,29 +49,14 @@ def structural_features(
 
 
 def _rows_on_disk(path: Path, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """Zeros in a file that has its blocks: where a mapped one finds the disk full, the system kills the process."""
+    """Zeros in a file with allocated blocks: the system kills a process whose mapped file finds the disk full."""
     with naming(path), path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
     return np.memmap(path, np.float32, "r+", shape=shape)
 
 
-def _average_all(
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[Any],
-    current: npt.NDArray[np.float32],
-    following: npt.NDArray[np.float32],
-    out: npt.NDArray[np.float32],
-    parts: list[slice],
-    threads: int,
-) -> None:
-    def average(part: slice) -> None:
-        _average(indptr[part.start : part.stop + 1], indices, current, following[part], out[part])
-
-    _all(in_order(average, parts, threads))
-
-
-def _all(done: Iterator[None]) -> None:
-    for _ in done:
+def _all(results: Iterator[None]) -> None:
+    for _ in results:
         pass
 
 

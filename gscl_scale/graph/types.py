@@ -1,13 +1,37 @@
-"""What a graph is made of: sparse features, splits, ranges of its nodes and their sizes."""
+"""What a graph is made of: its manifest, sparse features, split codes, ranges of rows; and the size of its source."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
+
+from gscl_scale.io.validate import Count, FileEntry, FileName
 
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
+
+
+class Manifest(TypedDict):
+    """The manifest of a graph folder; keys that may be absent are not read, or were added later."""
+
+    name: str
+    files: dict[FileName, FileEntry]
+    num_nodes: Count
+    num_entries: Count
+    num_features: Count
+    undirected: bool
+    classes: list[str]
+    fingerprint: str
+    notes: list[str]
+    splits: NotRequired[list[str]]
+    feature_columns: NotRequired[list[str]]
+    format: NotRequired[int]
+    edges_given: NotRequired[Count]
+    self_loops: NotRequired[Count]
+    index_type: NotRequired[str]
+    options: NotRequired[dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -20,7 +44,7 @@ class SparseFeatures:
     width: int
 
     def take(self, nodes: npt.NDArray[np.int64]) -> "SparseFeatures":
-        """The rows of some nodes; nothing else is read."""
+        """Take the rows of some nodes; no other rows are read."""
         starts = self.indptr[nodes]
         offsets = np.concatenate([[0], np.cumsum(self.indptr[nodes + 1] - starts)])
         places = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
@@ -28,28 +52,38 @@ class SparseFeatures:
 
 
 @dataclass(frozen=True)
-class Size:
+class SourceSize:
     """What is known of a source before it is read; None is unknown.
 
-    reading   bytes for each node that reading takes at its peak
-    kept      bytes of it that stay in memory while the rows are built
-    fixed     bytes in memory all the time, whatever the number of nodes
-    chunks    bytes of the edges that are read or drawn at once
-    waiting   bytes of each node's features that wait in a file before they are written
+    reading    bytes per node that reading takes at its peak
+    resident   bytes per node that stay in memory while the rows are built
+    fixed      bytes in memory all the time
+    chunks     bytes of the edges that are read or drawn at once
+    spooled    bytes per node of features that wait in a temporary file
     """
 
     num_nodes: int | None = None
     num_edges: int | None = None
     num_features: int | None = None
     reading: int = 0
-    kept: int = 0
+    resident: int = 0
     fixed: int = 0
     chunks: int = 0
-    waiting: int = 0
+    spooled: int = 0
+
+
+def is_csr(
+    indptr: npt.NDArray[Any], indices: npt.NDArray[Any], num_values: int, num_rows: int, num_columns: int
+) -> bool:
+    """Whether flat arrays of integers are compressed rows: compiled code trusts them, and scipy's check is looser."""
+    if indptr.size != num_rows + 1 or indptr[0] != 0 or not indptr[-1] == indices.size == num_values:
+        return False
+    inside = not indices.size or (indices.min() >= 0 and indices.max() < num_columns)
+    return bool(inside and (indptr[1:] >= indptr[:-1]).all())  # a difference of unsigned numbers is never negative
 
 
 def cut(indptr: npt.NDArray[Any], first: int, end: int, entries: int) -> Iterator[tuple[int, int]]:
-    """Ranges from first to end with at most so many entries, or of one row.
+    """Cut rows first..end-1 into ranges with at most so many entries each, or of one row.
 
     >>> list(cut(np.array([0, 2, 4, 20, 21]), 0, 4, 5))
     [(0, 2), (2, 3), (3, 4)]

@@ -1,99 +1,83 @@
 """Whether the arrays of a graph folder are a graph: kernels trust their indices, whoever wrote the folder."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
-from gscl_scale.graph.types import cut
+from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures, cut, is_csr
+from gscl_scale.io.arrow import is_text
 from gscl_scale.kernel import kernel
 from gscl_scale.machine import let_go_of_files
 
 if TYPE_CHECKING:
     from gscl_scale.graph.graph import Graph
-    from gscl_scale.graph.types import SparseFeatures
 
-_AT_ONCE = 1 << 26  # entries
-_MAPPED = 4 << 30  # bytes of mapped files in memory above which they are given back
+_ENTRIES_AT_ONCE = 1 << 26
+_MOST_MAPPED = 4 << 30  # bytes of mapped files in memory above which they are released
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 
-_SOUND: set[Stamp] = set()
+# Workers open their graph for every task, and a check reads all of it: so once per process for each state of the files.
+_VALID: set[Stamp] = set()
 
 
-def refuse_unsound(graph: "Graph", stamp: Stamp) -> None:
-    """FolderError for a folder whose arrays do not fit together; looked at once as long as its files are the same."""
-    if stamp in _SOUND:
+def refuse_damaged(graph: "Graph", names: list[str]) -> None:
+    """FolderError for a folder whose arrays do not fit together; checked again once one of the files has changed."""
+    states = [(name, (graph.folder / name).stat()) for name in sorted(names)]
+    stamp = (
+        (str(graph.folder.absolute()), 0, 0, 0),
+        *((name, state.st_ino, state.st_mtime_ns, state.st_size) for name, state in states),
+    )
+    if stamp in _VALID:
         return
-    if reason := _rows(graph) or _columns(graph) or _ids(graph):
-        raise FolderError(f"{graph.folder} is damaged: {reason}; delete {graph.folder} and ingest the graph again")
-    _SOUND.add(stamp)
+    if flaw := _flaw_of_rows(graph) or _flaw_of_columns(graph) or _flaw_of_ids(graph.ids, graph.num_nodes):
+        raise FolderError(f"{graph.folder} is damaged: {flaw}; delete {graph.folder} and ingest the graph again")
+    _VALID.add(stamp)
 
 
-def stamp_of(folder: Path, names: list[str]) -> Stamp:
-    """What changes when a file of the folder does."""
-    found = [(name, (folder / name).stat()) for name in sorted(names)]
-    return ((str(folder.absolute()), 0, 0, 0), *((name, of.st_ino, of.st_mtime_ns, of.st_size) for name, of in found))
-
-
-def _rows(graph: "Graph") -> str:
+def _flaw_of_rows(graph: "Graph") -> str:
     indptr, indices = graph.indptr, graph.indices
     if indptr.size < 2 or indptr[0] != 0 or indptr[-1] != indices.size:
         return f"indptr has {indptr.size:,} numbers and does not end at the {indices.size:,} of indices"
-    for low, high in cut(indptr, 0, graph.num_nodes, _AT_ONCE):
+    for low, high in cut(indptr, 0, graph.num_nodes, _ENTRIES_AT_ONCE):
         if (bad := int(_bad_row(indptr, indices, low, high, graph.num_nodes))) >= 0:
-            return f"the neighbours of node {bad:,} are no ascending list of other nodes"
-        let_go_of_files(_MAPPED, graph.folder)
+            return f"the neighbours of node {bad:,} are not an ascending list of other nodes"
+        let_go_of_files(_MOST_MAPPED, graph.folder)
     return ""
 
 
-def _columns(graph: "Graph") -> str:
-    from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
-
+def _flaw_of_columns(graph: "Graph") -> str:
+    nodes, labels, features = graph.num_nodes, graph.labels, graph.features
     for name, codes in graph.splits.items():
-        if codes.size != graph.num_nodes or codes.min() < 0 or codes.max() > max(SPLIT_CODES.values()):
-            return f"split {name!r:.40} is not one code for each of {graph.num_nodes:,} nodes"
-    labels = graph.labels
-    if labels is not None and (
-        labels.size != graph.num_nodes or labels.min() < -1 or labels.max() >= len(graph.classes)
-    ):
-        return f"labels are not one of {len(graph.classes):,} classes, or -1, for each of {graph.num_nodes:,} nodes"
-    if isinstance(graph.features, SparseFeatures):
-        return _sparse(graph.features, graph.num_nodes)
-    if graph.features.ndim != 2 or graph.features.shape[0] != graph.num_nodes:
-        return f"features have shape {graph.features.shape}, expected a row for each of {graph.num_nodes:,} nodes"
+        if codes.size != nodes or codes.min() < 0 or codes.max() > max(SPLIT_CODES.values()):
+            return f"split {name!r:.40} is not one code for each of {nodes:,} nodes"
+    if labels is not None and (labels.size != nodes or labels.min() < -1 or labels.max() >= len(graph.classes)):
+        return f"labels are not one of {len(graph.classes):,} classes, or -1, for each of {nodes:,} nodes"
+    if isinstance(features, SparseFeatures):
+        width, values = features.width, features.values.size
+        if width < 1 or not is_csr(features.indptr, features.indices, values, nodes, width):
+            return f"sparse features are not {nodes:,} compressed rows of {width:,} columns"
+    elif features.ndim != 2 or features.shape[0] != nodes:
+        return f"features have shape {features.shape}, expected a row for each of {nodes:,} nodes"
     return ""
 
 
-def _sparse(features: "SparseFeatures", num_nodes: int) -> str:
-    ends, columns = features.indptr, features.indices
-    fits = ends.size == num_nodes + 1 and ends[0] == 0 and ends[-1] == columns.size == features.values.size
-    if not fits or (np.diff(ends) < 0).any():
-        return f"the pieces of sparse features are no rows of {num_nodes:,} nodes"
-    if features.width < 1 or (columns.size and (columns.min() < 0 or columns.max() >= features.width)):
-        return f"sparse features name columns outside 0 to {features.width - 1:,}"
-    return ""
-
-
-def _ids(graph: "Graph") -> str:
-    kind = graph.ids.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return f"ids are of type {kind}, expected integers or text"
-    if len(graph.ids) != graph.num_nodes:
-        return f"{len(graph.ids):,} ids for {graph.num_nodes:,} nodes"
-    if not pa.types.is_integer(kind):
-        try:
-            graph.ids.validate(full=True)
-        except pa.ArrowInvalid:
-            return "ids are no text"
+def _flaw_of_ids(ids: pa.Array, num_nodes: int) -> str:
+    if not (is_text(ids.type) or pa.types.is_integer(ids.type)):
+        return f"ids are of type {ids.type}, expected integers or text"
+    if len(ids) != num_nodes:
+        return f"{len(ids):,} ids for {num_nodes:,} nodes"
+    try:
+        ids.validate(full=is_text(ids.type))
+    except pa.ArrowInvalid:
+        return "ids are not valid text"
     return ""
 
 
 @kernel
 def _bad_row(indptr: Any, indices: Any, low: int, high: int, num_nodes: int) -> int:
-    """The first of some rows that is not ascending within 0..N-1 and without the node itself; -1 where all are."""
+    """The first row that does not ascend, or names a node outside 0..N-1 or its own; -1 if there is none."""
     for row in range(low, high):
         if indptr[row] < 0 or indptr[row + 1] < indptr[row] or indptr[row + 1] > indices.size:
             return row

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, checked when they are read."""
+"""Files that are complete or absent, and checked when they are read."""

@@ -1,4 +1,4 @@
-"""Arrow files: written whole, mapped without a copy."""
+"""Arrow files of one uncompressed record batch, mapped without a copy."""
 
 import contextlib
 import struct
@@ -10,24 +10,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.atomic import _CURE, publish
+from gscl_scale.io.atomic import CURE, publish
 from gscl_scale.io.validate import size_of
 from gscl_scale.text import listed, shortened
 
-_ARROW = b"ARROW1\0\0"  # at the beginning, and without the zeros at the end
-
-
-_END = 6
+_BEGINNING, _END = b"ARROW1\0\0", b"ARROW1"
 
 
 def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
-    """Publish an uncompressed Arrow IPC file of one record batch, so that a reader can map it without a copy."""
+    """Publish an Arrow IPC file of one uncompressed record batch, which a reader can map without a copy."""
     with publish(path) as temporary:
         put_arrow(temporary, columns)
 
 
 def put_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
-    """The same for a file that the caller publishes."""
+    """Write the same to a file that the caller publishes."""
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     with (
         pa.OSFile(str(path), "wb") as sink,
@@ -39,23 +36,23 @@ def put_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
 def map_arrow(path: Path) -> pa.RecordBatch:
     """Map a file of `write_arrow` into memory: nothing is read until it is used.
 
-    What its head says is checked against the bytes that are there; what the columns hold is not looked at.
+    Its metadata is checked against the bytes of the file; the values of the columns are not.
     """
-    if (size := size_of(path)) < 2 * len(_ARROW):
+    if (size := size_of(path)) < 2 * len(_BEGINNING):
         raise _damaged(path, "it ends too early")
     try:
         with pa.memory_map(str(path)) as file:
-            whole = (file.read_at(len(_ARROW), 0), file.read_at(_END, size - _END)) == (_ARROW, _ARROW[:_END])
-            if not whole:
-                raise _damaged(path, "it is no whole Arrow file")
-            file.seek(len(_ARROW))
+            ends = file.read_at(len(_BEGINNING), 0), file.read_at(len(_END), size - len(_END))
+            if ends != (_BEGINNING, _END):
+                raise _damaged(path, "it is not a complete Arrow file")
+            file.seek(len(_BEGINNING))
             messages = pa.ipc.MessageReader.open_stream(file)
             head = messages.read_next_message()
             if head.type != "schema":  # read_schema would end the process
-                raise _damaged(path, "it does not begin with its columns")
+                raise _damaged(path, "it does not begin with a schema")
             schema = pa.ipc.read_schema(head)
             body = messages.read_next_message()
-            if body.type != "record batch" or is_compressed(body.metadata.to_pybytes()):
+            if body.type != "record batch" or _is_compressed(body.metadata.to_pybytes()):
                 raise _damaged(path, "expected one uncompressed record batch")
             batch = pa.ipc.read_record_batch(body, schema)
             batch.validate()
@@ -67,17 +64,17 @@ def map_arrow(path: Path) -> pa.RecordBatch:
     except StopIteration:
         raise _damaged(path, "it ends too early") from None
     except (OSError, pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
-        raise FolderError(f"{path} cannot be read: {shortened(error)}; {_CURE}") from None
+        raise FolderError(f"{path} cannot be read: {shortened(error)}; {CURE}") from None
 
 
-def is_compressed(head: bytes) -> bool:
-    """Whether the head of a record batch says that its buffers are compressed: Message.fbs and RecordBatch of Arrow."""
+def _is_compressed(head: bytes) -> bool:
+    """Whether a message says that its buffers are compressed; its tables are those of Arrow's Message.fbs."""
     header = _field(head, struct.unpack_from("<I", head)[0], 2)
     return bool(header and _field(head, header + struct.unpack_from("<I", head, header)[0], 3))
 
 
 def _field(head: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table is, 0 where it has none."""
+    """Position of a field of a flatbuffer's table, 0 if it is absent."""
     entries = table - struct.unpack_from("<i", head, table)[0]
     size = struct.unpack_from("<H", head, entries)[0]
     place = struct.unpack_from("<H", head, entries + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
@@ -85,7 +82,7 @@ def _field(head: bytes, table: int, number: int) -> int:
 
 
 def column_of(batch: pa.RecordBatch, name: str, path: Path) -> pa.Array:
-    """A column of a mapped file, which must be there once and have no missing values."""
+    """Return the one column of that name; it may have no missing values."""
     if batch.schema.names.count(name) != 1:
         raise _damaged(path, f"expected one column {name}, got {listed(batch.schema.names)}")
     column = batch.column(name)
@@ -95,7 +92,7 @@ def column_of(batch: pa.RecordBatch, name: str, path: Path) -> pa.Array:
 
 
 def numbers_of(column: pa.Array, path: Path, *kinds: str) -> npt.NDArray[Any]:
-    """A column of numbers, of some types if any are given, as an array over the mapped file; lists become rows."""
+    """View a column of numbers, of one of some types if any are given, as an array; fixed-size lists become rows."""
     rows = pa.types.is_fixed_size_list(column.type)
     values = column.flatten() if rows else column
     if (kinds and str(values.type) not in kinds) or values.null_count or (rows and not column.type.list_size):
@@ -105,14 +102,19 @@ def numbers_of(column: pa.Array, path: Path, *kinds: str) -> npt.NDArray[Any]:
 
 
 def map_array(path: Path, column: str, *kinds: str) -> npt.NDArray[Any]:
-    """A column of numbers as a read-only array over the mapped file; lists of fixed size become rows."""
+    """Map a column of numbers as a read-only array; fixed-size lists become rows."""
     return numbers_of(column_of(map_arrow(path), column, path), path, *kinds)
 
 
 def _damaged(path: Path, what: str) -> FolderError:
-    return FolderError(f"{path} is damaged: {what}; {_CURE}")
+    return FolderError(f"{path} is damaged: {what}; {CURE}")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def as_rows(array: npt.NDArray[Any]) -> pa.Array:
-    """A two-dimensional array as an Arrow column of fixed-size lists, without a copy where it is contiguous."""
+    """View a two-dimensional array as an Arrow column of fixed-size lists; copy it only if it is not contiguous."""
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1])

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from gscl_scale.io.atomic import publish
 
-_ROWS_AT_ONCE_BYTES = 1 << 24
+_BYTES_AT_ONCE = 1 << 24
 
 
 class ColumnFile:
     """Rows of numbers, or of `width` numbers, that become the one record batch of an uncompressed Arrow IPC file.
 
-    The body is appended first, behind room for the head, which is written last, when the number of rows is known.
-    The bytes are those that pyarrow would write for the whole column.
+    The body is appended first, behind room for the header, which is written last, when the number of rows is known.
+    The bytes are those that pyarrow would write for the complete column.
     """
 
     def __init__(self, file: IO[bytes], name: str, dtype: npt.DTypeLike, width: int | None = None) -> None:
@@ -39,45 +39,43 @@ class ColumnFile:
         self.num_rows += rows.shape[0]
 
     def finish(self) -> None:
-        """Write the end and the head around the rows."""
-        head, tail = self._frame(self.num_rows)
-        assert len(head) == self._room or not self.num_rows
+        """Write the footer and the header around the rows."""
+        header, footer = self._frame(self.num_rows)
+        assert len(header) == self._room or not self.num_rows
         if not self.num_rows:
-            self._file.seek(len(head))
-        self._file.write(tail)
+            self._file.seek(len(header))
+        self._file.write(footer)
         self._file.seek(0)
-        self._file.write(head)
+        self._file.write(header)
 
     def _frame(self, rows: int) -> tuple[bytes, bytes]:
-        """What stands before and after the body in a file of so many rows."""
+        """Header and footer of a file of so many rows: what pyarrow writes around a body that takes no disk."""
         size = rows * (self._width or 1) * self.dtype.itemsize
         with tempfile.TemporaryFile() as hole:
-            hole.truncate(max(size, 1))  # takes no disk, and nobody reads it
+            hole.truncate(max(size, 1))
             with mmap.mmap(hole.fileno(), max(size, 1), access=mmap.ACCESS_READ) as body:
-                return _frame_around(pa.py_buffer(body), size, self._name, pa.from_numpy_dtype(self.dtype), self._width)
+                return _around(pa.py_buffer(body), size, self._name, pa.from_numpy_dtype(self.dtype), self._width)
 
 
-def _frame_around(body: pa.Buffer, size: int, name: str, kind: pa.DataType, width: int | None) -> tuple[bytes, bytes]:
+def _around(body: pa.Buffer, size: int, name: str, kind: pa.DataType, width: int | None) -> tuple[bytes, bytes]:
     values = pa.Array.from_buffers(kind, size * 8 // kind.bit_width, [None, body.slice(0, size)])
     column = values if width is None else pa.FixedSizeListArray.from_arrays(values, width)
     batch = pa.record_batch([column], names=[name])
-    sink = _Without(body.address)
+    sink = _Frame(body.address)
     options = pa.ipc.IpcWriteOptions(allow_64bit=True)  # more than 2^31 numbers
     with pa.PythonFile(sink, "w") as file, pa.ipc.new_file(file, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return bytes(sink.before), bytes(sink.after)
 
 
-class _Without:
-    """A file object that keeps what is written but for the buffer at one address."""
+class _Frame:
+    """A file object that keeps what is written before and after the buffer at one address."""
 
     closed = False
 
     def __init__(self, address: int) -> None:
         self.before, self.after = bytearray(), bytearray()
-        self._address = address
-        self._position = 0
-        self._seen = False
+        self._address, self._position, self._seen = address, 0, False
 
     def write(self, data: Any) -> int:
         if isinstance(data, pa.Buffer) and data.address == self._address:
@@ -98,7 +96,7 @@ class _Without:
 
 @contextlib.contextmanager
 def column_file(path: Path, name: str, dtype: npt.DTypeLike, width: int | None = None) -> Iterator[ColumnFile]:
-    """Publish a column that is appended to inside the block."""
+    """Publish a column; the block appends its rows."""
     with publish(path) as temporary, temporary.open("wb") as file:
         column = ColumnFile(file, name, dtype, width)
         yield column
@@ -108,6 +106,6 @@ def column_file(path: Path, name: str, dtype: npt.DTypeLike, width: int | None =
 def write_column(path: Path, name: str, values: npt.NDArray[Any]) -> None:
     """Publish a column that is in memory, however long."""
     with column_file(path, name, values.dtype) as column:
-        step = max(1, _ROWS_AT_ONCE_BYTES // values.dtype.itemsize)
+        step = max(1, _BYTES_AT_ONCE // values.dtype.itemsize)
         for low in range(0, values.size, step):
             column.append(values[low : low + step])

@@ -1,16 +1,17 @@
-"""JSON files with a checksum of their own, and logs of one object a line."""
+"""JSON files with a checksum of their own, and logs with one JSON object per line."""
 
 import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.atomic import _CURE, write_text
+from gscl_scale.io.atomic import CURE, write_text
 from gscl_scale.io.validate import checked, lines_of, of_kind, parse_json, read_text_bytes
 
 _SEAL = "checksum"
+Value = TypeVar("Value")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -19,25 +20,38 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_text(path, json.dumps({**plain, _SEAL: _seal_of(plain)}, indent=2) + "\n")
 
 
-def read_json(path: Path, kind: Any = dict[str, Any], cure: str = _CURE) -> dict[str, Any]:
-    """Read a JSON value of a kind, such as a TypedDict, that gscl-scale wrote."""
+@overload
+def read_json(path: Path) -> dict[str, Any]: ...
+
+
+@overload
+def read_json(path: Path, kind: type[Value], cure: str = CURE) -> Value: ...
+
+
+def read_json(path: Path, kind: Any = dict[str, Any], cure: str = CURE) -> Any:
+    """Read a JSON file that gscl-scale wrote, as a value of a kind such as a TypedDict.
+
+    FolderError for a damaged file, and for a value of another kind.
+    """
     if not path.exists():
         raise FolderError(f"{path} does not exist; run the stage that writes it first")
     plain = parse_json(read_text_bytes(path), str(path), cure)
     if isinstance(plain, dict) and plain.pop(_SEAL, None) not in (None, _seal_of(plain)):
         raise FolderError(
-            f"{path}: its content does not fit its {_SEAL}, it is damaged or was changed by another program; {cure}"
+            f"{path} is damaged or was changed by another program: its content does not match its {_SEAL}; {cure}"
         )
-    values: dict[str, Any] = checked(kind, plain, str(path), cure)
-    return values
+    return checked(kind, plain, str(path), cure)
 
 
-def _seal_of(plain: dict[str, Any]) -> str:
+def _seal_of(plain: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(plain).encode()):08x}"
 
 
 def read_json_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
-    """The whole lines of a file of JSON lines, none if it is not there; one of another kind, or cut off, ends them."""
+    """Read the complete lines of a JSON Lines file, up to the first that is damaged or of another kind.
+
+    A file that does not exist has no lines.
+    """
     lines = []
     for text in lines_of(path) if path.exists() else ():
         try:

@@ -1,10 +1,11 @@
-"""Plain arrays in numpy's format: the head is read as text, not as Python, and believed only if the bytes are there."""
+"""Plain arrays in numpy's format: a header is believed only if the bytes that it describes are there."""
 
+import io
 import math
-import re
-import struct
+import tokenize
+import warnings
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,84 +14,61 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.validate import size_of
 from gscl_scale.text import shortened
 
-_MAGIC = b"\x93NUMPY"
-_LONGEST_HEAD = 1 << 14
-_HEAD = re.compile(
-    r"""\{\s*(?:(?:'descr':\s*'(?P<kind>[^'\\]{1,20})'|'fortran_order':\s*(?P<turned>True|False)"""
-    r"""|'shape':\s*\((?P<shape>[\d\s,L]*)\))\s*,?\s*){3}\}\s*"""
-)
-_KINDS = "biufcUS"
-_MOST_AXES = 8
-_AT_ONCE = 1 << 24
-
-Head = tuple[tuple[int, ...], np.dtype[Any], bool]
+_LONGEST_HEADER = 1 << 14  # bytes
+# numpy reads a header as a Python literal; these are the errors for text that is none, or is nested too deeply
+_NO_HEADER = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError)
 
 
-def read_head(file: IO[bytes]) -> Head:
-    """(shape, type, whether columns come first) of an array; ValueError for one that is no plain array."""
-    start = file.read(8)
-    if len(start) < 8 or start[:6] != _MAGIC or start[6] not in (1, 2, 3):
-        raise ValueError("not an array of numpy")
-    form = "<H" if start[6] == 1 else "<I"
-    length = file.read(struct.calcsize(form))
-    size = struct.unpack(form, length)[0] if len(length) == struct.calcsize(form) else _LONGEST_HEAD + 1
-    text = file.read(size) if size <= _LONGEST_HEAD else b""
-    found = _HEAD.fullmatch(text.decode("latin-1"))
-    if found is None or None in found.groups():
-        held = "pickled objects, which are never loaded" if b"O'" in text or b"|O" in text else "no plain array"
-        raise ValueError(f"holds {held}")
-    return _shape(found["shape"]), _dtype(found["kind"]), found["turned"] == "True"
+class Header(NamedTuple):
+    """Shape and type of an array in a file, whose values begin at byte `start`."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    start: int
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the array's values."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
-def size_of_values(head: Head) -> int:
-    """Bytes of an array."""
-    shape, dtype, _ = head
-    return math.prod(shape) * dtype.itemsize
+def read_header(file: IO[bytes]) -> Header:
+    """Read the header of a plain array of numbers or text; ValueError for anything else."""
+    beginning = io.BytesIO(file.read(_LONGEST_HEADER))  # a packed header may say that it has gigabytes
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
+            old = np.lib.format.read_magic(beginning) == (1, 0)
+            read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(beginning)
+    except _NO_HEADER:
+        raise ValueError("is not an array in numpy's format") from None
+    if dtype.hasobject:
+        raise ValueError("holds pickled objects, which are never loaded")
+    if dtype.kind not in "biufcUS" or not dtype.itemsize:
+        raise ValueError(f"holds {shortened(dtype, 80)}, expected numbers or text")
+    if min(shape, default=0) < 0 or math.prod(max(axis, 1) for axis in shape) >= 2**60:
+        raise ValueError(f"has shape {shortened(shape, 80)}, which no memory holds")
+    return Header(shape, dtype, beginning.tell())
 
 
-def read_values(file: IO[bytes], head: Head, left: int) -> npt.NDArray[Any]:
-    """The numbers after a head, where `left` bytes are; ValueError before room is made if these are not as many."""
-    shape, dtype, turned = head
-    if size_of_values(head) != left:
-        raise ValueError(f"says {size_of_values(head):,} bytes of {dtype} {shape} and has {left:,}")
-    values = np.empty(math.prod(shape), dtype)
-    room, at = values.view(np.uint8), 0
-    while at < left:
-        part = file.read(min(_AT_ONCE, left - at))
-        if not part:
-            raise ValueError("ends too early")
-        room[at : at + len(part)] = np.frombuffer(part, np.uint8)
-        at += len(part)
-    return values.reshape(shape, order="F" if turned else "C")
+def read_values(file: IO[bytes], header: Header, size: int) -> npt.NDArray[Any]:
+    """Read the array of a file of `size` bytes.
+
+    ValueError, before any memory is allocated, where the file has more or fewer values than its header says.
+    """
+    if header.num_bytes != (left := size - header.start):
+        raise ValueError(f"says {header.num_bytes:,} bytes of {header.dtype} {header.shape} and has {left:,}")
+    file.seek(0)
+    array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
 
 
 def read_array(path: Path, cure: str) -> npt.NDArray[Any]:
-    """The array of a file that gscl-scale wrote."""
+    """Read the array of a file that gscl-scale wrote."""
     size = size_of(path)
     try:
         with path.open("rb") as file:
-            head = read_head(file)
-            return read_values(file, head, size - file.tell())
+            return read_values(file, read_header(file), size)
     except (ValueError, OSError) as error:
         raise FolderError(f"{path} is damaged: {shortened(error)}; {cure}") from None
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    if len(text) > 200:
-        raise ValueError("has too many axes")
-    shape = tuple(int(part.strip().rstrip("L")) for part in text.split(",") if part.strip())
-    if len(shape) > _MOST_AXES or math.prod(max(axis, 1) for axis in shape) >= 2**60:
-        raise ValueError(f"has shape {shortened(shape, 80)}, which no memory holds")
-    return shape
-
-
-def _dtype(text: str) -> np.dtype[Any]:
-    try:
-        dtype = np.dtype(text)
-    except TypeError:
-        raise ValueError(f"holds numbers of an unknown type {shortened(text, 20)}") from None
-    if dtype.hasobject:
-        raise ValueError("holds pickled objects, which are never loaded")
-    if dtype.kind not in _KINDS or not dtype.itemsize:
-        raise ValueError(f"holds {dtype}, expected numbers or text")
-    return dtype

@@ -1,4 +1,4 @@
-"""Files that anybody may have written: looked at before they are opened, and checked before they are used."""
+"""Files that anybody may have written: inspected before they are opened, and checked before they are used."""
 
 import stat
 from collections.abc import Iterator
@@ -14,52 +14,51 @@ from gscl_scale.errors import FolderError, UserError
 from gscl_scale.machine import available_memory
 from gscl_scale.text import in_words, quoted, shortened
 
-_SMALL = 1 << 22  # bytes of text that are read without looking at the memory that is left
+_SMALL = 1 << 22  # bytes of text that are read whatever memory is left
 _BYTES_OF_VALUES = 40  # that a byte of JSON may become in memory
 _LONGEST_LINE = 1 << 22
 _LONGEST_NAME = 255  # bytes, on most filesystems
 _LONGEST_PATH = 1024
 
 
+def _is_file_name(name: str) -> bool:
+    short = len(name.encode("utf-8", "replace")) <= _LONGEST_NAME
+    return short and name not in ("", ".", "..") and "/" not in name and name.isprintable()
+
+
 def _file_name(name: str) -> str:
-    long = len(name.encode("utf-8", "replace")) > _LONGEST_NAME
-    if name in ("", ".", "..") or "/" in name or long or not name.isprintable():
+    if not _is_file_name(name):
         raise ValueError("expected the name of a file")
     return name
 
 
 def _name_below(name: str) -> str:
-    try:
-        for part in name[:_LONGEST_PATH].split("/"):
-            _file_name(part)
-    except ValueError:
-        raise ValueError("expected a path below its folder") from None
-    if len(name) >= _LONGEST_PATH:
+    if len(name) >= _LONGEST_PATH or not all(map(_is_file_name, name.split("/"))):
         raise ValueError("expected a path below its folder")
     return name
 
 
-def _no_giant(value: object) -> object:
+def _fits_float(value: object) -> object:
     if isinstance(value, int) and abs(value) > 1 << 62:
         raise ValueError("expected a number that fits a float")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_no_giant)]
+Number = Annotated[float, BeforeValidator(_fits_float)]
 Count = Annotated[int, Field(ge=0, lt=2**62)]
 FileName = Annotated[str, AfterValidator(_file_name)]
 NameBelow = Annotated[str, AfterValidator(_name_below)]
 
 
 class FileEntry(TypedDict):
-    """What a manifest says of a file."""
+    """A file in a manifest."""
 
     bytes: Count
     sha256: str
 
 
 def size_of(path: Path, error: type[UserError] = FolderError) -> int:
-    """Bytes of a plain file; anything else that stands in its place is refused, for opening it may never end."""
+    """Bytes of a regular file; anything else is refused, for opening a pipe or a device may never end."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -67,31 +66,31 @@ def size_of(path: Path, error: type[UserError] = FolderError) -> int:
     except (OSError, ValueError) as trouble:
         raise error(f"{shortened(path)} cannot be read: {shortened(getattr(trouble, 'strerror', trouble))}") from None
     if not stat.S_ISREG(status.st_mode):
-        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no plain file but a device, pipe or socket"
-        raise error(f"{shortened(path)} is {kind}; put a file in its place")
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
+        raise error(f"{shortened(path)} is {kind}, expected a regular file; replace it")
     return status.st_size
 
 
 def refuse_special(folder: Path, error: type[UserError] = FolderError) -> None:
-    """Refuse a folder in which something is neither a folder nor a plain file: other programs would open it."""
+    """Refuse a folder that holds anything but folders and regular files: other programs would open it."""
     for path in sorted(folder.rglob("*")):
         if not path.is_dir():
             size_of(path, error)
 
 
 def read_text_bytes(path: Path) -> bytes:
-    """The bytes of a text file that becomes values in memory, refused where these would not fit."""
+    """Read a text file that is parsed next; refuse one whose values may not fit the memory."""
     size = size_of(path)
     if size > _SMALL and _BYTES_OF_VALUES * size > (memory := available_memory()):
         raise FolderError(
-            f"{path} has {in_words(size)} of text, which may take {in_words(_BYTES_OF_VALUES * size)} as values, and "
-            f"{in_words(memory)} are left; no file that gscl-scale wrote is so large"
+            f"{path} has {in_words(size)} of text, whose values may take {in_words(_BYTES_OF_VALUES * size)}, and "
+            f"{in_words(memory)} of memory are available; gscl-scale writes no file that large: delete it"
         )
     return path.read_bytes()
 
 
 def parse_json(text: bytes, where: str, cure: str) -> Any:
-    """A JSON value; FolderError that names the place for anything else, however deep or long it is."""
+    """Parse JSON; FolderError that names the place for anything else, however deep or long it is."""
     try:
         return from_json(text)
     except ValueError as error:
@@ -99,7 +98,7 @@ def parse_json(text: bytes, where: str, cure: str) -> Any:
 
 
 def of_kind(kind: Any, value: Any) -> str:
-    """What hinders a value from being of a kind, such as a TypedDict; "" where nothing does."""
+    """Describe what is wrong with a value of a kind, such as a TypedDict; "" if nothing is."""
     try:
         _adapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
@@ -113,22 +112,22 @@ def of_kind(kind: Any, value: Any) -> str:
 
 
 def checked(kind: Any, value: Any, where: str, cure: str) -> Any:
-    """The value, which is of that kind; FolderError that names the place and what is wrong in it."""
-    if hindrance := of_kind(kind, value):
-        raise FolderError(f"{where} is damaged: {hindrance}; {cure}")
+    """Return the value as one of that kind; FolderError that names the place and what is wrong there."""
+    if flaw := of_kind(kind, value):
+        raise FolderError(f"{where} is damaged: {flaw}; {cure}")
     return value
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """The lines of a text file, without those that are longer than any that gscl-scale writes."""
+    """Yield the lines of a text file, except those that are longer than any that gscl-scale writes."""
     size_of(path)
     with path.open("rb") as file:
-        whole = True
+        complete = True
         while line := file.readline(_LONGEST_LINE):
             ends = line.endswith(b"\n")
-            if whole and (ends or len(line) < _LONGEST_LINE):
+            if complete and (ends or len(line) < _LONGEST_LINE):
                 yield line
-            whole = ends
+            complete = ends
 
 
 @cache

@@ -71,7 +71,8 @@ def refuse_other_work(config: Config, run: Run) -> dict[str, Any]:
 
 def read_record(folder: Path) -> dict[str, Any]:
     """What a run folder says of itself."""
-    return read_json(folder / "run.json", _Record, f"choose another --run, or delete {folder} to start again")
+    record: Any = read_json(folder / "run.json", _Record, f"choose another --run, or delete {folder} to start again")
+    return record
 
 
 def config_in(folder: Path) -> Config:

@@ -119,7 +119,7 @@ class Checkpoints:
         path = self.folder / _MANIFEST
         if not path.exists():
             return {"fingerprint": self.fingerprint, "checkpoints": []}
-        manifest: Any = read_json(path, _Manifest, f"delete {self.folder} and train again")
+        manifest = read_json(path, _Manifest, f"delete {self.folder} and train again")
         if manifest["fingerprint"] != self.fingerprint:
             raise FolderError(
                 f"{self.folder} holds checkpoints of other samples or another configuration; "

@@ -78,126 +78,104 @@ def test_what_this_machine_cannot_hold_is_refused_and_nothing_is_left(tmp_path, 
     assert not list((tmp_path / "runs").glob("*"))
 
 
-def test_the_estimate_is_told_before_the_graph(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "sys.argv",
-        ["gscl-scale", "ingest", "--source", "synthetic", "--set", "graph.preset=tiny", "--run", str(tmp_path / "r")],
-    )
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 0
-    lines = capsys.readouterr().err.splitlines()
+def test_the_estimate_is_printed_before_the_graph(tmp_path):
+    arguments = ["ingest", "--source", "synthetic", "--set", "graph.preset=tiny", "--run", str(tmp_path / "r")]
+    lines = CliRunner().invoke(cli.app, arguments, catch_exceptions=False).stderr.splitlines()
     assert lines[0].startswith("300 nodes and 1,200 edges take about 0.5 GiB of memory")
     assert lines[1].startswith("graph synthetic-tiny: 300 nodes")
 
 
-def test_a_graph_whose_making_was_cut_off_is_never_taken_for_one_of_inputs_that_changed_since(tmp_path, monkeypatch):
-    edges = tmp_path / "edges.csv"
-    edges.write_text("source,target\n" + "\n".join(f"{v},{v + 1}" for v in range(20)))
+@pytest.fixture
+def tables(tmp_path):
+    """A folder with a table of two edges, and the stage that ingests it into a run; returns the fingerprint."""
+    edges = tmp_path / "edges"
+    edges.mkdir()
+    (edges / "part-0.csv").write_text("source,target\n0,1\n1,2\n")
     config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
     run = open_run(config, tmp_path / "run")
-    with monkeypatch.context() as killed:
-        killed.setattr(ingest_module, "write_json", _killed_after(1, write_json))
+    return SimpleNamespace(
+        edges=edges,
+        file=edges / "part-0.csv",
+        run=run,
+        ingest=lambda: ingest_stage(config, run, Console(quiet=True)).fingerprint,
+    )
+
+
+def assert_refused(tables, name=r"part-0\.csv"):
+    with pytest.raises(FolderError, match=f"{name} has changed since"):
+        tables.ingest()
+
+
+def test_a_graph_whose_ingest_was_cut_off_is_refused_once_its_inputs_have_changed(tables, monkeypatch):
+    calls = []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        write_json(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest_module, "write_json", killed)
         with pytest.raises(KeyboardInterrupt):
-            ingest_stage(config, run, Console(quiet=True))
-    assert (run.graph / "manifest.json").exists()
-    edges.write_text(edges.read_text() + "\n3,9")
-    with pytest.raises(FolderError, match="has changed since"):
-        ingest_stage(config, run, Console(quiet=True))
+            tables.ingest()
+    assert (tables.run.graph / "manifest.json").exists()
+    tables.file.write_text(tables.file.read_text() + "0,2\n")
+    assert_refused(tables)
 
 
 @pytest.mark.parametrize("change", ["come", "gone", "other"])
-def test_a_folder_of_tables_that_has_changed_since_is_refused(tmp_path, change):
-    edges = tmp_path / "edges"
-    edges.mkdir()
-    for number in range(2):
-        (edges / f"part-{number}.csv").write_text(f"source,target\n{number},{number + 1}\n")
-    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
-    run = open_run(config, tmp_path / "run")
-    ingest_stage(config, run, Console(quiet=True))
-    ingest_stage(config, run, Console(quiet=True))
-    file = edges / f"part-{2 if change == 'come' else 1}.csv"
+def test_a_folder_of_tables_that_has_changed_since_is_refused(tables, change):
+    second = tables.edges / "part-1.csv"
+    if change != "come":
+        second.write_text("source,target\n1,2\n")
+    assert tables.ingest() == tables.ingest()
     if change == "gone":
-        file.unlink()
+        second.unlink()
     else:
-        file.write_text("source,target\n1,9\n")
-    with pytest.raises(FolderError, match=f"{file.name} has changed since"):
-        ingest_stage(config, run, Console(quiet=True))
+        second.write_text("source,target\n1,9\n")
+    assert_refused(tables, second.name)
 
 
-def path_of_three(folder):
-    """A table of two edges, a configuration for it, and a run."""
-    edges = folder / "edges.csv"
-    edges.write_text("source,target\n0,1\n1,2\n")
-    config = Config.parse({"graph": {"source": "tables", "edges": str(edges)}})
-    return edges, config, open_run(config, folder / "run")
+def test_hidden_files_in_the_folder_of_tables_are_no_inputs(tables):
+    fingerprint = tables.ingest()
+    (tables.edges / "_SUCCESS").touch()
+    (tables.edges / ".part-0.csv.crc").write_text("x")
+    assert tables.ingest() == fingerprint
+    record = dict(read_record(tables.run.folder))
+    inputs = {**record["inputs"], str(tables.edges / "_SUCCESS"): [0, 1]}  # as by an earlier version
+    write_json(tables.run.folder / "run.json", {**record, "inputs": inputs})
+    (tables.edges / "_SUCCESS").unlink()
+    assert tables.ingest() == fingerprint
 
 
-def test_hidden_files_beside_tables_are_no_inputs(tmp_path):
-    folder = tmp_path / "edges"
-    folder.mkdir()
-    (folder / "part-0.csv").write_text("source,target\n0,1\n1,2\n")
-    config = Config.parse({"graph": {"source": "tables", "edges": str(folder)}})
-    run = open_run(config, tmp_path / "run")
-    made = ingest_stage(config, run, Console(quiet=True)).fingerprint
-    (folder / "_SUCCESS").touch()
-    (folder / ".part-0.csv.crc").write_text("x")
-    assert ingest_stage(config, run, Console(quiet=True)).fingerprint == made
-    record = dict(read_record(run.folder))
-    noted = {**record["inputs"], str(folder / "_SUCCESS"): [0, 1]}  # as by an earlier version
-    write_json(run.folder / "run.json", {**record, "inputs": noted})
-    (folder / "_SUCCESS").unlink()
-    assert ingest_stage(config, run, Console(quiet=True)).fingerprint == made
-    (folder / "part-1.csv").write_text("source,target\n0,2\n")
-    with pytest.raises(FolderError, match=r"part-1\.csv"):
-        ingest_stage(config, run, Console(quiet=True))
+def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tables):
+    fingerprint = tables.ingest()
+    os.utime(tables.file, (1, 1))
+    assert tables.ingest() == fingerprint
+    tables.file.write_text("source,target\n0,1\n0,2\n")
+    assert_refused(tables)
 
 
-def test_inputs_that_were_copied_anew_are_the_same_and_other_bytes_of_that_size_are_not(tmp_path):
-    edges, config, run = path_of_three(tmp_path)
-    made = ingest_stage(config, run, Console(quiet=True)).fingerprint
-    os.utime(edges, (1, 1))
-    assert ingest_stage(config, run, Console(quiet=True)).fingerprint == made
-    edges.write_text("source,target\n0,1\n0,2\n")
-    with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
-        ingest_stage(config, run, Console(quiet=True))
-
-
-def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tmp_path, monkeypatch):
-    (edges, config, run), write = path_of_three(tmp_path), ingest_module.write_graph
+def test_a_file_that_changes_while_it_is_read_is_not_taken_for_what_was_read(tables, monkeypatch):
+    write = ingest_module.write_graph
 
     def and_then_it_changes(*arguments):
         graph = write(*arguments)
-        edges.write_text("source,target\n0,1\n0,2\n")
-        os.utime(edges, (1, 1))
+        tables.file.write_text("source,target\n0,1\n0,2\n")
+        os.utime(tables.file, (1, 1))
         return graph
 
     monkeypatch.setattr(ingest_module, "write_graph", and_then_it_changes)
-    ingest_stage(config, run, Console(quiet=True))
-    with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
-        ingest_stage(config, run, Console(quiet=True))
+    tables.ingest()
+    assert_refused(tables)
 
 
-def test_the_record_of_an_earlier_version_has_no_checksums_and_is_compared_by_time(tmp_path):
-    edges, config, run = path_of_three(tmp_path)
-    ingest_stage(config, run, Console(quiet=True))
-    record = read_record(run.folder)
-    inputs = {name: seen[:2] for name, seen in record["inputs"].items()}
-    write_json(run.folder / "run.json", {**record, "inputs": inputs})
-    ingest_stage(config, run, Console(quiet=True))
-    os.utime(edges, (1, 1))
-    with pytest.raises(FolderError, match=r"edges\.csv has changed since"):
-        ingest_stage(config, run, Console(quiet=True))
-
-
-def _killed_after(calls, function):
-    """Ends the process, so to speak, at the next call after so many."""
-    left = [calls]
-
-    def instead(*arguments):
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        return function(*arguments)
-
-    return instead
+def test_the_record_of_an_earlier_version_has_no_checksums_and_is_compared_by_time(tables):
+    tables.ingest()
+    record = read_record(tables.run.folder)
+    inputs = {name: state[:2] for name, state in record["inputs"].items()}
+    write_json(tables.run.folder / "run.json", {**record, "inputs": inputs})
+    tables.ingest()
+    os.utime(tables.file, (1, 1))
+    assert_refused(tables)

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -30,21 +32,15 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
 
-def told(what, tmp_path):
-    ended = subprocess.run(
-        [sys.executable, "-B", "-c", PROGRAM, what],
-        cwd=tmp_path,
-        preexec_fn=small_files,
-        capture_output=True,
-        text=True,
-    )
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("rows", ", the folder of temporary files: File too large; make room there, or set TMPDIR"),
+        ("structure", "structure-a.raw: File too large; finished work is kept"),
+    ],
+)
+def test_files_that_do_not_fit_the_disk_are_named_and_none_is_mapped_before_it_has_its_blocks(tmp_path, what, sentence):
+    command = [sys.executable, "-B", "-c", PROGRAM, what]
+    ended = subprocess.run(command, cwd=tmp_path, preexec_fn=small_files, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout
-
-
-def test_temporary_files_that_do_not_fit_are_told_with_their_folder(tmp_path):
-    assert ", the folder of temporary files: File too large; make room there, or set TMPDIR" in told("rows", tmp_path)
-
-
-def test_features_made_from_the_structure_have_their_room_before_they_are_mapped(tmp_path):
-    assert "structure-a.raw: File too large; finished work is kept" in told("structure", tmp_path)
+    assert sentence in ended.stdout

@@ -1,6 +1,5 @@
 """Our import format."""
 
-import io
 import os
 import zipfile
 from pathlib import Path
@@ -69,20 +68,21 @@ REFUSED = {
     "no edges": ({}, "no array edge_index"),
     "flat edges": ({"edge_index": np.arange(4)}, r"edge_index has shape \(4,\)"),
     "edges of floats": ({"edge_index": EDGES * 1.0}, "type float64, expected integers"),
-    "a negative edge": ({"edge_index": -EDGES, "num_nodes": 4}, "edge 1 names node -1"),
     "an edge past the end": ({"edge_index": EDGES, "num_nodes": 3}, "edge 2 names node 3, expected 0 to 2"),
     "an edge of 64 bits": ({"edge_index": EDGES.astype(np.uint64) + np.uint64(2**63)}, "check the number of nodes"),
-    "NaN": ({"edge_index": EDGES, "x": np.full((4, 1), np.nan)}, "features of node 0 are not finite"),
     "few features": ({"edge_index": EDGES, "x": np.ones((3, 1)), "y": np.zeros(4)}, "features has 3 rows"),
     "flat features": ({"edge_index": EDGES, "x": np.ones(4)}, r"x has shape \(4,\), expected \[N, F\]"),
     "one feature": ({"edge_index": EDGES, "x": np.array(1.0)}, r"x has shape \(\), expected"),
     "one label": ({"edge_index": EDGES, "y": np.array(1)}, "y is a single value"),
     "an empty graph": ({"edge_index": np.zeros((2, 0), int)}, "the graph is empty"),
-    "no nodes": ({"edge_index": EDGES, "num_nodes": -3}, "the graph is empty"),
     "half a node": ({"edge_index": EDGES, "num_nodes": 4.5}, "num_nodes expected one integer"),
     "some pieces": ({"edge_index": EDGES, "x_data": np.ones(3)}, "lack x_indices, x_indptr, x_shape"),
-    "a negative shape": ({"edge_index": EDGES} | PIECES | {"x_shape": [-1, 3]}, "not the pieces of a CSR matrix"),
-    "pieces of two rows": ({"edge_index": EDGES} | PIECES | {"x_data": np.ones((2, 1))}, "not the pieces"),
+    "a negative shape": ({"edge_index": EDGES} | PIECES | {"x_shape": [-1, 3]}, "not the arrays of a CSR matrix"),
+    "pieces of two rows": ({"edge_index": EDGES} | PIECES | {"x_data": np.ones((2, 1))}, "not the arrays"),
+    "rows that go back": (
+        {"edge_index": EDGES} | PIECES | {"x_indptr": np.array([0, 3, 2], np.uint64)},
+        "do not fit together",
+    ),
     "pieces that do not fit": ({"edge_index": EDGES} | PIECES | {"x_shape": [2, 2]}, "do not fit together"),
     "one mask": ({"edge_index": EDGES, "train_mask": np.ones(4, bool)}, "splits lack val_mask, test_mask"),
     "masks of numbers": (
@@ -94,7 +94,6 @@ REFUSED = {
         "node 2 is in val and in another part",
     ),
     "ids of floats": ({"edge_index": EDGES, "ids": np.arange(4.0)}, "ids are float64"),
-    "complex labels": ({"edge_index": EDGES, "y": np.zeros(4, complex)}, "labels are of type complex128"),
 }
 
 
@@ -107,45 +106,34 @@ def test_bad_arrays_are_refused_in_one_sentence(tmp_path, case):
     assert [path.name for path in tmp_path.iterdir()] == ["few.npz"]
 
 
-def test_pickled_objects_are_never_loaded(tmp_path):
-    with pytest.raises(GraphError, match="pickled objects, which are never loaded"):
-        ingest(tmp_path, edge_index=EDGES, y=np.array([{}, 1, 2, 3], object))
-
-
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.98])
 def test_a_truncated_file_is_refused(tmp_path, kept):
     config = save(tmp_path, edge_index=np.arange(2000).reshape(2, 1000))
-    whole = config.path.read_bytes()
-    config.path.write_bytes(whole[: int(kept * len(whole)) if kept < 1 else kept])
-    with pytest.raises(GraphError, match=r"few.npz"):
+    content = config.path.read_bytes()
+    config.path.write_bytes(content[: int(kept * len(content)) if kept < 1 else kept])
+    with pytest.raises(GraphError, match=r"few.npz is truncated or not a .npz file"):
         read(config)
 
 
 def test_a_file_with_flipped_bytes_is_refused(tmp_path):
     config = save(tmp_path, edge_index=np.arange(2000).reshape(2, 1000))
-    content = bytearray(config.path.read_bytes())
-    content[4000:4010] = b"\xff" * 10
-    config.path.write_bytes(content)
-    with pytest.raises(GraphError, match=r"truncated or no .npz file"):
+    content = config.path.read_bytes()
+    config.path.write_bytes(content[:4000] + b"\xff" * 10 + content[4010:])
+    with pytest.raises(GraphError, match=r"truncated or not a .npz file"):
         read(config)
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path):
-    config = save(tmp_path, edge_index=EDGES)
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as file:
+    with zipfile.ZipFile(tmp_path / "few.npz", "w") as file:
         file.writestr("readme.txt", "hello")
-    config.path.write_bytes(content.getvalue())
-    with pytest.raises(GraphError, match=r"few.npz"):
-        read(config)
+    with pytest.raises(GraphError, match=r"few.npz: readme.txt is not an array in numpy's format"):
+        read(NpzGraph(source="npz", path=tmp_path / "few.npz"))
 
 
 def test_a_single_array_is_no_graph(tmp_path):
-    path = tmp_path / "one.npz"
-    with path.open("wb") as file:
-        np.save(file, EDGES)
+    np.save(tmp_path / "one.npy", EDGES)
     with pytest.raises(GraphError, match=r"expected a .npz file of named arrays"):
-        read(NpzGraph(source="npz", path=path))
+        read(NpzGraph(source="npz", path=tmp_path / "one.npy"))
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("none.npz", "does not exist"), (".", "is a folder")])

@@ -54,27 +54,16 @@ def test_features_tell_something_of_the_class_but_not_all(small):
 @pytest.mark.parametrize(
     ("options", "shape"),
     [
-        ({"preset": "tiny"}, (300, 64)),
-        ({"preset": "small"}, (3000, 64)),
-        ({"preset": "arxiv", "num_nodes": 500}, (500, 128)),
-        ({"preset": "large", "num_nodes": 2000}, (2000, 32)),
-        ({"preset": "large", "num_nodes": 10}, (10, 32)),
+        ({"preset": "tiny"}, (300, 1200, 64)),
+        ({"preset": "small", "mean_degree": 4}, (3000, 6000, 64)),
+        ({"preset": "arxiv", "num_nodes": 500, "num_features": 3}, (500, 3825, 3)),
+        ({"preset": "large", "num_nodes": 10}, (10, 110, 32)),
     ],
 )
-def test_presets_and_the_number_of_nodes_set_the_shape(tmp_path, options, shape):
-    assert ingest(tmp_path / "graph", **options).features.shape == shape
-
-
-def test_the_mean_degree_sets_the_number_of_edges(tmp_path):
-    graph = ingest(tmp_path / "graph", num_nodes=1000, mean_degree=4)
-    assert graph.manifest["edges_given"] == 2000
-
-
-def test_equal_seeds_give_equal_bytes_and_others_another_graph(tmp_path):
-    first, again, other = (
-        ingest(tmp_path / str(number), preset="tiny", seed=seed) for number, seed in enumerate((1, 1, 2))
-    )
-    assert first.fingerprint == again.fingerprint != other.fingerprint
+def test_presets_and_their_changes_set_the_shape_which_is_known_without_drawing(tmp_path, options, shape):
+    graph, size = ingest(tmp_path / "graph", **options), synthetic.size(SyntheticGraph(source="synthetic", **options))
+    assert (graph.num_nodes, graph.manifest["edges_given"], graph.num_features) == shape
+    assert (size.num_nodes, size.num_edges, size.num_features) == shape
 
 
 def test_the_graph_of_a_seed_never_changes(tmp_path):
@@ -95,15 +84,14 @@ def test_edges_and_rows_come_in_chunks_that_are_drawn_on_their_own(tmp_path, mon
     assert np.unique(np.concatenate(rows), axis=0).shape == (300, 64)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_number_of_threads_changes_no_byte(tmp_path, monkeypatch, threads):
+def test_equal_seeds_give_equal_bytes_with_any_number_of_threads_and_others_another_graph(tmp_path, monkeypatch):
     monkeypatch.setattr(synthetic, "_CHUNK_EDGES", 100)
     monkeypatch.setattr(synthetic, "_CHUNK_ROWS", 64)
     prints = []
-    for number in (1, threads):
-        monkeypatch.setattr(synthetic, "num_threads", lambda number=number: number)
-        prints.append(ingest(tmp_path / str(number), preset="tiny").fingerprint)
-    assert prints[0] == prints[1]
+    for threads, seed in ((1, 1), (2, 1), (1, 2)):
+        monkeypatch.setattr(synthetic, "num_threads", lambda threads=threads: threads)
+        prints.append(ingest(tmp_path / f"{threads}-{seed}", preset="tiny", seed=seed).fingerprint)
+    assert prints[0] == prints[1] != prints[2]
 
 
 def test_positions_are_those_of_a_binary_search():
@@ -151,10 +139,3 @@ def test_the_large_preset_has_hubs_in_proportion(tmp_path):
     assert 300 < degrees.max() < 25_000
     assert 18 < degrees.mean() < 22
     assert np.median(degrees) < 15
-
-
-def test_the_size_is_known_without_drawing(tmp_path):
-    config = SyntheticGraph(source="synthetic", preset="large")
-    size = synthetic.size(config)
-    assert (size.num_nodes, size.num_edges, size.num_features) == (10_000_000, 110_000_000, 32)
-    assert synthetic.size(SyntheticGraph(source="synthetic", num_features=3)).num_features == 3

@@ -46,11 +46,11 @@ def other(place, value):
 @pytest.mark.parametrize(
     ("file", "column", "place", "value", "sentence"),
     [
-        ("indices", "indices", 5, NODES, "no ascending list of other nodes"),
-        ("indices", "indices", 5, -1, "no ascending list of other nodes"),
-        ("indices", "indices", slice(None), 0, "no ascending list of other nodes"),
-        ("indptr", "indptr", 3, 10**12, "no ascending list of other nodes"),
-        ("indptr", "indptr", 3, -5, "no ascending list of other nodes"),
+        ("indices", "indices", 5, NODES, "not an ascending list of other nodes"),
+        ("indices", "indices", 5, -1, "not an ascending list of other nodes"),
+        ("indices", "indices", slice(None), 0, "not an ascending list of other nodes"),
+        ("indptr", "indptr", 3, 10**12, "not an ascending list of other nodes"),
+        ("indptr", "indptr", 3, -5, "not an ascending list of other nodes"),
         ("indptr", "indptr", -1, 7, "does not end at"),
         ("labels", "label", 0, 3, "labels are not one of 3 classes"),
         ("labels", "label", 0, -2, "labels are not one of 3 classes"),

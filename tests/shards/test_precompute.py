@@ -328,9 +328,7 @@ def test_a_disk_that_takes_no_more_is_told_in_one_sentence_and_a_repeat_goes_on(
     full = subprocess.run(command, check=False, capture_output=True, text=True)
     assert full.returncode == 1, full.stderr
     told = full.stderr.strip().splitlines()[-1]
-    assert re.fullmatch(
-        r"gscl-scale: \S+(part-0000\d\.arrow|\.raw): File too large; .* run the same command again", told
-    ), told
+    assert re.fullmatch(r"gscl-scale: \S+(part-0000\d\.arrow|\.raw): File too large; .* rerun the command", told), told
     assert not (run / "samples" / "manifest.json").exists()
     assert not list(run.rglob("*.tmp"))
     subprocess.run([*COMMAND, "precompute", *options, "--run", run], check=True, capture_output=True)

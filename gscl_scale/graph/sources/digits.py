@@ -8,18 +8,18 @@ from sklearn.datasets import load_digits
 
 from gscl_scale.config.graphs import DigitsGraph
 from gscl_scale.graph.draft import Draft
-from gscl_scale.graph.types import Size
+from gscl_scale.graph.types import SourceSize
 
 _NUM_IMAGES, _NUM_PIXELS = 1797, 64
 
 
-def size(config: DigitsGraph) -> Size:
-    """Always the same images."""
-    return Size(_NUM_IMAGES, _NUM_IMAGES * config.neighbours, _NUM_PIXELS)
+def size(config: DigitsGraph) -> SourceSize:
+    """The size is always the same."""
+    return SourceSize(_NUM_IMAGES, _NUM_IMAGES * config.neighbours, _NUM_PIXELS)
 
 
 def read(config: DigitsGraph) -> Draft:
-    """1,797 images of 8 x 8 pixels, ten classes, each joined to its nearest others."""
+    """1,797 images of 8 x 8 pixels in ten classes, each with edges to its nearest neighbours."""
     digits = load_digits()
     nearest = nearest_others(digits.data, config.neighbours)
     return Draft(
@@ -33,9 +33,9 @@ def read(config: DigitsGraph) -> Draft:
 
 
 def nearest_others(pixels: npt.NDArray[np.float64], number: int) -> npt.NDArray[Any]:
-    """The nearest other rows of each row [N, number]; of rows equally far the first ones, on every machine.
+    """The nearest other rows of each row [N, number]; ties go to the first rows, on every machine.
 
-    Pixels are whole numbers, so these products are exact. scikit-learn breaks ties by the number of its threads.
+    Pixels are integers, so these products are exact. Ties in scikit-learn depend on the number of its threads.
     """
     squares = (pixels**2).sum(axis=1)
     distances = squares[:, None] - 2 * pixels @ pixels.T + squares

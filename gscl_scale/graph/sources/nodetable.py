@@ -1,6 +1,5 @@
 """The node table: ids, labels, splits and features, in the order of its rows."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from gscl_scale.graph.row_file import RowFile, RowStream
 from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
 from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.io.arrow import is_text
 from gscl_scale.text import listed, quoted
 
 _SPLIT_NAMES = {**SPLIT_CODES, "valid": SPLIT_CODES["val"], "validation": SPLIT_CODES["val"], "": 0}
@@ -44,28 +44,22 @@ class _Columns:
 
     @property
     def keys(self) -> dict[str, str]:
-        """All, each once, with the setting that names it."""
-        named = [(self.ids, "id_column"), (self.label, "label_column"), (self.split, "split_column")]
-        wanted = [*((name, "feature_columns") for name in self.features), *named]
-        keys = {name: key for name, key in wanted if name is not None}
-        return dict(sorted(keys.items(), key=lambda item: item[1] == "feature_columns"))
-
-    @property
-    def names(self) -> list[str]:
-        """All, each once."""
-        return list(self.keys)
+        """Each column once, with the setting that names it."""
+        named = ((self.ids, "id_column"), (self.label, "label_column"), (self.split, "split_column"))
+        keys = {name: key for name, key in named if name is not None}
+        return keys | {name: "feature_columns" for name in self.features if name not in keys}
 
 
 def read_nodes(config: TablesGraph) -> NodeTable:
     """Read a node table; ids, labels and splits stay in memory, features wait in a file."""
     assert config.nodes is not None
     files = files_of(config.nodes, "nodes")
-    columns = _choose(schema_of(files[0], {config.id_column: "id_column"}), files[0], config)
+    path, from_csv = files[0], is_csv(files[0])
+    columns = _choose(schema_of(path, {config.id_column: "id_column"}), path, config)
     for file in files:
         schema_of(file, columns.keys)
-    ids, labels, splits = [], [], []
-    rows = RowFile()
-    for part in _parts(files, columns):
+    ids, labels, splits, rows = [], [], [], RowFile()
+    for part in (part for file in files for part in stream(file, list(columns.keys), columns.features)):
         ids.append(ids_of(part, columns.ids))
         if columns.label:
             labels.append(part.text_or_numbers(columns.label))
@@ -73,11 +67,23 @@ def read_nodes(config: TablesGraph) -> NodeTable:
             splits.append(_split_codes(part, columns.split))
         if columns.features:
             rows.append(_matrix(part, columns.features, rows.width))
-    return _finish(files, columns, ids, labels, splits, rows.stream())
+    if not ids:
+        raise GraphError(f"{path.parent if len(files) > 1 else path} has no rows; expected one row per node")
+    codes, notes = np.concatenate(splits) if splits else np.zeros(0, np.int8), columns.notes
+    if columns.split and not codes.any():
+        notes = [*notes, f"column {columns.split} names no node's part: no split was taken"]
+    return NodeTable(
+        ids=_one_type(ids, from_csv, path),
+        features=rows.stream(),
+        columns=columns.features,
+        labels=_labels(labels, from_csv, f"{path}: {columns.label}") if labels else None,
+        splits={columns.split: codes} if columns.split and codes.any() else {},
+        notes=notes,
+    )
 
 
 def num_feature_columns(config: TablesGraph) -> int:
-    """How many numbers a node has, where no column of features is a list of unknown length."""
+    """Numbers per node, unless a column of features is a list of unknown length."""
     assert config.nodes is not None
     path = files_of(config.nodes, "nodes")[0]
     schema = schema_of(path, {config.id_column: "id_column"})
@@ -86,43 +92,19 @@ def num_feature_columns(config: TablesGraph) -> int:
     return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)
 
 
-def _parts(files: list[Path], columns: _Columns) -> Iterable[Part]:
-    numbers = tuple(columns.features)
-    return (part for file in files for part in stream(file, columns.names, numbers))
-
-
-def _finish(
-    files: list[Path],
-    columns: _Columns,
-    ids: list[pa.Array],
-    labels: list[pa.Array],
-    splits: list[npt.NDArray[np.int8]],
-    features: RowStream | None,
-) -> NodeTable:
-    if not ids:
-        raise GraphError(f"{files[0].parent if len(files) > 1 else files[0]} has no rows; expected one row per node")
-    codes = np.concatenate(splits) if splits else np.zeros(0, np.int8)
-    notes = list(columns.notes)
-    if columns.split and not codes.any():
-        notes.append(f"column {columns.split} names no node's part: no split was taken")
-    return NodeTable(
-        ids=_one_type(ids, is_csv(files[0]), files[0]),
-        features=features,
-        columns=columns.features,
-        labels=_labels(labels, is_csv(files[0]), f"{files[0]}: {columns.label}") if labels else None,
-        splits={columns.split: codes} if columns.split and codes.any() else {},
-        notes=notes,
-    )
-
-
 def _choose(schema: pa.Schema, path: Path, config: TablesGraph) -> _Columns:
-    """Which columns are what: those that the config names, and by default all other numbers as features."""
+    """The columns that the config names; by default all others that are numbers are features."""
     label, split = (_optional(schema, path, config, key) for key in ("label_column", "split_column"))
     if config.feature_columns is not None:
         return _Columns(config.id_column, label, split, list(config.feature_columns), [])
     remaining = [name for name in schema.names if name not in (config.id_column, label, split)]
     features = [name for name in remaining if _is_numeric(schema.types[schema.names.index(name)])]
-    return _Columns(config.id_column, label, split, features, _column_notes(features, remaining))
+    notes = []
+    if features:
+        notes.append(f"features are the columns {listed(features, 8)} (graph.feature_columns chooses others)")
+    if others := [name for name in remaining if name not in features]:
+        notes.append(f"columns that are not numbers were left out: {listed(others, 8)}")
+    return _Columns(config.id_column, label, split, features, notes)
 
 
 def _optional(schema: pa.Schema, path: Path, config: TablesGraph, key: str) -> str | None:
@@ -133,15 +115,6 @@ def _optional(schema: pa.Schema, path: Path, config: TablesGraph, key: str) -> s
     if name != TablesGraph.model_fields[key].default:
         raise GraphError(f"{path}: no column {quoted(name)} (graph.{key}); it has {listed(schema.names)}")
     return None
-
-
-def _column_notes(features: list[str], remaining: list[str]) -> list[str]:
-    notes = []
-    if features:
-        notes.append(f"features are the columns {listed(features, 8)} (graph.feature_columns chooses others)")
-    if others := [name for name in remaining if name not in features]:
-        notes.append(f"columns that are no numbers were left out: {listed(others, 8)}")
-    return notes
 
 
 def _is_numeric(kind: pa.DataType) -> bool:
@@ -158,15 +131,15 @@ def _one_type(ids: list[pa.Array], from_csv: bool, path: Path) -> pa.Array:
             f"{path.parent}: files have ids of types {', '.join(sorted({str(part.type) for part in ids}))}; "
             "write all with ids of one type"
         )
-    whole = pa.concat_arrays(ids)
-    return short_text(guess_integers(whole) if from_csv else whole)
+    joined = pa.concat_arrays(ids)
+    return short_text(guess_integers(joined) if from_csv else joined)
 
 
 def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
     values = part.text_or_numbers(column)
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.int8)
-    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+    if not is_text(values.type):
         raise GraphError(f"{part.path}: {column} is of type {values.type}, expected text: train, val, test, or empty")
     text = pc.utf8_lower(pc.utf8_trim_whitespace(values.fill_null("")))
     known = pc.index_in(text, pa.array(list(_SPLIT_NAMES), text.type))
@@ -189,19 +162,19 @@ def _labels(parts: list[pa.Array], from_csv: bool, where: str) -> npt.NDArray[An
     if from_csv:
         unknown = pc.is_in(pc.utf8_lower(labels), pa.array(["", "nan"], kind))
         labels = pc.if_else(unknown, None, labels)
-        if pc.all(pc.match_substring_regex(labels, _CLASS_NUMBER)).as_py():
-            return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
-    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        numbers = pc.all(pc.match_substring_regex(labels, _CLASS_NUMBER)).as_py()
+    else:
+        numbers = pa.types.is_floating(kind) or pa.types.is_null(kind)
+    if numbers:
+        return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         if pa.types.is_uint64(kind) and len(labels) and (pc.max(labels).as_py() or 0) >= 2**63:
             raise GraphError(f"{where} holds labels from 2^63; write them as text")
-        signed = labels.cast(pa.int64())
-        return signed.fill_null(-1).to_numpy(zero_copy_only=False)
-    elif pa.types.is_floating(kind) or pa.types.is_null(kind):
-        return labels.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
-    elif not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return labels.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    if not is_text(kind):
         raise GraphError(f"{where} is of type {kind}, expected integers or text")
     coded = pc.dictionary_encode(labels)
-    names = np.array([*coded.dictionary.to_pylist(), None], object)  # the text of a class is kept once
+    names = np.array([*coded.dictionary.to_pylist(), None], object)  # one text per class, not per node
     return names[coded.indices.fill_null(names.size - 1).to_numpy(zero_copy_only=False)]
 
 

@@ -6,22 +6,22 @@ import gzip
 import io
 import shutil
 import sys
-import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from typing_extensions import TypedDict
 
 from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.splits import split_from_rows
 from gscl_scale.io.atomic import publish, publish_folder
 from gscl_scale.io.validate import refuse_special
@@ -38,6 +38,15 @@ _DAMAGE = (
 )  # fmt: skip
 
 
+class _RawGraph(TypedDict):
+    """A graph as the package's raw readers return it."""
+
+    num_nodes: int
+    edge_index: npt.NDArray[Any]
+    node_feat: npt.NDArray[Any] | None
+    edge_feat: NotRequired[npt.NDArray[Any] | None]
+
+
 def read(config: OgbGraph) -> Draft:
     """Read a data set from its raw files, which are downloaded once; no pickled cache is opened."""
     info = _info(config.dataset)
@@ -49,11 +58,9 @@ def read(config: OgbGraph) -> Draft:
     folder = config.path / config.dataset.replace("-", "_")
     _obtain(folder, info, config.dataset)
     graph, labels = _raw(folder, info)
-    if labels.shape[0] != graph["num_nodes"]:
-        raise GraphError(
-            f"{folder} is damaged or not complete: it says {graph['num_nodes']:,} nodes "
-            f"and has {labels.shape[0]:,} labels; delete it to download it again"
-        )
+    num_nodes = int(graph["num_nodes"])
+    if labels.shape[0] != num_nodes:
+        raise GraphError(_damage(folder, f"it names {num_nodes:,} nodes and has {labels.shape[0]:,} labels"))
     notes = []
     if graph.get("edge_feat") is not None:
         notes.append("the edges' features are not used")
@@ -62,17 +69,17 @@ def read(config: OgbGraph) -> Draft:
     return Draft(
         name=config.dataset,
         origin=f"{config.dataset} in {folder}",
-        num_nodes=int(graph["num_nodes"]),
+        num_nodes=num_nodes,
         edges=[(graph["edge_index"][0], graph["edge_index"][1])],
         features=graph["node_feat"],
         labels=labels[:, 0] if labels.shape[1] == 1 else None,
-        splits={"official": _split(folder, info["split"], int(graph["num_nodes"]))},
+        splits={"official": _split(folder, info["split"], num_nodes)},
         notes=notes,
     )
 
 
 def _info(dataset: str) -> dict[str, str]:
-    """The package's own record of the data set."""
+    """The package's entry for the data set."""
     table = Path(_ogb("ogb").__file__).parent / "nodeproppred" / "master.csv"
     master = pd.read_csv(table, index_col=0, keep_default_na=False, dtype=str)
     if dataset not in master:
@@ -85,22 +92,20 @@ def _info(dataset: str) -> dict[str, str]:
 
 def _ogb(module: str) -> Any:
     """Import a module of ogb without the thread in which it asks the network for its newest version."""
-    missing = object()
-    before = sys.modules.get("outdated", missing)
-    sys.modules["outdated"] = None  # type: ignore[assignment]  # ogb then goes on without the check
+    modules: dict[str, Any] = sys.modules
+    before = {"outdated": modules["outdated"]} if "outdated" in modules else {}
+    modules["outdated"] = None  # an import of it fails, which ogb takes as no check
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise GraphError(f"graph.source ogb needs the package {error.name}; install it with pip") from None
+        raise GraphError(f"graph.source ogb needs the package {error.name}; run pip install {error.name}") from None
     finally:
-        if before is missing:
-            del sys.modules["outdated"]
-        else:
-            sys.modules["outdated"] = before  # type: ignore[assignment]
+        del modules["outdated"]
+        modules.update(before)
 
 
 def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
-    """Make sure that the raw files of the right release are there; ask nothing."""
+    """Download the raw files if there are none; refuse another release, which the package would ask about."""
     if not folder.exists():
         _download(folder, info, dataset)
     release = f"RELEASE_v{info['version']}.txt"
@@ -111,16 +116,16 @@ def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
             "delete the folder to download it again"
         )
     refuse_special(folder, GraphError)
-    with _explained(folder):
+    with _reading(folder):
         for path in sorted(folder.glob("*/**/*.csv.gz")):
             _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory() // _BYTES_OF_VALUES)
     needed = folder / "raw" / ("data.npz" if info["binary"] == "True" else "edge.csv.gz")
     if not needed.exists():
-        raise GraphError(f"{folder} is not complete: no {needed.name} in raw; delete the folder to download it again")
+        raise GraphError(_damage(folder, f"no {needed.name} in raw"))
 
 
 def _refuse_large(path: Path, most: int) -> None:
-    """Refuse a table that unpacks to more: the package reads it as a whole."""
+    """Refuse a table that unpacks to more: the package reads all of it at once."""
     size = 0
     with gzip.open(path) as file:
         while size <= most and (block := file.read(1 << 20)):
@@ -130,20 +135,16 @@ def _refuse_large(path: Path, most: int) -> None:
 
 
 def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
-    archive = folder.with_name(f"{folder.name}.zip")
+    archive, url = folder.with_name(f"{folder.name}.zip"), info["url"]
     try:
         with (
             publish(archive) as temporary,
-            _told(folder, info["url"], dataset),
-            urllib.request.urlopen(info["url"], timeout=_TIMEOUT_S) as answer,  # noqa: S310  (of the package, no user's)
+            _downloading(folder, url, dataset),
+            urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer,  # noqa: S310  (of the package, no user's)
             temporary.open("wb") as file,
         ):
             shutil.copyfileobj(answer, file, 1 << 22)
-        with (
-            publish_folder(folder) as out,
-            _told(folder, info["url"], dataset),
-            zipfile.ZipFile(archive) as members,
-        ):
+        with publish_folder(folder) as out, _downloading(folder, url, dataset), zipfile.ZipFile(archive) as members:
             _refuse_bomb(members, out)
             members.extractall(out)  # which lets no name lead out of the folder
             for path in sorted((out / info["download_name"]).iterdir()):
@@ -151,6 +152,14 @@ def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
             (out / info["download_name"]).rmdir()
     finally:
         archive.unlink(missing_ok=True)
+
+
+def _downloading(folder: Path, url: str, dataset: str) -> contextlib.AbstractContextManager[None]:
+    cure = f"unpack it there yourself so that {folder / 'raw'} exists, or set graph.path"
+    return explained(
+        lambda error: f"{dataset} is not in {folder} and cannot be downloaded from {url} ({error}); {cure}",
+        OSError, zipfile.BadZipFile, zlib.error,
+    )  # fmt: skip
 
 
 def _refuse_bomb(members: zipfile.ZipFile, folder: Path) -> None:
@@ -161,22 +170,11 @@ def _refuse_bomb(members: zipfile.ZipFile, folder: Path) -> None:
         )
 
 
-@contextlib.contextmanager
-def _told(folder: Path, url: str, dataset: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, urllib.error.URLError, zipfile.BadZipFile, zlib.error) as error:
-        raise GraphError(
-            f"{dataset} is not in {folder} and cannot be downloaded from {url} ({error}); "
-            f"unpack it there yourself so that {folder / 'raw'} exists, or set graph.path"
-        ) from None
-
-
-def _raw(folder: Path, info: dict[str, str]) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+def _raw(folder: Path, info: dict[str, str]) -> tuple[_RawGraph, npt.NDArray[Any]]:
     """The graph and the labels [N, tasks], by the package's raw readers."""
     reader = _ogb("ogb.io.read_graph_raw")
     raw, inverse = str(folder / "raw"), info["add_inverse_edge"] == "True"
-    with _explained(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with _reading(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         if info["binary"] == "True":
             graph = reader.read_binary_graph_raw(raw, add_inverse_edge=inverse)[0]
             with np.load(folder / "raw" / "node-label.npz") as file:
@@ -189,16 +187,14 @@ def _raw(folder: Path, info: dict[str, str]) -> tuple[dict[str, Any], npt.NDArra
 
 def _split(folder: Path, kind: str, num_nodes: int) -> npt.NDArray[np.int8]:
     files = {part: folder / "split" / kind / f"{name}.csv.gz" for part, name in _PARTS.items()}
-    with _explained(folder):
+    with _reading(folder):
         rows = {part: pd.read_csv(path, header=None).to_numpy()[:, 0] for part, path in files.items()}
     return split_from_rows(rows, num_nodes, str(folder))
 
 
-@contextlib.contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except _DAMAGE as error:
-        raise GraphError(
-            f"{folder} is damaged or not complete: {shortened(error)}; delete it to download it again"
-        ) from None
+def _damage(folder: Path, reason: str) -> str:
+    return f"{folder} is damaged or not complete: {reason}; delete it to download it again"
+
+
+def _reading(folder: Path) -> contextlib.AbstractContextManager[None]:
+    return explained(lambda error: _damage(folder, error), *_DAMAGE)

@@ -29,7 +29,7 @@ from gscl_scale.io.validate import refuse_special
 from gscl_scale.text import quoted, shortened
 
 _TIMEOUT_S = 60
-_OPTIONS = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them
+_OPTIONS: dict[str, str | bool] = {"split": "public", "geom_gcn_preprocess": True}  # as the literature evaluates them
 _DAMAGE = (
     EOFError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, LookupError, ValueError, RuntimeError, TypeError,
     AttributeError, OverflowError, MemoryError, ImportError,
@@ -37,12 +37,12 @@ _DAMAGE = (
 
 
 def read(config: PygGraph) -> Draft:
-    """Open a data set by class and name, downloading it once."""
+    """Read a data set by class and name; it is downloaded once."""
     class_name, _, name = config.dataset.partition("/")
     dataset_class = _class(class_name)
     options = _options(dataset_class, config, name)
     refuse_special(config.path, GraphError)
-    with _explained(config), only_arrays():
+    with _opening(config), only_arrays():
         dataset = dataset_class(str(_root(config.path, class_name, name)), **options)
         count, data = len(dataset), dataset[0]
     if count != 1:
@@ -67,8 +67,8 @@ def draft_from_data(data: Any, name: str) -> Draft:
         origin=name,
         num_nodes=num_nodes,
         edges=[edges],
-        features=_features(data, name),
-        labels=_labels(data, name, notes),
+        features=_features(data),
+        labels=_labels(data, notes),
         splits=_splits(data, name, num_nodes, notes),
         ids=_ids(data, name),
         notes=notes,
@@ -85,7 +85,11 @@ def import_geometric(module: str) -> Any:
 def _class(class_name: str) -> Any:
     base = import_geometric("torch_geometric.data").Dataset
     datasets = vars(import_geometric("torch_geometric.datasets"))
-    known = {name: value for name, value in datasets.items() if _is_dataset(value, base)}
+    known = {
+        name: value
+        for name, value in datasets.items()
+        if inspect.isclass(value) and issubclass(value, base) and "root" in inspect.signature(value).parameters
+    }
     if class_name not in known:
         close = difflib.get_close_matches(class_name, known, n=3, cutoff=0.5)
         cure = f"did you mean {' or '.join(close)}?" if close else "see torch_geometric.datasets"
@@ -93,11 +97,7 @@ def _class(class_name: str) -> Any:
     return known[class_name]
 
 
-def _is_dataset(value: Any, base: type) -> bool:
-    return inspect.isclass(value) and issubclass(value, base) and "root" in inspect.signature(value).parameters
-
-
-def _options(dataset_class: Any, config: PygGraph, name: str) -> dict[str, Any]:
+def _options(dataset_class: Any, config: PygGraph, name: str) -> dict[str, str | bool]:
     parameters = inspect.signature(dataset_class).parameters
     options = {key: value for key, value in _OPTIONS.items() if key in parameters}
     if "is_undirected" in parameters:
@@ -112,14 +112,14 @@ def _options(dataset_class: Any, config: PygGraph, name: str) -> dict[str, Any]:
 
 
 def _root(path: Path, class_name: str, name: str) -> Path:
-    """The folder itself where it already holds this data set, else one below it for each class."""
-    held = path / name if name else path
-    return path if (held / "raw").exists() or (held / "processed").exists() else path / class_name
+    """The folder itself if it already holds this data set, else a folder below it for each class."""
+    data_set = path / name if name else path
+    return path if (data_set / "raw").exists() or (data_set / "processed").exists() else path / class_name
 
 
 @contextlib.contextmanager
-def _explained(config: PygGraph) -> Iterator[None]:
-    """Say in one sentence why a data set cannot be opened; a silent network is given up on."""
+def _opening(config: PygGraph) -> Iterator[None]:
+    """Explain in one sentence why a data set cannot be opened; a silent network is given up after a minute."""
     from aiohttp import ClientError
 
     network = (urllib.error.URLError, ClientError, FileNotFoundError, ConnectionError, TimeoutError, socket.gaierror)
@@ -128,29 +128,27 @@ def _explained(config: PygGraph) -> Iterator[None]:
     try:
         yield
     except network as error:
-        what = shortened(error) or type(error).__name__
         raise GraphError(
-            f"{config.dataset} is not in {config.path} and cannot be downloaded ({what}); "
+            f"{config.dataset} is not in {config.path} and cannot be downloaded ({_reason(error)}); "
             "check its name and the network, or copy its raw files there"
         ) from None
     except AssertionError:
         raise GraphError(
-            f"graph.dataset: torch-geometric refuses {config.dataset}; look up the names that its class takes"
-        ) from None
-    except pickle.UnpicklingError as error:
-        reason = "a pickle holds more than arrays" if "eights only load failed" in str(error) else shortened(error)
-        raise GraphError(
-            f"{config.dataset} in {config.path} cannot be read: {reason}; delete its files to download them again, or "
-            "export the graph as tables"
+            f"graph.dataset: torch-geometric refuses {config.dataset}; check the names that its class accepts"
         ) from None
     except (*_DAMAGE, OSError) as error:
-        what = shortened(error) or type(error).__name__
         raise GraphError(
-            f"{config.dataset} in {config.path} cannot be read: {what}; check its name, or delete its files to "
-            "download them again"
+            f"{config.dataset} in {config.path} cannot be read: {_reason(error)}; check its name, delete its files to "
+            "download them again, or export the graph as tables"
         ) from None
     finally:
         socket.setdefaulttimeout(before)
+
+
+def _reason(error: BaseException) -> str:
+    if "eights only load failed" in str(error):
+        return "a pickle holds more than arrays"
+    return shortened(error) or type(error).__name__
 
 
 def _numpy(tensor: Any) -> npt.NDArray[Any]:
@@ -159,12 +157,12 @@ def _numpy(tensor: Any) -> npt.NDArray[Any]:
 
 
 def _is_torch_sparse(value: Any) -> bool:
-    """Whether this is a SparseTensor of the package torch-sparse."""
+    """Whether a value is a SparseTensor of the package torch-sparse."""
     return hasattr(value, "sparse_sizes") and hasattr(value, "coo")
 
 
 def _edges(data: Any, name: str) -> tuple[Edges, int]:
-    """Both ends of the edges, and the least number of nodes that they say; adj_t holds targets in its rows."""
+    """Both ends of the edges, and the number of nodes if adj_t gives it, else 0; the rows of adj_t are targets."""
     if data.get("edge_index") is not None:
         edge_index = data.edge_index
         edge_index = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
@@ -187,18 +185,17 @@ def _edges(data: Any, name: str) -> tuple[Edges, int]:
 
 
 def _num_nodes(data: Any, edges: Edges, rows: int) -> int:
-    """As the object says, or as its features say; else the most that edges, labels and masks name."""
-    said = data.to_dict().get("num_nodes")
-    if said is not None:
-        return int(said)
-    columns = [data.get(name) for name in ("x", "y", *(f"{part}_mask" for part in SPLIT_CODES), "n_id")]
-    sizes = [int(column.shape[0]) if column is not None and column.dim() else 0 for column in columns[1:]]
-    if columns[0] is not None:
-        return int(columns[0].size(0))
+    """The number that the object or its features give; else the largest that edges, labels, masks and ids name."""
+    if (number := data.to_dict().get("num_nodes")) is not None:
+        return int(number)
+    if data.get("x") is not None:
+        return int(data.get("x").size(0))
+    columns = [data.get(name) for name in ("y", *(f"{part}_mask" for part in SPLIT_CODES), "n_id")]
+    sizes = [int(column.shape[0]) for column in columns if column is not None and column.dim()]
     return max(rows, *sizes, *(int(ends.max()) + 1 if ends.size else 0 for ends in edges))
 
 
-def _features(data: Any, name: str) -> npt.NDArray[Any] | sp.csr_array | None:
+def _features(data: Any) -> npt.NDArray[Any] | sp.csr_array | None:
     x = data.get("x")
     if x is None:
         return None
@@ -214,7 +211,7 @@ def _features(data: Any, name: str) -> npt.NDArray[Any] | sp.csr_array | None:
     return array[:, None] if array.ndim == 1 else array
 
 
-def _labels(data: Any, name: str, notes: list[str]) -> npt.NDArray[Any] | None:
+def _labels(data: Any, notes: list[str]) -> npt.NDArray[Any] | None:
     y = data.get("y")
     if y is None:
         return None
@@ -226,12 +223,12 @@ def _labels(data: Any, name: str, notes: list[str]) -> npt.NDArray[Any] | None:
 
 
 def _splits(data: Any, name: str, num_nodes: int, notes: list[str]) -> dict[str, npt.NDArray[np.int8]]:
-    found = {part: data.get(f"{part}_mask") for part in SPLIT_CODES}
-    if lacking := [f"{part}_mask" for part, mask in found.items() if mask is None]:
-        if len(lacking) < len(found):
-            notes.append(f"no {' and no '.join(lacking)}: the other masks are not used")
+    tensors = {part: data.get(f"{part}_mask") for part in SPLIT_CODES}
+    if missing := [f"{part}_mask" for part, mask in tensors.items() if mask is None]:
+        if len(missing) < len(tensors):
+            notes.append(f"no {' and no '.join(missing)}: the other masks are not used")
         return {}
-    masks = {part: _numpy(mask).astype(bool) for part, mask in found.items()}
+    masks = {part: _numpy(mask).astype(bool) for part, mask in tensors.items()}
     widths = {mask.shape[1] for mask in masks.values() if mask.ndim == 2}
     if len(widths) > 1 or any(mask.ndim not in (1, 2) or mask.shape[0] != num_nodes for mask in masks.values()):
         shapes = ", ".join(f"{part} {mask.shape}" for part, mask in masks.items())

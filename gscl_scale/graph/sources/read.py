@@ -1,15 +1,29 @@
-"""Where graphs come from: each source reads its input into a Draft."""
+"""Where graphs come from: the module of a source has `read`, and `size` where it knows its size before."""
 
 from importlib import import_module
+from typing import Any
 
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.types import SourceSize
 
 
 def read(config: GraphConfig) -> Draft:
     """Read the source that the graph section names."""
     if config.source == "memory":
         raise ConfigError("graph.source: expected a source that can be read from a file, got 'memory'")
-    draft: Draft = import_module(f"gscl_scale.graph.sources.{config.source}").read(config)
+    draft: Draft = _module(config).read(config)
     return draft
+
+
+def source_size(config: GraphConfig) -> SourceSize:
+    """What the source knows of its size without being read."""
+    if config.source == "memory" or not hasattr(_module(config), "size"):
+        return SourceSize()
+    size: SourceSize = _module(config).size(config)
+    return size
+
+
+def _module(config: GraphConfig) -> Any:
+    return import_module(f"gscl_scale.graph.sources.{config.source}")

@@ -11,7 +11,7 @@ from gscl_scale.graph.types import SPLIT_CODES
 
 
 def splits_from_masks(masks: Mapping[str, npt.NDArray[np.bool_]], origin: str) -> dict[str, npt.NDArray[np.int8]]:
-    """Masks [N] or [N, S] of train, val and test as S splits `split_0`, `split_1`, ...; [N] holds for all S."""
+    """Turn masks [N] or [N, S] of train, val and test into S splits `split_0`, ...; a mask [N] holds for all S."""
     columns = {part: mask if mask.ndim == 2 else mask[:, None] for part, mask in masks.items()}
     rows, width = (max(mask.shape[axis] for mask in columns.values()) for axis in (0, 1))
     codes = np.zeros((rows, width), np.int8)
@@ -27,7 +27,7 @@ def splits_from_masks(masks: Mapping[str, npt.NDArray[np.bool_]], origin: str) -
 
 
 def split_from_rows(parts: Mapping[str, npt.NDArray[Any]], num_nodes: int, origin: str) -> npt.NDArray[np.int8]:
-    """Row numbers of train, val and test as codes [N]."""
+    """Turn row numbers of train, val and test into codes [N]."""
     masks = {}
     for part, rows in parts.items():
         if rows.dtype.kind not in "iu" or (rows.size and (rows.min() < 0 or rows.max() >= num_nodes)):

@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.graph.csr import index_dtype
 from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.row_file import RowStream
-from gscl_scale.graph.types import Size
+from gscl_scale.graph.types import SourceSize
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order, num_threads
 
@@ -25,8 +24,7 @@ _LEVELS = (0.45, 0.75, 0.92)  # an edge ends in the same community, class, group
 _SIGNAL = 0.25  # deviation of the classes' centroids; that of the noise is 1
 
 
-@dataclass(frozen=True)
-class _Preset:
+class _Preset(NamedTuple):
     num_nodes: int
     mean_degree: float
     num_classes: int
@@ -41,16 +39,15 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Nodes stand in a line, cut into communities; neighbouring communities form a class, and classes a group.
+class _Plan(NamedTuple):
+    """Nodes in a line, cut into communities; adjacent communities form a class, and adjacent classes a group.
 
     weights [N + 1]       running sum of the weights along the line
     guide                 for steps of equal weight, the position that holds the beginning of each
     starts [C + 1]        position where each community begins
     community_guide       for steps of _STEP positions, the community that holds the beginning of each
     spans [C, 3, 2]       weight before and after the community, class and group of each community
-    node_at [N]           the node that stands at a position
+    node_at [N]           node at each position
     labels [N]            class of each node
     """
 
@@ -65,7 +62,7 @@ class _Plan:
 
 
 def read(config: SyntheticGraph) -> Draft:
-    """Draw the graph of a preset; equal seeds give equal bytes, whatever the machine."""
+    """Draw the graph of a preset; equal seeds give equal bytes on every machine."""
     preset = PRESETS[config.preset]
     num_nodes, num_edges, width = shape_of(config)
     plan = _plan(config.seed, num_nodes, preset.num_classes)
@@ -79,12 +76,12 @@ def read(config: SyntheticGraph) -> Draft:
     )
 
 
-def size(config: SyntheticGraph) -> Size:
+def size(config: SyntheticGraph) -> SourceSize:
     """The shape, and the memory of the plan and of the chunks that are drawn at once."""
     num_nodes, num_edges, width = shape_of(config)
     item = np.dtype(index_dtype(num_nodes)).itemsize
     chunks = (num_threads() + 1) * min(num_edges, _CHUNK_EDGES) * (3 * 8 + 2 * item)
-    return Size(num_nodes, num_edges, width, reading=3 * 8 + 2 * item, kept=2 * 8 + 2 * item, chunks=chunks)
+    return SourceSize(num_nodes, num_edges, width, reading=3 * 8 + 2 * item, resident=2 * 8 + 2 * item, chunks=chunks)
 
 
 def shape_of(config: SyntheticGraph) -> tuple[int, int, int]:
@@ -148,7 +145,7 @@ def _spans(
 
 
 def _edges(seed: int, plan: _Plan, num_edges: int) -> Iterator[Edges]:
-    """Each chunk has a generator of its own; the chunks come in order, whatever the number of threads."""
+    """Chunks of edges in order; each has its own generator, so threads change nothing."""
 
     def draw_chunk(chunk: int) -> Edges:
         draw = seeding.generator("synthetic-edges", seed, chunk)
@@ -158,21 +155,10 @@ def _edges(seed: int, plan: _Plan, num_edges: int) -> Iterator[Edges]:
 
 
 def _draw_edges(draw: np.random.Generator, plan: _Plan, count: int) -> Edges:
-    """Both ends: the source by weight, the target by weight within a part of the line around it."""
+    """Draw sources by weight, and targets by weight within a part of the line around their source."""
     uniform = draw.random((3, count))  # source, level, target
     source, target = np.empty((2, count), plan.node_at.dtype)
-    _find_ends(
-        uniform,
-        np.array(_LEVELS),
-        plan.weights,
-        plan.guide,
-        plan.starts,
-        plan.community_guide,
-        plan.spans,
-        plan.node_at,
-        source,
-        target,
-    )
+    _find_ends(uniform, np.array(_LEVELS), plan, source, target)
     return source, target
 
 
@@ -215,12 +201,13 @@ def _find(bounds, guide, cell, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _find_ends(uniform, levels, weights, guide, starts, community_guide, spans, node_at, source, target):  # type: ignore[no-untyped-def]
-    total = weights[-1]
-    per_cell = guide.size / total
+def _find_ends(uniform, levels, plan, source, target):  # type: ignore[no-untyped-def]
+    # three passes over the edges: positions of sources, positions of targets, nodes; each reads few arrays
+    total = plan.weights[-1]
+    per_cell = plan.guide.size / total
     for e in range(source.size):
         at = total * uniform[0, e]
-        source[e] = _find(weights, guide, int(at * per_cell), at)
+        source[e] = _find(plan.weights, plan.guide, int(at * per_cell), at)
     for e in range(source.size):
         level = 0
         while level < levels.size and levels[level] <= uniform[1, e]:
@@ -228,10 +215,10 @@ def _find_ends(uniform, levels, weights, guide, starts, community_guide, spans, 
         low, high = 0.0, total
         if level < levels.size:
             position = source[e]
-            community = _find(starts, community_guide, position // _STEP, position)
-            low, high = spans[community, level, 0], spans[community, level, 1]
+            community = _find(plan.starts, plan.community_guide, position // _STEP, position)
+            low, high = plan.spans[community, level, 0], plan.spans[community, level, 1]
         at = low + (high - low) * uniform[2, e]
-        target[e] = _find(weights, guide, int(at * per_cell), at)
+        target[e] = _find(plan.weights, plan.guide, int(at * per_cell), at)
     for e in range(source.size):
-        source[e] = node_at[source[e]]
-        target[e] = node_at[target[e]]
+        source[e] = plan.node_at[source[e]]
+        target[e] = plan.node_at[target[e]]

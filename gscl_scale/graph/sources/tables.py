@@ -22,7 +22,7 @@ from gscl_scale.graph.sources.tableids import (
     is_integer_text,
     short_text,
 )
-from gscl_scale.graph.types import Size
+from gscl_scale.graph.types import SourceSize
 from gscl_scale.runtime.threads import ahead, in_order, num_threads
 from gscl_scale.text import quoted
 
@@ -31,17 +31,18 @@ _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
 
 def read(config: TablesGraph) -> Draft:
-    """Read the node table whole but for its features, and the edge table as a stream."""
+    """Read the node table, and the edge table as a stream."""
     files = files_of(config.edges, "edges")
     needed = {config.source_column: "source_column", config.target_column: "target_column"}
     for file in files:
         schema_of(file, needed)
-    nodes = read_nodes(config) if config.nodes else NodeTable(_distinct_ids(files, list(needed)))
+    columns = list(needed)
+    nodes = read_nodes(config) if config.nodes else NodeTable(_distinct_ids(files, columns))
     return Draft(
         name=config.edges.name.split(".")[0],
         origin=str(config.nodes or config.edges),
         num_nodes=len(nodes.ids),
-        edges=_edges(files, list(needed), nodes.ids),
+        edges=_edges(files, columns, nodes.ids),
         features=nodes.features,
         columns=nodes.columns,
         labels=nodes.labels,
@@ -51,34 +52,33 @@ def read(config: TablesGraph) -> Draft:
     )
 
 
-def size(config: TablesGraph) -> Size:
-    """From the metadata of Parquet files; the rows of CSV files, and ids that only edges name, are not known yet."""
+def size(config: TablesGraph) -> SourceSize:
+    """From the metadata of Parquet files; unknown for rows of CSV files, and for nodes that only edges name."""
     edges = num_rows(files_of(config.edges, "edges"))
-    files = files_of(config.nodes, "nodes") if config.nodes else []
-    nodes = num_rows(files) if files else None
-    width = num_feature_columns(config) if files else None
-    return Size(
+    nodes = num_rows(files_of(config.nodes, "nodes")) if config.nodes else None
+    width = num_feature_columns(config) if config.nodes else 0
+    return SourceSize(
         num_nodes=nodes,
         num_edges=edges,
         num_features=width or None,
-        reading=_BYTES_OF_ID + (0 if files else _BYTES_OF_SLOT),
-        kept=_BYTES_OF_ID + _BYTES_OF_SLOT,
+        reading=_BYTES_OF_ID + (0 if config.nodes else _BYTES_OF_SLOT),
+        resident=_BYTES_OF_ID + _BYTES_OF_SLOT,
         chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * 4 * _BYTES_OF_ID,
-        waiting=4 * (width or 0),
+        spooled=4 * width,
     )
 
 
 def _edges(files: list[Path], columns: list[str], ids: pa.Array) -> Iterator[Edges]:
-    finder = _Finder(ids)
+    index = _IdIndex(ids)
 
     def find(part: Part) -> Edges:
-        return finder.rows_of(part, columns[0]), finder.rows_of(part, columns[1])
+        return index.rows_of(part, columns[0]), index.rows_of(part, columns[1])
 
     return in_order(find, (part for file in files for part in stream(file, columns)), num_threads())
 
 
-class _Finder:
-    """From ids to rows of the node table, in O(N) memory: by a hash table of 64-bit keys; serves several threads."""
+class _IdIndex:
+    """Rows of the node table by id, as a hash table of 64-bit keys that several threads may use."""
 
     def __init__(self, ids: pa.Array) -> None:
         self._ids = ids
@@ -88,9 +88,8 @@ class _Finder:
         self._rows = NumberRows(keys) if distinct else None
 
     def rows_of(self, part: Part, column: str) -> npt.NDArray[np.int64]:
-        """Row of each id of a column; an id that no row has is refused with its place."""
-        wanted = ids_of(part, column)
-        wanted = self._same_kind(wanted, part, column)
+        """Row of each id of a column; GraphError with the place of an unknown id."""
+        wanted = self._same_kind(ids_of(part, column), part, column)
         rows: npt.NDArray[np.int64]
         if self._rows is not None:
             rows = self._rows.find(self._keys(wanted))
@@ -103,7 +102,7 @@ class _Finder:
         if (rows < 0).any():
             at = int(np.argmin(rows))
             raise GraphError(
-                f"{part.where(at)}: {column} {quoted(wanted[at].as_py())} is no id of the node table; "
+                f"{part.where(at)}: {column} {quoted(wanted[at].as_py())} is not an id of the node table; "
                 "add the node or drop the edge"
             )
         return rows
@@ -114,14 +113,14 @@ class _Finder:
         return ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
 
     def _same_kind(self, wanted: pa.Array, part: Part, column: str) -> pa.Array:
-        if self._text:
-            if pa.types.is_integer(wanted.type):
-                raise GraphError(_two_kinds(part.path, column, "integers", "text"))
-            return wanted.cast(self._ids.type)
-        if pa.types.is_integer(wanted.type):
-            return wanted
-        if not is_csv(part.path):
-            raise GraphError(_two_kinds(part.path, column, "text", "integers"))
+        number = pa.types.is_integer(wanted.type)
+        if number != self._text:
+            return wanted.cast(self._ids.type) if self._text else wanted
+        if number or not is_csv(part.path):
+            raise GraphError(
+                f"{part.path}: ids in {column} are {_kind(number)} and those of the node table are "
+                f"{_kind(not number)}; write both tables with ids of one type"
+            )
         odd = pc.invert(is_integer_text(wanted))
         if (at := pc.index(odd, True).as_py()) >= 0:
             raise GraphError(
@@ -131,15 +130,8 @@ class _Finder:
         return wanted.cast(pa.int64())
 
 
-def _two_kinds(path: Path, column: str, edges: str, nodes: str) -> str:
-    return (
-        f"{path}: ids in {column} are {edges} and those of the node table are {nodes}; "
-        "write both tables with ids of one type"
-    )
-
-
 def _distinct_ids(files: list[Path], columns: list[str]) -> pa.Array:
-    """The ids that edges name, in sorted order, so that the order of the edges does not matter."""
+    """The ids that edges name, sorted, so that the order of the edges does not matter."""
     distinct = DistinctIds()
     first: tuple[Path, str, bool] | None = None
     for file in files:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NotRequired, cast
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -154,7 +154,7 @@ def stored(cell: Cell, out: Path) -> Record | None:
     path = cell.file(out)
     if not path.exists():
         return None
-    record = cast(Record, read_json(path, Record, _CURE))
+    record = read_json(path, Record, _CURE)
     if flaw := flaw_of_metrics(record["figures"]):
         raise FolderError(f"{path} is damaged: {flaw}; {_CURE}")
     return record
@@ -228,7 +228,7 @@ def _attempt(journal: Path) -> Iterator[_Attempts]:
     """This attempt at a cell added to those before it; stored until the cell is."""
     attempts: _Attempts = {"commits": [], "machines": [], "seconds": 0.0}
     if journal.exists():
-        attempts = cast(_Attempts, read_json(journal, _Attempts, _CURE))
+        attempts = read_json(journal, _Attempts, _CURE)
     commit, machine = _commit(), f"{len(usable_cores())} cores of {processor_name()}"
     attempts["commits"] = list(dict.fromkeys([*attempts["commits"], *([commit] if commit else [])]))
     attempts["machines"] = list(dict.fromkeys([*attempts["machines"], machine]))

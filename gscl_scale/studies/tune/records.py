@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -85,7 +85,7 @@ class Book:
         self.folder = folder.absolute()
         self._trials: dict[int, Trial] = {}
         for path in sorted((self.folder / "trials").glob("*/trial.json")):
-            values = read_json(path, _Record, f"delete {path.parent} to try it again")
+            values: Any = read_json(path, _Record, f"delete {path.parent} to try it again")
             trial = Trial(**{**values, "validations": [(at, accuracy) for at, accuracy in values["validations"]]})
             self._trials[trial.number] = trial
 

@@ -1,0 +1,18 @@
+"""Errors of other packages as one sentence for the user."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from gscl_scale.errors import GraphError
+from gscl_scale.text import shortened
+
+
+@contextlib.contextmanager
+def explained(sentence: Callable[[str], str], *errors: type[BaseException]) -> Iterator[None]:
+    """Raise GraphError in place of these errors; `sentence` makes its message from theirs."""
+    try:
+        yield
+    except GraphError:
+        raise
+    except errors as error:
+        raise GraphError(sentence(shortened(error) or type(error).__name__)) from None

@@ -1,0 +1,143 @@
+"""Edge and node tables that are refused."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from gscl_scale.config.graphs import TablesGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.sources import tablefiles
+from gscl_scale.graph.sources.read import read
+from tests.graph.tables import AB, PAIR, ingest, save, tables
+
+REFUSED = {
+    "an unknown id": (
+        {"source": ["a", "z"], "target": ["b", "a"]},
+        AB,
+        "edges.parquet: row 2: source 'z' is not an id",
+    ),
+    "an unknown number": ({"source": [1], "target": [4]}, {"id": [1, 2]}, "row 1: target 4 is not an id"),
+    "numbers for text": ({"source": [1], "target": [2]}, AB, "are integers and those of the node table are text"),
+    "text for numbers": (PAIR, {"id": [1, 2]}, "are text and those of the node table are integers; write both"),
+    "two kinds of ends": ({"source": ["a"], "target": [2]}, None, "ids in target are integers and those in source"),
+    "no source": ({"target": ["b"]}, AB, r"no column 'source' \(graph.source_column\); it has target"),
+    "no id": (PAIR, {"key": ["a", "b"]}, r"nodes.parquet: no column 'id' \(graph.id_column\); it has key"),
+    "an empty end": ({"source": ["a", None], "target": ["b", "a"]}, AB, "row 2: source is empty; expected an id"),
+    "an empty text": ({"source": ["a", ""], "target": ["b", "a"]}, None, "row 2: source is empty"),
+    "an empty id": (PAIR, {"id": ["a", "b", None]}, "row 3: id is empty"),
+    "ids of floats": ({"source": [1.0], "target": [2.0]}, None, "source is of type double, expected ids that are"),
+    "huge ids": (
+        dict.fromkeys(("source", "target"), pa.array([2**63], pa.uint64())),
+        None,
+        r"2\^63; write them as text",
+    ),
+    "no nodes": (PAIR, {"id": pa.array([], pa.string())}, "has no rows; expected one row per node"),
+    "no edges and no nodes": (dict.fromkeys(("source", "target"), pa.array([], pa.string())), None, "empty"),
+    "an unknown part": (PAIR, AB | {"split": ["train", "dev"]}, "row 2: split is 'dev', expected train, val, test"),
+    "a part of numbers": (PAIR, AB | {"split": [1, 2]}, "split is of type int64, expected text"),
+    "labels that are lists": (PAIR, AB | {"label": [[1], [2]]}, "expected integers or text"),
+    "an empty feature": (PAIR, AB | {"x": [1.0, None]}, "row 2: feature 'x' is empty; fill it"),
+    "a list with a gap": (PAIR, AB | {"x": [[1, 2], [3, None]]}, "row 2: feature 'x' is empty"),
+    "an empty list": (PAIR, AB | {"x": [[1, 2], None]}, "row 2: feature 'x' is empty"),
+    "lists of two lengths": (PAIR, AB | {"x": [[1, 2], [3]]}, "row 2: feature 'x' has 1 numbers, the rows before"),
+    "lists of lists": (PAIR, AB | {"x": [[[1]], [[2]]]}, "expected lists of numbers"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_tables_are_refused_in_one_sentence(tmp_path, case):
+    edges, nodes, sentence = REFUSED[case]
+    with pytest.raises(GraphError, match=sentence) as caught:
+        ingest(tmp_path, edges, nodes)
+    assert str(caught.value).startswith(str(tmp_path))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "graph").exists()
+
+
+def test_a_feature_column_of_text_is_refused_when_it_is_named(tmp_path):
+    nodes = AB | {"title": ["x", "y"]}
+    with pytest.raises(GraphError, match="feature 'title' is of type string, expected numbers or lists of numbers"):
+        ingest(tmp_path / "a", PAIR, nodes, feature_columns=["title"])
+    with pytest.raises(GraphError, match="row 1: feature 'title' is 'x', expected a number"):
+        ingest(tmp_path / "b", PAIR, nodes, kind=".csv", feature_columns=["title"])
+    with pytest.raises(GraphError, match=r"no column 'height' \(graph.feature_columns\); it has id, title"):
+        ingest(tmp_path / "c", PAIR, nodes, feature_columns=["height"])
+
+
+def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
+    save(tmp_path / "nodes" / "1.parquet", {"id": ["a"], "x": [[1, 2]]})
+    save(tmp_path / "nodes" / "2.parquet", {"id": ["b"], "x": [[1]]})
+    config = tables(tmp_path, PAIR).model_copy(update={"nodes": tmp_path / "nodes"})
+    with pytest.raises(GraphError, match=r"2.parquet: row 1: the features have 1 numbers, those before have 2"):
+        read(config)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "is truncated, empty, or not a table"),
+        ("source,target", "is truncated, empty, or not a table"),
+        ("source,target\n1,2\n3\n", "Expected 2 columns, got 1"),
+        ("source,target\n1,\n", "row 1: target is empty"),
+        ("source,source\n1,2\n", "more than one column 'source'"),
+        ("source;target\n1;2\n", r"no column 'source' \(graph.source_column\); it has source;target"),
+        ("source,target\n1,a17\n", "row 1: target is 'a17' and the node table's ids are integers"),
+        ("source,target\n1,2\n1,9\n", "row 2: target 9 is not an id"),
+        (b"source,target\n\xff\xfe,3\n", "invalid UTF8"),
+    ],
+)
+def test_bad_csv_files_are_refused_in_one_sentence(tmp_path, content, sentence):
+    with pytest.raises(GraphError, match=sentence) as caught:
+        ingest(tmp_path, content, {"id": [1, 2, 3]}, kind=".csv")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".csv.gz"])
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.99])
+def test_truncated_files_are_refused(tmp_path, kind, kept):
+    ends = np.random.default_rng(0).integers(0, 1000, (5000, 2))
+    config = tables(tmp_path, {"source": ends[:, 0], "target": ends[:, 1]}, kind=kind)
+    whole = config.edges.read_bytes()
+    config.edges.write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(GraphError, match=rf"edges{kind} is truncated, empty, or not a table"):
+        read(config)
+
+
+def test_a_parquet_file_with_damaged_pages_is_refused(tmp_path):
+    config = tables(tmp_path)
+    content = config.edges.read_bytes()
+    config.edges.write_bytes(content[:4] + bytes(56) + content[60:])
+    with pytest.raises(GraphError, match="is truncated, empty, or not a table"):
+        write_graph(read(config), config, tmp_path / "graph")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("none.csv", "not exist; check graph.edges"), ("empty", "holds no table"), ("a.txt", "unknown kind of table")],
+)
+def test_a_path_to_no_table_is_refused(tmp_path, name, sentence):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(GraphError, match=sentence):
+        read(TablesGraph(source="tables", edges=tmp_path / name))
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".csv"])
+def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(tablefiles, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
+    edges = {"source": [1] * 99 + [4], "target": [2] * 100}
+    with pytest.raises(GraphError, match="row 100: source 4 is not an id"):
+        ingest(tmp_path / "edges", edges, {"id": [1, 2]}, kind=kind)
+    nodes = {"id": range(100), "x": [1.0] * 99 + [None], "split": [None] * 100}
+    with pytest.raises(GraphError, match="row 100: feature 'x' is empty"):
+        ingest(tmp_path / "empty", PAIR, pd.DataFrame(nodes).convert_dtypes().to_dict("list"), kind=kind)
+
+
+def test_a_number_that_is_none_is_refused_with_its_row_in_the_whole_csv_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
+    rows = "".join(f"{number},{number}\n" for number in range(99))
+    with pytest.raises(GraphError, match=r"nodes.csv: row 100: feature 'x' is 'abc', expected a number"):
+        read(tables(tmp_path, PAIR, f"id,x\n{rows}99,abc\n", kind=".csv"))
