@@ -210,7 +210,7 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         ),
         (
             ["ingest", "--config", "quick.yaml", "--set", "graph.target_column=source"],
-            "graph: source_column and target_column are both 'source'; name the columns of both ends",
+            "graph: source_column and target_column are both 'source'; name the column of each end",
         ),
         (["run", "--config", "quick.yaml", "--run", "edges.csv"], "edges.csv is a file; give --run a folder"),
         (

@@ -15,7 +15,7 @@ from gscl_scale.cli.doctor.folders import examine_places
 from gscl_scale.cli.doctor.ray import examine_ray
 from gscl_scale.cli.doctor.software import unmet
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from tests.test_cli import cli
 
 Usage = namedtuple("Usage", "total used free")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gscl_scale.cli.doctor.check import Finding, note, ok, trouble
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.machine import available_memory, num_cores, processor_name, usable_cores
 from gscl_scale.text import in_words
 

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from gscl_scale.cli.doctor.check import Finding, note, ok, trouble
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.errors import GsclError
 from gscl_scale.io.atomic import naming
 from gscl_scale.runtime.runner import start_runner
