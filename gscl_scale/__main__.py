@@ -18,7 +18,7 @@ def main() -> None:
         try:
             from gscl_scale.cli.main import main as command
         except KeyboardInterrupt:
-            print("gscl-scale: stopped before it began; run the same command again", file=sys.stderr)
+            print("gscl-scale: stopped before it started; rerun the command", file=sys.stderr)
             sys.exit(INTERRUPTED)
         command()
     except SystemExit as leaving:

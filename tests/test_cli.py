@@ -296,7 +296,7 @@ def test_a_place_where_nothing_may_be_written_is_bad_input(tmp_path):
     result = cli("ingest", "--config", "quick.yaml", "--run", place, cwd=tmp_path)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith(f"gscl-scale: {place}")
-    assert result.stderr.endswith("get the right to use it, or name another place\n")
+    assert result.stderr.endswith("get write access, or choose another folder\n")
 
 
 def test_other_evaluation_settings_only_measure_again(finished):
@@ -337,7 +337,7 @@ def test_a_run_that_is_interrupted_says_so_in_one_sentence(tmp_path):
         told = run.communicate()[1]
     assert run.returncode == 130
     sentences = [line for line in told.splitlines() if line.startswith("gscl-scale: ")]
-    assert sentences == ["gscl-scale: stopped; finished work is kept, run the same command again to go on"]
+    assert sentences == ["gscl-scale: stopped; finished work is kept, rerun the command to resume"]
 
 
 DROPPED = """
@@ -405,7 +405,7 @@ main()
         (BREAKS_AT_THE_END, 130, "cleared away\n"),
         (TWICE, 130, ""),
         (DROPPED, 1, "heard\n"),
-        (TOO_EARLY, 130, "gscl-scale: stopped before it began; run the same command again\n"),
+        (TOO_EARLY, 130, "gscl-scale: stopped before it started; rerun the command\n"),
     ],
 )
 def test_an_interrupt_is_heard_at_any_moment(tmp_path, program, code, told):
