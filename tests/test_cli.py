@@ -104,7 +104,7 @@ def test_a_run_that_is_named_alone_goes_on_with_its_own_configuration(tmp_path, 
         assert result.returncode == 0, result.stderr
     assert pq.read_table(tmp_path / "copy.parquet").num_rows == 90
     refused = cli("train", "--run", "mine", "--set", "train.epochs=4", cwd=tmp_path)
-    assert (refused.returncode, "train.epochs = 3, now it is 4" in refused.stderr) == (2, True)
+    assert (refused.returncode, "train.epochs=3, but the config now says 4" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_run_of_another_configuration_is_refused_with_the_key_and_nothing_is_l
     before = (folder / "runs/quick/run.json").read_text()
     result = cli("run", "--config", "quick.yaml", "--set", "loss.temperature=0.3", cwd=folder)
     assert result.returncode == 2
-    assert "made with loss.temperature = 0.5, now it is 0.3" in result.stderr
+    assert "made with loss.temperature=0.5, but the config now says 0.3" in result.stderr
     assert (folder / "runs/quick/run.json").read_text() == before
 
 
