@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from gscl_scale.config.section import Result, Section
 
 Share = Annotated[float, Field(ge=0, lt=1)]
+Views = Annotated[list[Share] | None, Field(min_length=2, max_length=2)]
 
 
 class BaselineConfig(Section):
@@ -14,20 +15,12 @@ class BaselineConfig(Section):
 
     DECIDES: ClassVar[Result] = "training"
 
-    edges: list[Share] | None = Field(
-        None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of edges to drop in each view."
-    )
-    features: list[Share] | None = Field(
-        None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of columns to mask in each view."
-    )
+    edges: Views = Field(None, description="grace, bgrl, cca-ssg: share of edges to drop in each view.")
+    features: Views = Field(None, description="grace, bgrl, cca-ssg: share of columns to mask in each view.")
     temperature: float | None = Field(None, gt=0, description="grace: temperature of the similarities.")
-    negatives: int | None = Field(
-        None, ge=2, description="grace: nodes to draw per step as negatives; by default all nodes of a small graph."
-    )
+    negatives: int | None = Field(None, ge=2, description="grace: negatives per step; by default all of a small graph.")
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
-    momentum: float | None = Field(
-        None, ge=0, le=1, description="bgrl: momentum of the target encoder in the first step."
-    )
+    momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")
     decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of the decorrelation of columns.")
 
     @model_validator(mode="before")

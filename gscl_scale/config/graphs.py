@@ -13,12 +13,8 @@ class _GraphSection(Section):
 
     name: str = Field("", description="Name of the graph on pages and in folders; by default that of its source.")
     undirected: bool = Field(True, description="Follow every edge in both directions; false: only in its own.")
-    structural_features: int = Field(
-        128, ge=8, description="Width of the features computed from the structure if the graph has none."
-    )
-    memory_mb: Annotated[int, Key("nothing")] = Field(
-        1024, ge=16, description="Memory in MB for sorting the edges; the rest stays on disk."
-    )
+    structural_features: int = Field(128, ge=8, description="Width of the structural features, if the graph has none.")
+    memory_mb: Annotated[int, Key("nothing")] = Field(1024, ge=16, description="Memory for sorting the edges in MB.")
 
 
 class DigitsGraph(_GraphSection):
@@ -84,9 +80,7 @@ class PygGraph(_GraphSection):
     """A data set of torch-geometric."""
 
     source: Literal["pyg"] = Field(description="A data set of torch-geometric.")
-    dataset: str = Field(
-        description="Class and name of the data set, such as Planetoid/Cora, WikiCS, Amazon/Photo or Actor."
-    )
+    dataset: str = Field(description="Class and name, such as Planetoid/Cora, WikiCS, Amazon/Photo or Actor.")
     path: Path = Field(Path("data"), description="Folder in which torch-geometric stores its data sets.")
 
 

@@ -27,9 +27,7 @@ class RuntimeConfig(Section):
     address: str = Field("", description="Ray: address of the cluster; empty: RAY_ADDRESS, or one on this machine.")
     task_cpus: float = Field(1.0, gt=0, description="Ray: cores to reserve per task.")
     task_memory_gb: float = Field(0.0, ge=0, description="Ray: memory to reserve per task in GB; 0: none.")
-    task_resources: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        {}, description="Ray: custom resources to reserve per task."
-    )
+    task_resources: dict[str, Annotated[float, Field(gt=0)]] = Field({}, description="Ray: custom resources per task.")
     task_retries: int = Field(3, ge=0, description="Ray: how often to retry a task after its machine was lost.")
     train_workers: Annotated[int | str, BeforeValidator(_check_workers)] = Field(
         1, description="Ray: processes that train one model; a range such as 2-4 starts as many as there is room for."
@@ -41,9 +39,7 @@ class RuntimeConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
     tensorboard: bool = Field(False, description="Write the training curves for TensorBoard as well.")
     npy: bool = Field(False, description="Write embeddings.npy as well as the Parquet file.")
-    embed_memory_gb: float = Field(
-        4.0, gt=0, description="Embedding: memory to allocate in GB, without the program and mapped files."
-    )
+    embed_memory_gb: float = Field(4.0, gt=0, description="Embedding: memory in GB, without program and mapped files.")
 
     def for_tasks(self) -> RunnerSettings:
         """The settings of a runner of tasks."""

@@ -40,13 +40,9 @@ class RingsConfig(Section):
         description="exact: search from every anchor; sketch: one pass over the graph per hop, with the same samples; "
         "auto: whichever is faster.",
     )
-    sampling: Literal["uniform", "pagerank"] = Field(
-        "uniform", description="Sample ring members uniformly or by PageRank."
-    )
+    sampling: Literal["uniform", "pagerank"] = Field("uniform", description="Sample members uniformly or by PageRank.")
     width: int = Field(
-        64,
-        ge=1,
-        description="How many lowest-priority nodes to keep per neighbourhood. Larger is more exact and slower.",
+        64, ge=1, description="Lowest-priority nodes to keep per neighbourhood. Larger is more exact and slower."
     )
     per_ring: Annotated[int | str, BeforeValidator(_check_per_ring)] = Field(
         16, description="Fewest members to store per ring: a number, all, or a ratio of the ring such as ratio:0.2."
@@ -59,9 +55,7 @@ class RingsConfig(Section):
         20.0, gt=0, description="Disk space for the samples in GB; where it ends, training reuses earlier rounds."
     )
     ahead: Annotated[int, Key("nothing")] = Field(
-        0,
-        ge=0,
-        description="Rounds to prepare while training runs (used rounds are deleted). 0 prepares all of them first.",
+        0, ge=0, description="Rounds to prepare while training runs (used rounds are deleted). 0 prepares all first."
     )
     sharing: Literal["shared", "independent"] = Field(
         "shared", description="shared: one priority per node and round; independent: one per anchor as well (slow)."
@@ -97,9 +91,7 @@ class ModelConfig(Section):
     normalisation: Annotated[Literal["symmetric", "mean"], Key(revision=1, neutral="symmetric")] = Field(
         "symmetric", description="gcn: weight neighbours by the degrees of both ends, or take their plain mean."
     )
-    self_loops: Annotated[bool, Key(revision=1, neutral=True)] = Field(
-        True, description="gcn: aggregate the node itself along with its neighbours."
-    )
+    self_loops: Annotated[bool, Key(revision=1, neutral=True)] = Field(True, description="gcn: add self-loops.")
     layers: int = Field(1, ge=1, le=8, description="Number of layers.")
     width: int = Field(256, ge=1, description="Width of every layer, and of the embeddings.")
     activation: Literal["relu", "prelu", "rrelu"] = Field("prelu", description="Activation after every layer.")
@@ -122,12 +114,8 @@ class ModelConfig(Section):
     message_dropout: Annotated[float, Key(revision=1, neutral=0.0)] = Field(
         0.0, ge=0, lt=1, description="gcn, sage: share of the messages between nodes to drop in each step."
     )
-    projection: int = Field(
-        256, ge=0, description="Width of the two-layer projection head; 0: no head, the loss compares the embeddings."
-    )
-    propagation: Literal["full", "sampled"] = Field(
-        "full", description="full: read all neighbours of a node; sampled: read at most fanout of them."
-    )
+    projection: int = Field(256, ge=0, description="Width of the two-layer projection head; 0: no head.")
+    propagation: Literal["full", "sampled"] = Field("full", description="Read all neighbours, or at most fanout.")
     fanout: list[Annotated[int, Field(ge=1)]] = Field(
         [10], min_length=1, description="sampled: neighbours per node in each layer, first layer first; or one for all."
     )
@@ -171,21 +159,15 @@ class LossConfig(Section):
     ranking: Literal["listwise", "pairwise"] = Field(
         "listwise", description="Compare each ring with all farther nodes together, or with each farther ring."
     )
-    positives: Literal["in", "out"] = Field(
-        "in", description="Sum over the members of a ring inside or outside the logarithm."
-    )
+    positives: Literal["in", "out"] = Field("in", description="Sum over members of a ring inside or outside the log.")
     temperature: float = Field(0.5, gt=0, description="Temperature of ring 1.")
     temperature_step: float = Field(0.0, ge=0, description="Increase of the temperature with each ring.")
-    gate: float = Field(
-        1.0, gt=0, le=1, description="Terms whose ratio exceeds this get no gradient; 1 disables the gate."
-    )
+    gate: float = Field(1.0, gt=0, le=1, description="Terms whose ratio exceeds this get no gradient; 1 disables it.")
     weighting: Annotated[Literal["raw", "size"], Key(formerly="weighing")] = Field(
         "raw", description="raw: sum over the sample; size: scale up to the whole ring, as if drawn uniformly."
     )
     hop_zero: Annotated[float, Key(revision=2, neutral=0.0)] = Field(
-        0.0,
-        ge=0,
-        description="Weight of hop 0, which ranks each anchor under another dropout above all rings; the paper has 0.",
+        0.0, ge=0, description="Weight of hop 0: ranks each anchor under another dropout above all rings; paper: 0."
     )
 
 
@@ -202,14 +184,8 @@ class TrainConfig(Section):
     )
     epochs: int = Field(100, ge=1, description="Passes over all anchors.")
     batch_size: int = Field(1024, ge=1, description="Anchors per step.")
-    accumulate: Annotated[int, Key("nothing")] = Field(
-        1, ge=1, description="Micro-batches per step: less memory, the same result."
-    )
-    negatives: int = Field(
-        512,
-        ge=0,
-        description="Negatives to draw per step and share among its anchors; only with rings.sharing shared.",
-    )
+    accumulate: Annotated[int, Key("nothing")] = Field(1, ge=1, description="Micro-batches per step; saves memory.")
+    negatives: int = Field(512, ge=0, description="Shared negatives to draw per step; needs rings.sharing=shared.")
     held_out: Annotated[float, Key(revision=2, neutral=0.0)] = Field(
         0.0, ge=0, lt=1, description="Share of the nodes that are never anchors and measure the ranking of rings."
     )
@@ -219,17 +195,11 @@ class TrainConfig(Section):
     learning_rate: float = Field(1e-3, gt=0, description="Learning rate of Adam.")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay of Adam.")
     clip: float = Field(0.0, ge=0, description="Largest norm of the gradient; 0: no clipping.")
-    validate_every: int = Field(
-        0, ge=0, description="Epochs between validations, the best of which is kept; 0: the last epoch is kept."
-    )
+    validate_every: int = Field(0, ge=0, description="Epochs between validations, of which the best is kept; 0: none.")
     patience: int = Field(0, ge=0, description="Stop after this many validations without improvement; 0: never.")
     checkpoint_every: Annotated[int, Key("nothing")] = Field(10, ge=1, description="Epochs between checkpoints.")
-    checkpoint_steps: Annotated[int, Key("nothing")] = Field(
-        0, ge=0, description="Write a checkpoint after this many steps as well; 0: only by epochs and minutes."
-    )
-    checkpoint_minutes: Annotated[float, Key("nothing")] = Field(
-        10.0, gt=0, description="Write a checkpoint after this many minutes as well."
-    )
+    checkpoint_steps: Annotated[int, Key("nothing")] = Field(0, ge=0, description="Steps between checkpoints; 0: none.")
+    checkpoint_minutes: Annotated[float, Key("nothing")] = Field(10.0, gt=0, description="Minutes between checkpoints.")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Precision of the dense layers in training; auto: bfloat16 on a GPU, float32 on a CPU."
     )
@@ -308,10 +278,7 @@ class EvaluateConfig(SplitsConfig):
         description="Scale nothing, rows to length 1 or columns to mean 0 and deviation 1 before the probe; auto: each "
         "method keeps the best on validation.",
     )
-    sample: int = Field(
-        20000, ge=100, description="Nodes to sample of a larger graph for clustering, search and ring similarity."
-    )
+    sample: int = Field(20000, ge=100, description="Nodes to sample for clustering, search and ring similarity.")
     tuned_on: Annotated[list[TunedOn], Key(revision=3, neutral=[])] = Field(
-        [],
-        description="Splits whose validation nodes chose the settings (written by tune); these are no test nodes.",
+        [], description="Splits whose validation nodes chose the settings (written by tune); these are no test nodes."
     )
