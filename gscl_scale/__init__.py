@@ -21,7 +21,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Python interface when it is first used: precompute workers must not pay for torch."""
+    """Import a public name at its first use: precompute workers must not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'gscl_scale' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The command as it is started: an interrupt is heard at any moment, from the first one on."""
+"""Entry point of the command: handles Ctrl-C at any moment, from the first import on."""
 
 import atexit
 import contextlib
@@ -12,13 +12,13 @@ from gscl_scale.errors import INTERRUPTED
 
 
 def main() -> None:
-    """Import the command line, which takes a second, and call it."""
+    """Import the command line and call it."""
     sys.unraisablehook = _unraisable
     try:
         try:
             from gscl_scale.cli.main import main as command
         except KeyboardInterrupt:
-            print("gscl-scale: stopped before it began; run the same command again", file=sys.stderr)
+            print("gscl-scale: stopped before it started; rerun the command", file=sys.stderr)
             sys.exit(INTERRUPTED)
         command()
     except SystemExit as leaving:
@@ -28,9 +28,9 @@ def main() -> None:
 
 
 def _end() -> None:
-    """End here: the interrupt may have fallen into the loading of a native library, of which half cannot be taken down.
+    """Exit without the interpreter's cleanup, which may crash if the interrupt hit the loading of a native library.
 
-    A second interrupt, of an impatient user or of _unraisable, ends it at once.
+    A second interrupt, from an impatient user or from _unraisable, exits at once.
     """
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     atexit._run_exitfuncs()
@@ -40,12 +40,12 @@ def _end() -> None:
     os._exit(INTERRUPTED)
 
 
-def _unraisable(found: Any) -> None:
-    """Interrupt again where Python has dropped an interrupt, because it fell into the end of some object."""
-    if issubclass(found.exc_type, KeyboardInterrupt):
+def _unraisable(dropped: Any) -> None:
+    """Interrupt again where Python has dropped an interrupt, because it hit the finalizer of an object."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
-        sys.__unraisablehook__(found)
+        sys.__unraisablehook__(dropped)
 
 
 if __name__ == "__main__":

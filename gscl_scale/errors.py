@@ -3,11 +3,11 @@
 GsclError                 base of all; the message is one sentence for the reader at 3 a.m.
 ├── UserError             the input or the request is wrong; exit code 2
 │   ├── ConfigError       a key or value of the configuration
-│   ├── GraphError        the graph that was brought
+│   ├── GraphError        the user's graph
 │   └── FolderError       a folder is missing, damaged, or was made from something else; AbsentError: a file of a store
 ├── LeaseError            another process works on the same run folder or registry; exit code 4
 └── RunError              the work itself failed; exit code 1
-    ├── StoppedError      it was asked to stop before its end
+    ├── StoppedError      a signal or a time limit stopped it
     ├── OvertakenError    another process wrote the same run to its store, and was faster
     ├── PeerError         another process of a training has ended or is silent
     ├── DivergedError     training left the finite numbers
@@ -16,7 +16,7 @@ GsclError                 base of all; the message is one sentence for the reade
 Each takes exactly one message, so that all of them pickle across processes.
 """
 
-INTERRUPTED = 130  # exit code of a command that Ctrl-C has ended
+INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 class GsclError(Exception):
@@ -32,7 +32,7 @@ class ConfigError(UserError):
 
 
 class GraphError(UserError):
-    """The graph that was brought cannot be used."""
+    """The user's graph cannot be used."""
 
 
 class FolderError(UserError):
@@ -44,7 +44,7 @@ class AbsentError(FolderError):
 
 
 class LeaseError(GsclError):
-    """Another process works on the same run folder, or has the right to change the registry."""
+    """Another process works on the same run folder, or has the lease of the registry."""
 
 
 class RunError(GsclError, RuntimeError):
@@ -52,11 +52,11 @@ class RunError(GsclError, RuntimeError):
 
 
 class StoppedError(RunError):
-    """The work was asked to stop before its end, and can be continued."""
+    """A signal or a time limit stopped the work, which can be resumed."""
 
 
 class OvertakenError(RunError):
-    """Another process works in the same place, and was faster."""
+    """Another process wrote the same run to its store, and was faster."""
 
 
 class PeerError(RunError):

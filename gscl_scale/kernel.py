@@ -1,4 +1,4 @@
-"""The decorator of every kernel: numba compiles it and keeps the code on disk, apart for each state of the sources."""
+"""The decorator of every kernel: numba compiles it and caches the code on disk, one folder per state of the sources."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ def kernel(function: Any = None, **options: Any) -> Any:
     """Compile a function that runs without the GIL; `options` are further ones of numba.njit.
 
     Compiled code contains the kernels that it calls, also those of other files. Numba's own cache compares the file of
-    the kernel alone, and after an update runs old ones of other files. So each state of all sources has its own folder.
+    the kernel alone and would run stale code of other files, so each state of all sources has its own folder.
     """
     if function is None:
         return functools.partial(kernel, **options)
@@ -26,7 +26,7 @@ def kernel(function: Any = None, **options: Any) -> Any:
 
 
 def kernel_sources(package: Path) -> Iterator[tuple[str, bytes]]:
-    """Path and content of the files that have to do with kernels; a change of another file compiles nothing anew."""
+    """Path and content of the files that kernels depend on; a change of another file recompiles nothing."""
     for path in sorted(package.rglob("*.py")):
         source = path.read_bytes()
         if any(sign in source for sign in _SIGNS):
@@ -44,7 +44,7 @@ _FOLDER = _folder()
 
 
 def _within(place: Any) -> Any:
-    """One of numba's places for compiled code (NUMBA_CACHE_DIR, __pycache__, the user's cache): our folder in it."""
+    """Our folder in one of numba's places for compiled code (NUMBA_CACHE_DIR, __pycache__, the user's cache)."""
 
     def get_cache_path(self: Any) -> str:
         return str(Path(place.get_cache_path(self), _FOLDER))
@@ -60,6 +60,6 @@ class _Cache(FunctionCache):
     _impl_class = _Places
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep nothing once a source has changed: what is imported from then on does not belong in this folder."""
+        """Save nothing once a source has changed: kernels imported from then on do not belong in this folder."""
         if _folder() == _FOLDER:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]

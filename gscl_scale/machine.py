@@ -1,4 +1,4 @@
-"""What this machine has left, memory and disk; its cores; and how this process takes memory."""
+"""Free memory, free disk and cores of this machine, and the memory of this process."""
 
 import contextlib
 import ctypes
@@ -18,13 +18,13 @@ _UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory is short; torch tells it in words of its own, of a GPU too."""
-    told = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and told)
+    """Whether an error means that memory is short; torch raises RuntimeErrors, without importing it here."""
+    of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and of_torch)
 
 
 def available_memory(root: Path = _ROOT) -> int:
-    """Bytes that this process may still take: of the machine, of each control group that limits it, and by ulimit."""
+    """Bytes that this process can still allocate, within the machine, its control groups and ulimit."""
     return max(0, min(_machine_memory(root), *_group_memory(root), *_own_limits(root), _UNLIMITED))
 
 
@@ -34,7 +34,7 @@ def whole_memory() -> int:
 
 
 def free_disk(folder: Path) -> int:
-    """Bytes free where `folder` is, or will be made."""
+    """Free bytes on the disk of a folder, which need not exist yet."""
     place = folder.absolute()
     while not place.exists():
         place = place.parent
@@ -42,27 +42,27 @@ def free_disk(folder: Path) -> int:
 
 
 def peak_memory() -> int:
-    """Largest resident memory of this process so far, in bytes, files that it maps included."""
-    of_process = _of_process("VmHWM")  # ru_maxrss of a new process begins with its parent's on Linux
+    """Peak resident memory of this process in bytes, including mapped files."""
+    of_process = _status_bytes("VmHWM")  # on Linux ru_maxrss of a new process starts at that of its parent
     return of_process if of_process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def hand_back_memory() -> None:
-    """Hand freed memory back to the system (glibc keeps some of it for later)."""
+    """Return freed memory to the system (glibc keeps some of it)."""
     if sys.platform.startswith("linux") and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
         library.malloc_trim(0)
 
 
 def start_peak() -> None:
-    """Hand freed memory back to the system, and let `peak_memory` begin anew where the system can (Linux)."""
+    """Return freed memory to the system, and reset `peak_memory` where the system can (Linux)."""
     hand_back_memory()
     with contextlib.suppress(OSError):
         (_ROOT / "proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def allocated_memory() -> int:
-    """Resident memory of this process now, in bytes, without the files that it maps; its peak where that is unknown."""
-    of_process = _of_process("RssAnon")
+    """Resident memory of this process in bytes, without mapped files; its peak where that is unknown."""
+    of_process = _status_bytes("RssAnon")
     return of_process if of_process is not None else peak_memory()
 
 
@@ -74,12 +74,12 @@ def usable_cores() -> list[int]:
 
 
 def num_cores(root: Path = _ROOT) -> int:
-    """How many cores this process can keep busy: those that it may use, within the time that its container is given."""
+    """Number of cores that this process can keep busy, within the CPU time of its container."""
     return math.ceil(min(len(usable_cores()), *_group_cores(root), math.inf))
 
 
 def processor_name() -> str:
-    """The processor as the machine calls it."""
+    """Name of the processor."""
     for line in _lines(_ROOT / "proc/cpuinfo"):
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -95,7 +95,7 @@ def _machine_memory(root: Path) -> int:
 
 
 def _group_memory(root: Path) -> Iterator[int]:
-    """What is left of the limit of each control group, v1 or v2, that this process is in; file cache counts as free."""
+    """Free bytes in each control group (v1 or v2) of this process; file cache counts as free."""
     for version, folder in _groups(root, "memory"):
         limit, used, cache = (
             ("memory.max", "memory.current", "inactive_file")
@@ -107,7 +107,7 @@ def _group_memory(root: Path) -> Iterator[int]:
 
 
 def _group_cores(root: Path) -> Iterator[float]:
-    """The time that each control group of this process is given, in cores."""
+    """CPU time of each control group of this process, in cores."""
     for version, folder in _groups(root, "cpu"):
         names = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         words = [word for name in names for line in _lines(folder / name) for word in line.split()]
@@ -116,9 +116,9 @@ def _group_cores(root: Path) -> Iterator[float]:
 
 
 def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
-    """Version and folder of each control group that this process is in, with those above it, whose limits hold too.
+    """Version and folder of each control group of this process, and of those above it, whose limits apply too.
 
-    In a container only the last parts of the path are seen.
+    A container sees only the last parts of the path.
     """
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -132,14 +132,14 @@ def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
 
 
 def _own_limits(root: Path) -> Iterator[int]:
-    """What is left of the limits that the process was started with: ulimit -v and -d."""
+    """Free bytes within the limits of ulimit -v and -d."""
     for kind, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         limit = resource.getrlimit(kind)[0]
         if limit not in (resource.RLIM_INFINITY, -1) and limit < _UNLIMITED:
-            yield limit - (_of_process(name, root) or 0)
+            yield limit - (_status_bytes(name, root) or 0)
 
 
-def _of_process(name: str, root: Path = _ROOT) -> int | None:
+def _status_bytes(name: str, root: Path = _ROOT) -> int | None:
     for line in _lines(root / "proc/self/status"):
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) << 10
@@ -162,10 +162,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep large blocks that it frees, for its next ones: steps of training take the same ones again.
+    """Let this process reuse large blocks that it frees, as each training step allocates the same ones.
 
-    By default glibc hands each back to the system and has it zeroed page by page when it is taken again, which was half
-    the time of a step on the CPU. Elsewhere than on glibc nothing changes.
+    By default glibc returns each to the system, which zeroes it page by page for the next allocation; that was half the
+    time of a step on the CPU. Does nothing without glibc.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -173,16 +173,16 @@ def keep_freed_memory() -> None:
     if hasattr(library, "mallopt"):
         library.mallopt(_MMAP_THRESHOLD, 1 << 30)
         library.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
-        library.mallopt(_ARENA_MAX, 1)  # those of other threads than the first are too small to keep large blocks
+        library.mallopt(_ARENA_MAX, 1)  # arenas of other threads are too small for large blocks
 
 
 def let_go_of_files(most: int, folder: Path) -> bool:
-    """Where this process holds more than `most` bytes of mapped files, give back the pages of those in a folder.
+    """Release the pages of mapped files in a folder, if this process holds more than `most` bytes of mapped files.
 
-    They stay in the cache of the system, and come back page by page when they are read again. Without this a process
-    that reads here and there in large files would count as one that needs all of them, and may be killed for that.
+    The pages stay in the cache of the system and return when they are read again. Without this, random reads in large
+    files would count as memory of the process, which may be killed for that.
     """
-    held = _of_process("RssFile")
+    held = _status_bytes("RssFile")
     if held is None or held <= most:
         return False
     library, inside = ctypes.CDLL(None), f"{folder.resolve()}/"

@@ -1,4 +1,4 @@
-"""The only maker of random numbers: each is keyed by its purpose and the identity of what it is for."""
+"""Random numbers, each keyed by its purpose and an identity such as seed, round and node."""
 
 import hashlib
 
@@ -17,12 +17,12 @@ def key(purpose: str, *identity: int) -> np.uint64:
 
 
 def integer(purpose: str, *identity: int) -> int:
-    """A seed below 2^63, for libraries that want a plain integer."""
+    """A seed below 2^63, for libraries that take a plain integer."""
     return int(key(purpose, *identity) >> np.uint64(1))
 
 
 def generator(purpose: str, *identity: int) -> np.random.Generator:
-    """A generator of its own for one purpose and identity."""
+    """A NumPy generator for one purpose and identity."""
     return np.random.Generator(np.random.Philox(key=int(key(purpose, *identity))))
 
 
@@ -36,7 +36,7 @@ def mix(value):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def exponential(key, identity):  # type: ignore[no-untyped-def]
-    """A standard exponential draw that depends on (key, identity) alone; not negative, never infinite."""
+    """A standard exponential draw that depends only on (key, identity); not negative, never infinite."""
     bits = mix(mix(identity + np.uint64(0x9E3779B97F4A7C15)) ^ key)
     return -np.log((np.float64(bits >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16)
 
@@ -64,7 +64,7 @@ def _hash_strings(offsets, data, out):  # type: ignore[no-untyped-def]
 
 
 def identities_of(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    """A 64-bit identity for each of the user's ids (integers or strings), independent of its row."""
+    """A 64-bit identity for each id of the user (integer or string), independent of its row."""
     if pa.types.is_integer(ids.type):
         return ids.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)
     strings = pc.cast(ids, pa.large_string())

@@ -175,7 +175,7 @@ def test_splits_that_have_chosen_an_epoch_stay_those_of_the_run(tmp_path, valida
     open_run(Config.parse({**train, "evaluate": {"initialisations": 3}}), run.folder)
     other = Config.parse({**train, "evaluate": {"seed": 5}})
     if refused:
-        with pytest.raises(FolderError, match=r"chosen on splits of evaluate\.seed = 0, now it is 5"):
+        with pytest.raises(FolderError, match=r"chosen with evaluate\.seed=0, but the config now says 5"):
             open_run(other, run.folder)
     else:
         open_run(other, run.folder)
@@ -191,6 +191,6 @@ def test_while_it_lasts_a_training_compares_its_epochs_by_one_probe(tmp_path, fi
     if finished:
         open_run(other, run.folder)
     else:
-        says = r"evaluate\.probe_scaling = 'l2', now it is 'standard'; go on as before"
+        says = r"evaluate\.probe_scaling='l2', but the config now says 'standard'; finish the training"
         with pytest.raises(FolderError, match=says):
             open_run(other, run.folder)

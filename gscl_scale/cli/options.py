@@ -1,31 +1,46 @@
-"""Options that several commands take."""
+"""Options that several commands take, and the kinds of all others."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gscl_scale.config.schema import schema_rows
 from gscl_scale.errors import UserError
 from gscl_scale.text import holds_secret
 
 
 def _keys(begun: str) -> list[str]:
-    """For the completion of a shell: keys of the configuration that begin so."""
+    """Keys of the configuration that start with the given text, for the completion of a shell."""
+    from gscl_scale.config.schema import schema_rows
+
     return [f"{key}=" for key, *_ in schema_rows() if key.startswith(begun)]
 
 
-def local(text: str) -> Path:
-    """A path of this machine: pathlib would make a folder `s3:` of a URL."""
+def _local_path(text: str) -> Path:
+    """Refuse URLs: pathlib would make a folder `s3:` of one."""
     if "://" in str(text):
-        told = "what is given (it seems to hold a secret)" if holds_secret(text) else text
-        raise UserError(f"{told} is a URL; expected a path of this machine, a run alone may be named by a URL")
+        shown = "the path (it seems to hold a secret)" if holds_secret(text) else text
+        raise UserError(f"{shown} is a URL; expected a local path, because only runs and registries may be at a URL")
     return Path(text)
 
 
-def path_option(told: str) -> Any:
-    """An option that names a path of this machine."""
-    return typer.Option(parser=local, metavar="PATH", help=told)
+def path_option(description: str) -> Any:
+    """An option that takes a local path."""
+    return typer.Option(parser=_local_path, metavar="PATH", help=description)
+
+
+def number_option(description: str, least: float) -> Any:
+    """An option that takes a number of at least `least`; a whole one where that is an int."""
+    kind, name = (int, "a whole number") if isinstance(least, int) else (float, "a number")
+
+    def number(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if kind(text) >= least:
+                return kind(text)
+        raise typer.BadParameter(f"expected {name}, at least {least:g}, got {text!r}")
+
+    return typer.Option(parser=number, metavar="NUMBER", help=description)
 
 
 ConfigFile = Annotated[
@@ -33,18 +48,19 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         "-c",
-        parser=local,
+        parser=_local_path,
         metavar="FILE",
-        help="Config file; without one that of the run, else the digits with default settings.",
+        help="Config file. Defaults to the config stored in the run folder.",
     ),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", autocompletion=_keys, help="A setting, stronger than the file; can be repeated."
+        "--set", metavar="KEY=VALUE", autocompletion=_keys, help="Override one key of the config; can be repeated."
     ),
 ]
 RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="PLACE", help="Run folder, or a URL; by default runs/NAME-OF-THE-CONFIG.")
+    str | None,
+    typer.Option("--run", metavar="PLACE", help="Run folder or URL. Defaults to runs/NAME, named after the config."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

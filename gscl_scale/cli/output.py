@@ -1,14 +1,11 @@
-"""What a verb prints: tables for a reader, JSON for a program."""
+"""Output of a command: tables for a reader, JSON for a program."""
 
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console as RichConsole
-from rich.table import Table
-
-_WIDTH = 100  # of a log file
+_LOG_WIDTH = 100
 
 
 def json_text(value: Any) -> str:
@@ -23,9 +20,12 @@ def print_json(value: Any) -> None:
 
 def print_table(headers: list[str], rows: Sequence[tuple[str, ...]], title: str = "") -> None:
     """Print a table as wide as the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=title or None, title_justify="left", header_style="bold")
     for number, header in enumerate(headers):
         table.add_column(header, justify="left", no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    RichConsole(width=None if sys.stdout.isatty() else _WIDTH).print(table)
+    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH).print(table)

@@ -7,30 +7,25 @@ from pydantic import Field, model_validator
 from gscl_scale.config.section import Result, Section
 
 Share = Annotated[float, Field(ge=0, lt=1)]
+Views = Annotated[list[Share] | None, Field(min_length=2, max_length=2)]
 
 
 class BaselineConfig(Section):
-    """Settings of the objective that is trained in place of gscl; what is not given is as in its paper."""
+    """Settings of an objective other than gscl; the default of each is that of its paper."""
 
     DECIDES: ClassVar[Result] = "training"
 
-    edges: list[Share] | None = Field(
-        None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of edges dropped in each view."
-    )
-    features: list[Share] | None = Field(
-        None, min_length=2, max_length=2, description="grace, bgrl, cca-ssg: share of columns masked in each view."
-    )
+    edges: Views = Field(None, description="grace, bgrl, cca-ssg: share of edges to drop in each view.")
+    features: Views = Field(None, description="grace, bgrl, cca-ssg: share of columns to mask in each view.")
     temperature: float | None = Field(None, gt=0, description="grace: temperature of the similarities.")
-    negatives: int | None = Field(
-        None, ge=2, description="grace: nodes drawn per step as negatives of all; by default all of a small graph."
-    )
+    negatives: int | None = Field(None, ge=2, description="grace: negatives per step; by default all of a small graph.")
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
-    momentum: float | None = Field(None, ge=0, le=1, description="bgrl: of the target encoder, in the first step.")
-    decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of decorrelating the columns.")
+    momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")
+    decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of the decorrelation of columns.")
 
     @model_validator(mode="before")
     @classmethod
-    def _without_what_is_gone(cls, values: Any) -> Any:
+    def _drop_old_keys(cls, values: Any) -> Any:
         """Records of earlier versions have an empty `dropout`, for a classifier that supervised had."""
         if isinstance(values, dict) and values.get("dropout", "") is None:
             return {key: value for key, value in values.items() if key != "dropout"}
@@ -38,7 +33,7 @@ class BaselineConfig(Section):
 
 
 class CompareConfig(Section):
-    """What `gscl-scale compare` does."""
+    """Settings of `gscl-scale compare`."""
 
     settings: dict[str, list[str]] = Field(
         {}, description="Settings of single methods, such as {grace: [model.layers=2, baseline.temperature=0.4]}."

@@ -1,7 +1,7 @@
 """The configuration as a whole: read, checked before anything starts, and written down."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -10,16 +10,17 @@ from gscl_scale.config.explain import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig
 from gscl_scale.config.read import apply_setting, expand_paths, read_yaml, refuse_secrets
 from gscl_scale.config.retrain import GateConfig, RetrainConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.config.section import Section
-from gscl_scale.config.sections import EvaluateConfig, LossConfig, ModelConfig, RingsConfig, RuntimeConfig, TrainConfig
+from gscl_scale.config.sections import EvaluateConfig, LossConfig, ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError
 
 
 class Config(Section):
     """The whole configuration."""
 
-    graph: GraphConfig = Field(default_factory=DigitsGraph, description="Where the graph comes from.")
-    rings: RingsConfig = Field(default_factory=RingsConfig, description="Which rings are sampled, and how.")
+    graph: GraphConfig = Field(default_factory=DigitsGraph, description="Source of the graph.")
+    rings: RingsConfig = Field(default_factory=RingsConfig, description="Sampling of the rings.")
     model: ModelConfig = Field(default_factory=ModelConfig, description="Encoder and projection head.")
     loss: LossConfig = Field(default_factory=LossConfig, description="The ranking loss.")
     train: TrainConfig = Field(default_factory=TrainConfig, description="The training loop.")
@@ -27,31 +28,24 @@ class Config(Section):
         default_factory=BaselineConfig, description="Settings of an objective other than gscl."
     )
     evaluate: EvaluateConfig = Field(default_factory=EvaluateConfig, description="The evaluation protocol.")
-    compare: CompareConfig = Field(default_factory=CompareConfig, description="Methods side by side.")
+    compare: CompareConfig = Field(default_factory=CompareConfig, description="Comparison of methods.")
     retrain: RetrainConfig = Field(default_factory=RetrainConfig, description="Scheduled retraining.")
-    gate: GateConfig = Field(default_factory=GateConfig, description="What a new version must fulfil.")
+    gate: GateConfig = Field(default_factory=GateConfig, description="Limits that a new version must keep.")
     runtime: RuntimeConfig = Field(default_factory=RuntimeConfig, description="How the work runs.")
 
     @model_validator(mode="after")
-    def _sampled_neighbours_need_shared_numbers(self) -> "Config":
-        if self.model.propagation == "sampled" and self.rings.sharing == "independent":
+    def _sections_fit_together(self) -> Self:
+        sampled = self.model.propagation == "sampled"
+        if sampled and self.rings.sharing == "independent":
             raise ValueError(
-                "model.propagation: sampled neighbours are those of the lowest shared priorities; "
+                "model.propagation: sampled takes the neighbours with the lowest shared priorities; "
                 "set it to full, or rings.sharing to shared"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _objectives_of_the_whole_graph_read_all_messages(self) -> "Config":
-        if self.model.propagation == "sampled" and not self.train.reads_samples:
+        if sampled and not self.train.reads_samples:
             raise ValueError(
                 f"train.objective: {self.train.objective} takes a step over the whole graph and cannot read samples of "
                 "the neighbours; set model.propagation to full"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _batches_of_gscl_are_not_standardised(self) -> "Config":
         if self.model.norm == "batch" and self.train.reads_samples:
             raise ValueError(
                 "model.norm: with gscl a node's embedding must not depend on the others of its batch; set it to none"
@@ -62,7 +56,7 @@ class Config(Section):
     def load(
         cls, path: Path | None, settings: list[str] | None = None, start: dict[str, Any] | None = None
     ) -> "Config":
-        """Read a YAML file, or begin with given values, apply `section.key=value` settings, and check the whole."""
+        """Read a YAML file, or start from given values; apply `section.key=value` settings and check everything."""
         values = read_yaml(path) if path else start or {}
         for setting in settings or []:
             apply_setting(values, setting)
@@ -78,7 +72,7 @@ class Config(Section):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(explain(cls, error, values)) from None
+            raise ConfigError(explain(cls, error)) from None
 
     def dump(self) -> dict[str, Any]:
         """Plain values, ready for JSON or YAML."""

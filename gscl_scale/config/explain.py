@@ -1,9 +1,10 @@
-"""One sentence for whatever is wrong with the values."""
+"""One sentence for whatever is wrong with the values of a configuration."""
 
 import difflib
-from typing import Any
+from collections.abc import Mapping
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from gscl_scale.config.graphs import SOURCES
 from gscl_scale.config.section import Section
@@ -11,56 +12,58 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.text import quoted, shortened
 
 
-def refuse_true_as_number(config: type[BaseModel], values: dict[str, Any]) -> None:
+def refuse_true_as_number(config: type[Section], values: Mapping[str, object]) -> None:
     """Python counts true as 1; a config file must not."""
-    for name, field in config.model_fields.items():
-        part, section = values.get(name), field.annotation
-        if not (isinstance(part, dict) and isinstance(section, type) and issubclass(section, BaseModel)):
-            continue
-        numbers = {key for key, known in section.model_fields.items() if known.annotation in (int, float)}
-        for key in numbers & set(part):
-            if isinstance(part[key], bool):
-                raise ConfigError(f"{name}.{key}: expected a number, got {part[key]}; see gscl-scale config --schema")
+    for name, given in values.items():
+        section = _section_at(config, [name, ""])
+        for key, value in given.items() if isinstance(given, dict) and section is not config else ():
+            field = section.model_fields.get(key)
+            if field and field.annotation in (int, float) and isinstance(value, bool):
+                raise ConfigError(f"{name}.{key}: expected a number, got {value}; see gscl-scale config --schema")
 
 
-def explain(config: type[BaseModel], error: ValidationError, values: dict[str, Any]) -> str:
-    """One sentence for the first thing that is wrong."""
+def explain(config: type[Section], error: ValidationError) -> str:
+    """One sentence about the first problem, and how many more there are."""
     problems = error.errors(include_url=False)
-    first = problems[0]
-    location = [str(part) for part in first["loc"]]
-    section: type[BaseModel] | None = config
+    location = [str(part) for part in problems[0]["loc"]]
+    section = _section_at(config, location)
+    more = len(problems) - 1
+    rest = f" ({more} more problem{'s' * (more > 1)} after this one)" if more else ""
+    return _sentence(section, location, problems[0]) + rest
+
+
+def _section_at(config: type[Section], location: list[str]) -> type[Section]:
+    """The section of a key; the kind of a graph, which is no part of a dotted key, leaves its location."""
     if location[:1] == ["graph"] and len(location) > 1 and location[1] in SOURCES:
-        section = SOURCES[location.pop(1)]
-    elif len(location) > 1 and location[0] in config.model_fields:
-        annotation = config.model_fields[location[0]].annotation
-        section = annotation if isinstance(annotation, type) else None
+        return SOURCES[location.pop(1)]
+    field = config.model_fields.get(location[0]) if len(location) > 1 else None
+    known = field.annotation if field else None
+    return known if isinstance(known, type) and issubclass(known, Section) else config
+
+
+def _sentence(section: type[Section], location: list[str], problem: ErrorDetails) -> str:
     dotted = ".".join(
         shortened(part, 60) for part in location[:6] if not part.startswith("function-") and part not in ("int", "str")
     )
-    more = f" ({len(problems) - 1} more problem{'s' * (len(problems) > 2)} after this one)" if len(problems) > 1 else ""
-    kind = first["type"]
+    kind, given = problem["type"], problem["input"]
     if kind == "extra_forbidden":
-        known = list((section or config).model_fields)
-        if renamed := _renamed(section or config, location[-1]):
-            return f"{dotted}: this key is now called {'.'.join([*location[:-1], renamed])}; rename it{more}"
-        close = difflib.get_close_matches(location[-1], known, n=1)
-        cure = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-        return f"{dotted}: unknown key; {cure}{more}"
+        return f"{dotted}: {_unknown(section, location)}"
     if kind == "missing":
-        return f"{dotted}: required and not given; add it to the config, or --set {dotted}=VALUE{more}"
+        return f"{dotted}: required and not given; add it to the config, or --set {dotted}=VALUE"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        known_sources = ", ".join(name for name in SOURCES if name != "memory")
-        got = values.get("graph", {}).get("source")
-        return f"graph.source: expected one of {known_sources}, got {quoted(got)}{more}"
-    message = first["msg"].removeprefix("Value error, ")
+        sources = ", ".join(name for name in SOURCES if name != "memory")
+        return f"graph.source: expected one of {sources}, got {quoted(given.get('source'))}"
+    message = problem["msg"].removeprefix("Value error, ")
     message = shortened(message[0].lower() + message[1:])
-    got = f", got {quoted(first['input'])}" if not isinstance(first["input"], dict) else ""
-    place = f"{dotted}: " if dotted else ""  # what is wrong between two sections names them itself
-    return f"{place}{message}{got}; see gscl-scale config --schema{more}"
+    got = f", got {quoted(given)}" if not isinstance(given, dict) else ""
+    place = f"{dotted}: " if dotted else ""  # a problem between two sections names their keys itself
+    return f"{place}{message}{got}; see gscl-scale config --schema"
 
 
-def _renamed(section: type[BaseModel], name: str) -> str:
-    """Today's name of a key that was renamed."""
-    if not issubclass(section, Section):
-        return ""
-    return next((today for today in section.model_fields if section.key(today).formerly == name), "")
+def _unknown(section: type[Section], location: list[str]) -> str:
+    *above, name = location
+    known = list(section.model_fields)
+    if renamed := next((today for today in known if section.key(today).formerly == name), ""):
+        return f"this key is now called {'.'.join([*above, renamed])}; rename it"
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; known keys: {', '.join(known)}"

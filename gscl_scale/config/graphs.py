@@ -1,7 +1,7 @@
 """The section `graph`: one class for each kind of source."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -11,40 +11,36 @@ from gscl_scale.config.section import Key, Result, Section
 class _GraphSection(Section):
     DECIDES: ClassVar[Result] = "graph"
 
-    name: str = Field("", description="Name of the graph in figures and folders; by default taken from the source.")
-    undirected: bool = Field(True, description="Walk every edge both ways; false keeps the direction of the edges.")
-    structural_features: int = Field(
-        128, ge=8, description="Width of the features made from the structure where the graph brings none."
-    )
-    memory_mb: Annotated[int, Key("nothing")] = Field(
-        1024, ge=16, description="Memory that sorting the edges may take; the rest waits on disk."
-    )
+    name: str = Field("", description="Name of the graph on pages and in folders; by default that of its source.")
+    undirected: bool = Field(True, description="Follow every edge in both directions; false: only in its own.")
+    structural_features: int = Field(128, ge=8, description="Width of the structural features, if the graph has none.")
+    memory_mb: Annotated[int, Key("nothing")] = Field(1024, ge=16, description="Memory for sorting the edges in MB.")
 
 
 class DigitsGraph(_GraphSection):
-    """scikit-learn's bundled digits as a graph of nearest neighbours."""
+    """The digits of scikit-learn as a graph of nearest neighbours."""
 
     source: Literal["digits"] = Field("digits", description="The quick start: 1,797 images, no download.")
-    neighbours: int = Field(10, ge=1, le=100, description="Each image is joined to this many nearest others.")
+    neighbours: int = Field(10, ge=1, le=100, description="Nearest images to connect each image with.")
 
 
 class SyntheticGraph(_GraphSection):
-    """A seeded graph with communities and power-law degrees."""
+    """A random graph with communities and power-law degrees."""
 
-    source: Literal["synthetic"] = Field(description="A seeded graph with communities and power-law degrees.")
+    source: Literal["synthetic"] = Field(description="A random graph with communities and power-law degrees.")
     preset: Literal["tiny", "small", "arxiv", "large"] = Field(
         "small", description="tiny: 300 nodes; small: 3,000; arxiv: 169,343; large: 10,000,000."
     )
-    num_nodes: int | None = Field(None, ge=10, description="Number of nodes, in place of the preset's.")
-    mean_degree: float | None = Field(None, gt=0, description="Undirected edges drawn per node times two.")
-    num_features: int | None = Field(None, ge=1, description="Width of the features, in place of the preset's.")
+    num_nodes: int | None = Field(None, ge=10, description="Number of nodes; by default that of the preset.")
+    mean_degree: float | None = Field(None, gt=0, description="Mean degree: undirected edges per node, times two.")
+    num_features: int | None = Field(None, ge=1, description="Width of the features; by default that of the preset.")
     seed: int = Field(0, ge=0, description="Seed of the graph.")
 
 
 class NpzGraph(_GraphSection):
-    """One numpy file; see docs/graphs.md for its arrays."""
+    """One NumPy file."""
 
-    source: Literal["npz"] = Field(description="One numpy file in our import format, see docs/graphs.md.")
+    source: Literal["npz"] = Field(description="One NumPy file, see docs/graphs.md for its arrays.")
     path: Path = Field(description="The .npz file.")
 
 
@@ -53,21 +49,21 @@ class TablesGraph(_GraphSection):
 
     source: Literal["tables"] = Field(description="Edge and node tables, Parquet or CSV.")
     edges: Path = Field(description="Edge table: a Parquet or CSV file, or a folder of them.")
-    nodes: Path | None = Field(None, description="Node table; without one the nodes are those that edges name.")
-    source_column: str = Field("source", description="Edge table: column of the source's id.")
-    target_column: str = Field("target", description="Edge table: column of the target's id.")
-    id_column: str = Field("id", description="Node table: column of the node's id.")
-    label_column: str | None = Field("label", description="Node table: column of the label, if there is one.")
+    nodes: Path | None = Field(None, description="Node table; by default the nodes are the ends of the edges.")
+    source_column: str = Field("source", description="Edge table: column with the id of the source node.")
+    target_column: str = Field("target", description="Edge table: column with the id of the target node.")
+    id_column: str = Field("id", description="Node table: column with the id of the node.")
+    label_column: str | None = Field("label", description="Node table: column with the label, if any.")
     split_column: str | None = Field("split", description="Node table: column with train, val or test, if any.")
     feature_columns: list[str] | None = Field(
-        None, description="Node table: feature columns, numbers or lists of numbers; by default all that remain."
+        None, description="Node table: feature columns, numbers or lists of numbers; by default all other columns."
     )
 
     @model_validator(mode="after")
-    def _two_ends(self) -> "TablesGraph":
+    def _ends_differ(self) -> Self:
         if self.source_column == self.target_column:
             raise ValueError(
-                f"source_column and target_column are both {self.source_column!r}; name the columns of both ends"
+                f"source_column and target_column are both {self.source_column!r}; name the column of each end"
             )
         return self
 
@@ -76,8 +72,8 @@ class OgbGraph(_GraphSection):
     """A node-property data set of the Open Graph Benchmark."""
 
     source: Literal["ogb"] = Field(description="A node-property data set of the Open Graph Benchmark.")
-    dataset: str = Field(description="The data set's name, such as ogbn-arxiv.")
-    path: Path = Field(Path("data"), description="Folder where the ogb package keeps its data sets.")
+    dataset: str = Field(description="Name of the data set, such as ogbn-arxiv.")
+    path: Path = Field(Path("data"), description="Folder in which the ogb package stores its data sets.")
 
 
 class PygGraph(_GraphSection):
@@ -85,13 +81,13 @@ class PygGraph(_GraphSection):
 
     source: Literal["pyg"] = Field(description="A data set of torch-geometric.")
     dataset: str = Field(description="Class and name, such as Planetoid/Cora, WikiCS, Amazon/Photo or Actor.")
-    path: Path = Field(Path("data"), description="Folder where torch-geometric keeps its data sets.")
+    path: Path = Field(Path("data"), description="Folder in which torch-geometric stores its data sets.")
 
 
 class MemoryGraph(_GraphSection):
-    """A graph that a Python program handed over."""
+    """A graph that a Python program passes to `gscl_scale.fit`."""
 
-    source: Literal["memory"] = Field("memory", description="A graph handed to gscl_scale.fit; not for files.")
+    source: Literal["memory"] = Field("memory", description="A graph passed to gscl_scale.fit; not for files.")
 
 
 GraphConfig = Annotated[

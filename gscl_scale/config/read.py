@@ -15,11 +15,12 @@ _MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000  # of a file, aliases counted as often as they are used
 _DEEPEST = 50
 _DAMAGE = (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError)  # dates, numbers, merges
+_PATHS = ("path", "edges", "nodes")  # keys of the section graph
 _SECRET = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE", "ACCESS_KEY", "API_KEY", "SESSION")
 
 
 def read_yaml(path: Path, kind: str = "config") -> dict[str, Any]:
-    """The values of a YAML file that is named by the option of its kind."""
+    """The values of a YAML file that an option named as its kind gives."""
     where, cure = f"{kind} file {path}", f"give --{kind} a YAML file"
     if not path.exists():
         raise ConfigError(f"{where} does not exist; check --{kind}")
@@ -32,7 +33,8 @@ def read_yaml(path: Path, kind: str = "config") -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{where} is not UTF-8 text; {cure}") from None
     except _DAMAGE as error:
-        raise ConfigError(f"{where} is not valid YAML: {_reason(error)}") from None
+        reason = f"more than {_DEEPEST} levels" if isinstance(error, RecursionError) else shortened(error)
+        raise ConfigError(f"{where} is not valid YAML: {reason}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -41,7 +43,7 @@ def read_yaml(path: Path, kind: str = "config") -> dict[str, Any]:
 
 
 def apply_setting(values: dict[str, Any], setting: str, option: str = "--set ") -> None:
-    """Put a `section.key=value`, which an option has brought, among the values."""
+    """Put the `section.key=value` of an option among the values."""
     dotted, equals, text = setting.partition("=")
     section, dot, name = dotted.strip().partition(".")
     if not (equals and dot and name):
@@ -50,17 +52,16 @@ def apply_setting(values: dict[str, Any], setting: str, option: str = "--set ") 
         value = _plain_values(text[: _MOST_BYTES + 1])
     except _DAMAGE:
         raise ConfigError(
-            f"{shortened(dotted)}: cannot read the value {quoted(text)}; put text with special signs in quotes"
+            f"{shortened(dotted)}: cannot read the value {quoted(text)}; put text with special characters in quotes"
         ) from None
-    part = values.setdefault(section, {})
-    if part is None:
-        part = values[section] = {}
-    if not isinstance(part, dict):
+    if values.get(section) is None:
+        values[section] = {}
+    if not isinstance(values[section], dict):
         raise ConfigError(
-            f"{shortened(section)}: expected a section with keys, got {quoted(part)}; write keys below "
+            f"{shortened(section)}: expected a section with keys, got {quoted(values[section])}; write keys below "
             f"'{shortened(section)}:'"
         )
-    part[name] = value
+    values[section][name] = value
 
 
 def _plain_values(text: str) -> Any:
@@ -70,27 +71,27 @@ def _plain_values(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _look_through(node)
+        _refuse_bombs(node)
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _look_through(root: yaml.Node) -> None:
-    """Refuse keys that are given twice, and values that aliases make many of, or one of itself."""
+def _refuse_bombs(root: yaml.Node) -> None:
+    """Refuse duplicate keys, and aliases that multiply values or contain themselves."""
     waiting, seen = [(root, 0)], 0
     while waiting:
         node, depth = waiting.pop()
         if (seen := seen + 1) > _MOST_VALUES or depth > _DEEPEST:
             raise yaml.YAMLError(f"more than {_MOST_VALUES:,} values or {_DEEPEST} levels, aliases written out")
         if isinstance(node, yaml.MappingNode):
-            _refuse_twice(node)
+            _refuse_duplicates(node)
             waiting += [(part, depth + 1) for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += [(part, depth + 1) for part in node.value]
 
 
-def _refuse_twice(node: yaml.MappingNode) -> None:
+def _refuse_duplicates(node: yaml.MappingNode) -> None:
     keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
     if len(set(keys)) < len(keys):
         twice = next(key for at, key in enumerate(keys) if key in keys[:at])
@@ -99,42 +100,39 @@ def _refuse_twice(node: yaml.MappingNode) -> None:
         )
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return f"more than {_DEEPEST} levels"
-    return shortened(error)
-
-
 def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
     """Replace $NAME in the paths of the graph section by the environment's value; refuse URLs."""
-    expanded = {}
-    for name, value in graph.items():
-        if name in ("path", "edges", "nodes") and isinstance(value, str) and "$" in value:
-            try:
-                _refuse_secret_variables(name, value)
-                value = string.Template(value).substitute(os.environ)
-            except KeyError as error:
-                missing = shortened(error.args[0], 60)
-                raise ConfigError(
-                    f"graph.{name}: the environment variable {missing} is not set; "
-                    f"export {missing}=FOLDER, or write the path in full with --set graph.{name}=PATH"
-                ) from None
-            except ConfigError:
-                raise
-            except ValueError:
-                raise ConfigError(
-                    f"graph.{name}: expected $NAME in {quoted(value)}, got a lone $; write $$ for it"
-                ) from None
-        if name in ("path", "edges", "nodes") and isinstance(value, str) and "://" in value and not holds_secret(value):
+    return {
+        name: _expanded(name, value) if name in _PATHS and isinstance(value, str) else value
+        for name, value in graph.items()
+    }
+
+
+def _expanded(name: str, path: str) -> str:
+    template = string.Template(path)
+    for variable in template.get_identifiers():
+        shown = shortened(variable, 60)
+        if any(word in variable.upper() for word in _SECRET):
             raise ConfigError(
-                f"graph.{name}: {shortened(value)} is a URL; expected a path of this machine: copy or mount it"
+                f"graph.{name}: ${shown} looks like a secret, and paths are written into records and logs; "
+                "name another environment variable, or write the full path"
             )
-        expanded[name] = value
-    return expanded
+        if variable not in os.environ:
+            raise ConfigError(
+                f"graph.{name}: the environment variable {shown} is not set; "
+                f"export {shown}=FOLDER, or write the full path with --set graph.{name}=PATH"
+            )
+    try:
+        path = template.substitute(os.environ) if "$" in path else path
+    except ValueError:
+        raise ConfigError(f"graph.{name}: expected $NAME in {quoted(path)}, got a lone $; write $$ for it") from None
+    if "://" in path and not holds_secret(path):  # a secret is refused by a message that does not repeat it
+        raise ConfigError(f"graph.{name}: {shortened(path)} is a URL; expected a local path: copy or mount it")
+    return path
 
 
 def refuse_secrets(values: Any, place: str = "") -> None:
-    """Settings are written into records, pages and logs: what is secret does not belong there."""
+    """Refuse secrets, because settings are written into records, pages and logs."""
     if isinstance(values, dict):
         for key, value in values.items():
             refuse_secrets(value, f"{place}.{shortened(key, 60)}".lstrip("."))
@@ -143,15 +141,6 @@ def refuse_secrets(values: Any, place: str = "") -> None:
             refuse_secrets(value, place)
     elif isinstance(values, str) and holds_secret(values):
         raise ConfigError(
-            f"{place}: expected a value without secrets, which would be written into records and logs; set them in the "
-            "environment, or in a file that a command of yours reads"
+            f"{place}: the value looks like a secret, and settings are written into records and logs; set it in the "
+            "environment, or in a file that your command reads"
         )
-
-
-def _refuse_secret_variables(name: str, path: str) -> None:
-    for variable in string.Template(path).get_identifiers():
-        if any(word in variable.upper() for word in _SECRET):
-            raise ConfigError(
-                f"graph.{name}: ${shortened(variable, 60)} looks like a secret, and paths are written into records and "
-                "logs; name another environment variable, or write the path in full"
-            )

@@ -2,14 +2,15 @@
 
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel
-
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES, DigitsGraph
+from gscl_scale.config.section import Section
+
+_TYPES = {"NoneType": "none", "str": "text", "int": "number", "float": "number", "bool": "true | false"}
 
 
 def schema_rows() -> list[tuple[str, str, str, str]]:
-    """Every key as (dotted key, type, default, sentence)."""
+    """Every key as (dotted key, type, default, description)."""
     rows = []
     for kind, source in SOURCES.items():
         if kind != "memory":
@@ -21,7 +22,7 @@ def schema_rows() -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _section_rows(section: type[BaseModel], prefix: str, note: str) -> list[tuple[str, str, str, str]]:
+def _section_rows(section: type[Section], prefix: str, note: str) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, field in section.model_fields.items():
         default = "required" if field.is_required() else str(field.get_default(call_default_factory=True))
@@ -32,14 +33,13 @@ def _section_rows(section: type[BaseModel], prefix: str, note: str) -> list[tupl
 
 
 def _type_name(annotation: Any) -> str:
+    arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
-        return _type_name(get_args(annotation)[0])
+        return _type_name(arguments[0])
     if get_origin(annotation) is Literal:
-        return " | ".join(map(str, get_args(annotation)))
+        return " | ".join(map(str, arguments))
     if get_origin(annotation) is list:
-        return f"list of {_type_name(get_args(annotation)[0])}"
-    if arguments := get_args(annotation):
+        return f"list of {_type_name(arguments[0])}"
+    if arguments:
         return " | ".join(_type_name(part) for part in arguments)
-    return {"NoneType": "none", "str": "text", "int": "number", "float": "number", "bool": "true | false"}.get(
-        annotation.__name__, annotation.__name__.lower()
-    )
+    return _TYPES.get(annotation.__name__, annotation.__name__.lower())

@@ -46,3 +46,9 @@ class Section(BaseModel):
     def decides(cls, name: str) -> Result:
         """The result that a key decides."""
         return cls.key(name).decides or cls.DECIDES
+
+
+def positive(value: Any) -> int | None:
+    """A whole number from 1, also as text; None for anything else."""
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 1 else None

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gscl_scale import machine
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.aggregate import Gather, OnDevice, gatherer
 from gscl_scale.embed.plan import Step, aligned, pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import Scratch

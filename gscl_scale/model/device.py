@@ -2,7 +2,7 @@
 
 import torch
 
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.errors import ConfigError
 
 

@@ -1,9 +1,19 @@
-"""The run folder: where everything lives."""
+"""The run folder: the place of each result."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from gscl_scale.errors import FolderError
+
+
+class _Inside:
+    """A file or folder of a run, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: "Run", owner: type) -> Path:
+        return run.folder / self._name
 
 
 @dataclass(frozen=True)
@@ -13,6 +23,15 @@ class Run:
     folder: Path
     graph: Path
     sampled: Path | None = None
+
+    checkpoints = _Inside("checkpoints")
+    embeddings = _Inside("embeddings")
+    start = _Inside("start.pt")  # first weights of the training, if they are not drawn by its seed
+    rotation = _Inside("rotation.npy")  # from the embeddings into the space of earlier ones, if there is one
+    metrics = _Inside("metrics.json")
+    report = _Inside("report.html")
+    map = _Inside("map")  # positions of the nodes on the map of the report
+    log = _Inside("log.jsonl")  # one event per line
 
     @classmethod
     def at(cls, folder: Path) -> "Run":
@@ -32,7 +51,7 @@ class Run:
         return Run(self.folder / f"seed-{seed}", self.graph)
 
     def repeat_like(self, other: "Run") -> "Run":
-        """This run, or that repeat of it which the other one is of its own."""
+        """The repeat of this run with the seed of the other run, or this run if the other is no repeat."""
         if other.graph.parent == other.folder:
             return self
         return Run(self.folder / other.folder.name, self.graph)
@@ -41,43 +60,3 @@ class Run:
     def samples(self) -> Path:
         """Ring samples."""
         return self.sampled or self.folder / "samples"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Checkpoints of the training."""
-        return self.folder / "checkpoints"
-
-    @property
-    def embeddings(self) -> Path:
-        """Embeddings of all nodes."""
-        return self.folder / "embeddings"
-
-    @property
-    def start(self) -> Path:
-        """Weights that the training begins with; where there are none, drawn by its seed."""
-        return self.folder / "start.pt"
-
-    @property
-    def rotation(self) -> Path:
-        """The rotation of the embeddings into the space of earlier ones, if they have one."""
-        return self.folder / "rotation.npy"
-
-    @property
-    def metrics(self) -> Path:
-        """Figures."""
-        return self.folder / "metrics.json"
-
-    @property
-    def report(self) -> Path:
-        """The page to look at."""
-        return self.folder / "report.html"
-
-    @property
-    def map(self) -> Path:
-        """Places of the nodes on the map of the page."""
-        return self.folder / "map"
-
-    @property
-    def log(self) -> Path:
-        """One object a line: everything that happened."""
-        return self.folder / "log.jsonl"

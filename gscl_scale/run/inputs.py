@@ -1,4 +1,4 @@
-"""The files that a graph is made from, and whether they are still the same."""
+"""The input files of a graph, and whether they have changed since it was read."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,12 @@ from gscl_scale.config.config import Config
 from gscl_scale.io.atomic import naming
 from gscl_scale.io.checksum import sha256_of
 
+Inputs = dict[str, list[Any]]  # size, time in ns and, once read, SHA-256 of each file, by its path
 
-def input_state(config: Config) -> dict[str, list[Any]]:
-    """Size and time of every file that the graph section names, to notice when one changes."""
-    state: dict[str, list[Any]] = {}
+
+def input_state(config: Config) -> Inputs:
+    """Size and time of every file that the graph section names."""
+    state: Inputs = {}
     for key in ("path", "edges", "nodes"):
         named = getattr(config.graph, key, None)
         if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
@@ -29,8 +31,8 @@ def _size_and_time(path: Path) -> list[Any]:
     return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
-def with_checksums(state: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """The same state, with a checksum of every file that is still as it was: it may be copied to another time."""
+def with_checksums(state: Inputs) -> Inputs:
+    """The same state with the checksum of every unchanged file, which recognises it in a copy with another time."""
     known = {}
     for path, seen in state.items():
         with naming(Path(path)):
@@ -39,8 +41,8 @@ def with_checksums(state: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return known
 
 
-def changed_inputs(config: Config, before: dict[str, list[Any]], now: dict[str, list[Any]]) -> list[str]:
-    """Files of two states that are not the same in both; those that have come or gone only in a folder of tables."""
+def changed_inputs(config: Config, before: Inputs, now: Inputs) -> list[str]:
+    """Files that differ between two states; new and deleted ones count only in a folder of tables."""
     named = [getattr(config.graph, key, None) for key in ("edges", "nodes")]
     folders = [path for path in named if isinstance(path, Path) and path.is_dir()]
     known = tuple(f"{folder}/" for folder in folders if any(path.startswith(f"{folder}/") for path in before))
@@ -48,12 +50,12 @@ def changed_inputs(config: Config, before: dict[str, list[Any]], now: dict[str, 
         path
         for path in {*before, *now}
         if not any(_is_hidden(Path(path), folder) for folder in folders)
-        and (_is_other(path, before[path], now[path]) if path in before and path in now else path.startswith(known))
+        and (_has_changed(path, before[path], now[path]) if path in before and path in now else path.startswith(known))
     )
 
 
-def _is_other(path: str, before: list[Any], now: list[Any]) -> bool:
-    """Whether a file is another than it was; one that was only copied anew, with the same bytes, is not."""
+def _has_changed(path: str, before: list[Any], now: list[Any]) -> bool:
+    """Whether the content of a file has changed; a copy with another time has not."""
     if before[:2] == now:
         return False
     size, *_, checksum = before

@@ -1,7 +1,4 @@
-"""What the log of a run tells: the steps of its training, and its other events.
-
-Lines that are cut off, or of another kind, tell nothing.
-"""
+"""The events of log.jsonl: the training steps, and all others. Damaged lines are skipped."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,7 +13,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.validate import Count, Number, lines_of, of_kind, parse_json
 
 
-def _moment(text: str) -> str:
+def _check_zone(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("expected a time with its zone")
     return text
@@ -43,7 +40,7 @@ class _Step(TypedDict):
 
 
 class _Event(TypedDict):
-    time: Annotated[str, AfterValidator(_moment)]
+    time: Annotated[str, AfterValidator(_check_zone)]
     stage: str
     event: str
 
@@ -79,27 +76,18 @@ _KINDS: dict[tuple[str, str], Any] = {
 
 
 def read_curve(log: Path) -> list[dict[str, Any]]:
-    """The training steps, each once: a step that a resumed run repeated counts as it was last."""
-    steps: dict[int, dict[str, Any]] = {}
-    for event in _lines(log):
-        if not of_kind(_Step, event):
-            steps[event["step"]] = event
+    """The training steps; of a step that a resumed run repeated, the last one."""
+    steps = {event["step"]: event for event in _events(log) if not of_kind(_Step, event)}
     return [steps[step] for step in sorted(steps)]
 
 
 def read_events(log: Path) -> list[dict[str, Any]]:
     """The events other than the training steps."""
-    known = [event for event in _lines(log) if not of_kind(_Event, event)]
-    return [
-        event
-        for event in known
-        if event["event"] != "step" and not of_kind(_KINDS.get((event["stage"], event["event"]), _Event), event)
-    ]
+    others = [event for event in _events(log) if not of_kind(_Event, event) and event["event"] != "step"]
+    return [event for event in others if not of_kind(_KINDS.get((event["stage"], event["event"]), _Event), event)]
 
 
-def _lines(log: Path) -> Iterator[dict[str, Any]]:
+def _events(log: Path) -> Iterator[Any]:
     for line in lines_of(log) if log.exists() else ():
         with contextlib.suppress(FolderError):  # a line cut off when the run was killed
-            event = parse_json(line, str(log), "")
-            if isinstance(event, dict):
-                yield event
+            yield parse_json(line, str(log), "")

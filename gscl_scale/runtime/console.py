@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console as RichConsole
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Any
 
 from gscl_scale.io.atomic import naming
+
+if TYPE_CHECKING:  # help texts do not wait for rich
+    from rich.progress import Progress
 
 _QUIET_S = 2.0
 _LINE_EVERY_S = 5.0
@@ -21,6 +21,8 @@ class Console:
     """Events go to the log, sentences and progress to standard error; both are optional."""
 
     def __init__(self, log: Path | None = None, quiet: bool = False) -> None:
+        from rich.console import Console as RichConsole
+
         self._log = log
         self._out = RichConsole(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
 
@@ -53,15 +55,17 @@ class Console:
             return
         yield self._lines(label, total, unit, done)
 
-    def _bar(self) -> Progress:
-        return Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+    def _bar(self) -> "Progress":
+        from rich import progress
+
+        return progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left"),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[note]}"),
             console=self._out,
             transient=True,
         )

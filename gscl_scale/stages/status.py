@@ -12,7 +12,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json
 from gscl_scale.io.validate import Count
 from gscl_scale.run.folder import Run
-from gscl_scale.run.record import _Checkpoints, config_in, with_seed
+from gscl_scale.run.record import CheckpointList, config_in, with_seed
 
 
 class _Rounds(TypedDict):
@@ -59,7 +59,7 @@ def status(folder: Path) -> list[StageState]:
 
 def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
     def train_detail(manifest: Path) -> str:
-        last = read_json(manifest, _Checkpoints)["checkpoints"][-1]
+        last = read_json(manifest, CheckpointList)["checkpoints"][-1]
         return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
 
     def samples_detail(manifest: Path) -> str:

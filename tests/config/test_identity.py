@@ -78,10 +78,10 @@ def test_a_made_up_key_with_its_neutral_value_leaves_everything_valid(old, tmp_p
 @pytest.mark.parametrize(
     ("setting", "refused", "differ"),
     [
-        ("train.shine=0.5", "train.shine = 0.0, now it is 0.5", {"cell", "night", "checkpoints", "search"}),
+        ("train.shine=0.5", "train.shine=0.0, but the config now says 0.5", {"cell", "night", "checkpoints", "search"}),
         (
             "rings.glow=2",
-            "rings.glow = 0, now it is 2",
+            "rings.glow=0, but the config now says 2",
             {"cell", "night", "samples", "shared samples", "search", "base"},
         ),
         ("train.idle=2", "", set()),
@@ -98,7 +98,7 @@ def test_a_made_up_key_with_another_value_changes_the_names_of_what_it_decides(o
 def test_a_run_that_is_older_than_a_key_did_what_is_neutral_and_not_what_is_default_today(old, tmp_path):
     run, _ = old
     now = names(with_keys(tmp_path, default=0.5), run)
-    assert "train.shine = 0.0, now it is 0.5" in now["refused"]
+    assert "train.shine=0.0, but the config now says 0.5" in now["refused"]
     kept = names(with_keys(tmp_path / "again", default=0.5), run, "train.shine=0")
     assert not kept["refused"]
 

@@ -12,10 +12,9 @@ from packaging.requirements import Requirement
 
 from gscl_scale.cli.doctor import hardware
 from gscl_scale.cli.doctor.folders import examine_places
-from gscl_scale.cli.doctor.ray import examine_ray
-from gscl_scale.cli.doctor.software import unmet
+from gscl_scale.cli.doctor.software import examine_ray, unmet
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.config.runtime import RuntimeConfig
 from tests.test_cli import cli
 
 Usage = namedtuple("Usage", "total used free")
@@ -43,10 +42,10 @@ def test_what_is_missing_is_told_with_its_cure_and_ends_with_exit_code_1(tmp_pat
     for told in (
         "FAIL  GPU ",
         "or set runtime.device to cpu",
-        "FAIL  graph.edges        edges.csv is not there",
+        "FAIL  graph.edges        edges.csv does not exist",
         "FAIL  Ray                cannot run tasks",
         "no Ray cluster answers at no:1",
-        "3 of these must be mended first",
+        "3 checks failed; fix them first",
     ):
         assert told in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
@@ -124,7 +123,7 @@ def test_numba_without_a_place_for_compiled_code_is_trouble():
         "from gscl_scale.cli.doctor.software import _kernels; finding = _kernels(); print(finding.state, finding.cure)"
     )
     told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-    assert told.startswith("trouble set NUMBA_CACHE_DIR to a folder that can be written")
+    assert told.startswith("trouble set NUMBA_CACHE_DIR to a folder with write access")
 
 
 @pytest.mark.parametrize(("engine", "state"), [("local", "note"), ("ray", "trouble")])

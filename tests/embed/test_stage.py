@@ -206,7 +206,7 @@ def test_the_command_embeds_another_graph_copies_and_refuses_what_it_cannot(trai
         (("--graph", tmp_path / "nowhere", "--out", other), "nowhere"),
         (("--graph", graph), "give both or none"),
         (("--out", "folder"), "names a file that ends in .npy or .parquet, got folder"),
-        (("--ids", "ids.csv"), "--ids says which nodes are copied; name a .npy or .parquet file"),
+        (("--ids", "ids.csv"), "--ids names the nodes to copy; give a .npy or .parquet file"),
         (("--graph", "g", "--out", "o", "--ids", "ids.csv"), "and no --graph"),
         (("--out", "all.npy", "--ids", tmp_path / "nowhere.csv"), "nowhere.csv is no file"),
     ):

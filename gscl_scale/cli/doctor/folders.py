@@ -1,4 +1,4 @@
-"""Folders that a run writes to: can they do what it needs, and is there room?"""
+"""Folders that a run writes to: permissions, file system and free space."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from gscl_scale.cli.doctor.check import Finding, note, ok, trouble
+from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GsclError
 from gscl_scale.io.atomic import locked
@@ -20,7 +20,7 @@ _LITTLE = 1 << 30
 
 
 def examine_places(config: Config, where: str) -> Iterator[Finding]:
-    """The run folder, or the store and the copy on this machine; temporary files; what the configuration reads."""
+    """The run folder, or its store and local copy; temporary files; the input files of the configuration."""
     if is_remote(where):
         yield _store(where)
     yield _folder("copy of the run" if is_remote(where) else "run folder", folder_of(where))
@@ -29,7 +29,7 @@ def examine_places(config: Config, where: str) -> Iterator[Finding]:
 
 
 def existing(folder: Path) -> Path:
-    """The folder, or the one nearest above it that is there."""
+    """The folder, or the nearest one above it that exists."""
     place = folder.absolute()
     while not place.is_dir():
         place = place.parent
@@ -37,7 +37,7 @@ def existing(folder: Path) -> Path:
 
 
 def _folder(about: str, folder: Path) -> Finding:
-    """Write, rename, link and lock where the folder is or would be made; nothing is left behind."""
+    """Write, link and lock a file in the folder, or above it where it does not exist yet, and delete it again."""
     probe = existing(folder) / f".doctor-{uuid.uuid4().hex}"
     try:
         probe.mkdir()
@@ -46,41 +46,41 @@ def _folder(about: str, folder: Path) -> Finding:
         with locked(probe / "lock", wait=False) as ours:
             lockable = ours
     except (OSError, GsclError) as error:
-        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        return trouble(about, f"{folder}: {told}", "choose a folder that can be written and that knows hard links")
+        problem = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        cure = "choose a folder with write access on a file system with hard links"
+        return Finding(about, "trouble", f"{folder}: {problem}", cure)
     finally:
-        for left in ("written.json", "linked.json", "lock"):
-            (probe / left).unlink(missing_ok=True)
+        for name in ("written.json", "linked.json", "lock"):
+            (probe / name).unlink(missing_ok=True)
         if probe.exists():
             probe.rmdir()
     if not lockable:
-        return trouble(about, f"{folder}: files cannot be locked", "mount it with locking, or choose another folder")
-    return _room(about, folder)
-
-
-def _room(about: str, folder: Path) -> Finding:
+        cure = "mount it with locking, or choose another folder"
+        return Finding(about, "trouble", f"{folder}: files cannot be locked", cure)
     free = free_disk(folder)
     found = f"{folder}: can be written, {in_words(free)} free"
     if free < _LITTLE:
-        return note(about, found, "make room: precompute says before its start how much it will write")
-    return ok(about, found)
+        return Finding(about, "note", found, "free some space: precompute first prints how much it will write")
+    return Finding(about, "ok", found)
 
 
 def _store(where: str) -> Finding:
     try:
         Mirror(store_at(where), cache_of(where)).check()
     except GsclError as error:
-        return trouble("object store", where, str(error))
-    return ok("object store", f"{where}: can be written")
+        return Finding("object store", "trouble", where, str(error))
+    return Finding("object store", "ok", f"{where}: can be written")
 
 
 def _inputs(config: Config) -> Iterator[Finding]:
     for key in ("path", "edges", "nodes"):
-        named = getattr(config.graph, key, None)
-        if isinstance(named, Path):
-            if not named.exists() and config.graph.source in ("ogb", "pyg"):
-                yield note(f"graph.{key}", f"{named} is not there", "nothing: the data set is downloaded there")
-            elif not os.access(named, os.R_OK):
-                yield trouble(f"graph.{key}", f"{named} is not there, or cannot be read", "mend the path or its rights")
+        path = getattr(config.graph, key, None)
+        if isinstance(path, Path):
+            about, absent = f"graph.{key}", f"{path} does not exist"
+            if not path.exists() and config.graph.source in ("ogb", "pyg"):
+                yield Finding(about, "note", absent, "nothing to do: the data set is downloaded there")
+            elif not os.access(path, os.R_OK):
+                cure = "correct the path or its permissions"
+                yield Finding(about, "trouble", f"{absent}, or cannot be read", cure)
             else:
-                yield ok(f"graph.{key}", str(named))
+                yield Finding(about, "ok", str(path))

@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gscl_scale.cli.doctor.check import Finding, note, ok, trouble
-from gscl_scale.config.sections import RuntimeConfig
+from gscl_scale.cli.doctor.check import Finding
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.machine import available_memory, num_cores, processor_name, usable_cores
 from gscl_scale.text import in_words
 
@@ -15,76 +15,73 @@ _LITTLE_MEMORY, _LITTLE_SHARED, _FEW_FILES = 4 << 30, 1 << 30, 4096
 
 
 def examine_hardware(config: RuntimeConfig) -> Iterator[Finding]:
-    """Everything that a run takes from the machine, disks apart."""
-    yield _cores()
+    """All resources of the machine that a run needs, except disks."""
+    usable, allowed = len(usable_cores()), num_cores()
+    limited = f", and the container may use the time of {allowed}" if allowed < usable else ""
+    yield Finding("cores", "ok", f"{usable} of {processor_name()}{limited}")
     yield _memory()
     yield from _gpus(config)
     yield _shared(config)
     yield _open_files()
 
 
-def _cores() -> Finding:
-    seen, kept_busy = len(usable_cores()), num_cores()
-    limited = f", of which the container is given the time of {kept_busy}" if kept_busy < seen else ""
-    return ok("cores", f"{seen} of {processor_name()}{limited}")
-
-
 def _memory() -> Finding:
     free = available_memory()
+    found = f"{in_words(free)} free"
     if free < _LITTLE_MEMORY:
-        return note(
-            "memory", f"{in_words(free)} free", "enough for small graphs only: close others, or raise the limit"
-        )
-    return ok("memory", f"{in_words(free)} free")
+        return Finding("memory", "note", found, "for small graphs only: close other programs, or raise the limit")
+    return Finding("memory", "ok", found)
 
 
 def _gpus(config: RuntimeConfig) -> Iterator[Finding]:
     import torch
 
-    if not torch.cuda.is_available():
-        built = f"torch {torch.__version__} {'sees none' if torch.version.cuda else 'is built for CPUs only'}"
-        if config.device == "cuda":
-            cure = "install a torch that is built for the driver of this machine, or set runtime.device to cpu"
-            yield trouble("GPU", built, cure)
-        elif config.engine == "ray" and config.worker_gpus:
-            where = "workers take theirs from the cluster; embeddings and figures are made here, on the processor"
-            yield note("GPU", f"none here ({built})", where)
-        else:
-            yield ok("GPU", f"none, and none is asked for ({built})")
+    if torch.cuda.is_available():
+        yield from map(_gpu, range(torch.cuda.device_count()))
         return
-    for number in range(torch.cuda.device_count()):
-        yield _gpu(number)
+    build = f"torch {torch.__version__} {'finds none' if torch.version.cuda else 'is built for CPUs only'}"
+    if config.device == "cuda":
+        cure = "install a build of torch for the driver of this machine, or set runtime.device to cpu"
+        yield Finding("GPU", "trouble", build, cure)
+    elif config.engine == "ray" and config.worker_gpus:
+        cure = "training processes use GPUs of the cluster; embed and evaluate run here, on the CPU"
+        yield Finding("GPU", "note", f"none here ({build})", cure)
+    else:
+        yield Finding("GPU", "ok", f"none, and the config needs none ({build})")
 
 
 def _gpu(number: int) -> Finding:
-    """One product: a driver may list a GPU that this build of torch cannot use."""
+    """Multiply two matrices: a driver may list a GPU that this build of torch cannot use."""
     import torch
 
-    about = torch.cuda.get_device_properties(number)
-    found = f"{about.name}, {in_words(about.total_memory)}, compute {about.major}.{about.minor}"
+    device = torch.cuda.get_device_properties(number)
+    found = f"{device.name}, {in_words(device.total_memory)}, compute {device.major}.{device.minor}"
     try:
         ones = torch.ones(8, 8, device=f"cuda:{number}")
         float((ones @ ones).sum())
     except RuntimeError as error:
-        cure = f"torch {torch.__version__} cannot use it ({str(error).splitlines()[0]}): install a build for its driver"
-        return trouble(f"GPU {number}", found, cure)
-    return ok(f"GPU {number}", found)
+        reason = str(error).splitlines()[0]
+        cure = f"torch {torch.__version__} cannot use it ({reason}): install a build for its driver"
+        return Finding(f"GPU {number}", "trouble", found, cure)
+    return Finding(f"GPU {number}", "ok", found)
 
 
 def _shared(config: RuntimeConfig) -> Finding:
-    """Ray keeps arguments and results there; ours are a few bytes, but its workers begin slower without room."""
+    """Ray stores arguments and results there; ours are a few bytes, but its workers start slower without room."""
     if not _SHARED.exists():
-        return ok("shared memory", "this system has no /dev/shm; Ray uses files")
+        return Finding("shared memory", "ok", "this system has no /dev/shm; Ray uses files")
     size = shutil.disk_usage(_SHARED).total
     found = f"{in_words(size)} in {_SHARED}"
     if size < _LITTLE_SHARED and config.engine == "ray":
-        cure = "Ray will use files in its folder of temporary files: start the container with --shm-size=2g"
-        return note("shared memory", found, cure)
-    return ok("shared memory", found)
+        cure = "Ray will use files in its temporary folder: start the container with --shm-size=2g"
+        return Finding("shared memory", "note", found, cure)
+    return Finding("shared memory", "ok", found)
 
 
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < _FEW_FILES:
-        return note("open files", f"at most {soft:,}", f"a Ray head wants more: ulimit -n {min(65536, hard)}")
-    return ok("open files", f"at most {soft:,}")
+        return Finding(
+            "open files", "note", f"at most {soft:,}", f"a Ray head needs more: ulimit -n {min(65536, hard)}"
+        )
+    return Finding("open files", "ok", f"at most {soft:,}")

@@ -1,65 +1,78 @@
-"""Python, the packages that gscl-scale needs, and those that an extra brings."""
+"""Python, the packages of gscl-scale and of its extras, and whether Ray runs tasks."""
 
 import importlib
 import platform
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from gscl_scale.cli.doctor.check import Finding, ok, trouble
+from gscl_scale.cli.doctor.check import Finding
+from gscl_scale.config.runtime import RuntimeConfig
+from gscl_scale.errors import GsclError
+from gscl_scale.io.atomic import naming
+from gscl_scale.runtime.runner import start_runner
 
-_SHOWN = ("torch", "torch-geometric", "ray", "pyarrow", "numpy", "numba")
+_SHOWN = ("gscl-scale", "torch", "torch-geometric", "ray", "pyarrow", "numpy", "numba")
 _EXTRAS = {
-    "tune": "proposals of gscl-scale tune by Optuna",
-    "index": "an index of neighbors --index",
-    "cloud": "a registry on an object store",
-    "torch-sparse": "its sparse product",
+    "tune": "trials of gscl-scale tune proposed by Optuna",
+    "index": "the index of neighbors --index",
+    "cloud": "runs and registries on an object store",
+    "torch-sparse": "model.product torch-sparse",
 }
 
 
 def examine_software() -> Iterator[Finding]:
     """Python, required packages, compiled kernels, extras."""
-    yield ok("python", f"{platform.python_version()}, {platform.system()} {platform.machine()}")
-    yield _packages()
-    yield _kernels()
-    yield from _extras()
-
-
-def _packages() -> Finding:
+    yield Finding("python", "ok", f"{platform.python_version()}, {platform.system()} {platform.machine()}")
     needed = [Requirement(line) for line in distribution("gscl-scale").requires or ()]
-    unfit = [told for need in needed if not need.marker and (told := unmet(need))]
-    if unfit:
-        return trouble("packages", "; ".join(unfit), "install again: make install, or pip install gscl-scale")
-    return ok("packages", ", ".join(f"{name} {version(name)}" for name in ("gscl-scale", *_SHOWN)))
+    if unfit := [problem for need in needed if not need.marker and (problem := unmet(need))]:
+        cure = "install again: make install, or pip install gscl-scale"
+        yield Finding("packages", "trouble", "; ".join(unfit), cure)
+    else:
+        yield Finding("packages", "ok", _versions(_SHOWN))
+    yield _kernels()
+    for extra, purpose in _EXTRAS.items():
+        own = [need for need in needed if need.marker and need.marker.evaluate({"extra": extra})]
+        absent = f"not installed; for {purpose}: pip install 'gscl-scale[{extra}]'"
+        yield Finding(f"extra {extra}", "ok", absent if any(map(unmet, own)) else _versions(need.name for need in own))
 
 
 def unmet(need: Requirement) -> str:
-    """What is wrong with the installed version of a requirement; "" if it is fit."""
+    """What is wrong with the installed version of a requirement; "" where it fits."""
     try:
-        have = version(need.name)
+        installed = version(need.name)
     except PackageNotFoundError:
         return f"{need.name} is not installed"
-    return (
-        "" if need.specifier.contains(have, prereleases=True) else f"{need.name} is {have}, expected {need.specifier}"
-    )
+    fits = need.specifier.contains(installed, prereleases=True)
+    return "" if fits else f"{need.name} is {installed}, expected {need.specifier}"
+
+
+def _versions(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {version(name)}" for name in names)
 
 
 def _kernels() -> Finding:
-    """Numba keeps what it compiles; where it finds no place for that, its kernels cannot even be imported."""
+    """Numba caches compiled code; without a folder for it, the modules of its kernels cannot even be imported."""
     try:
         importlib.import_module("gscl_scale.graph.csr")
     except RuntimeError as error:
-        place = f"set NUMBA_CACHE_DIR to a folder that can be written ({str(error).splitlines()[0]})"
-        return trouble("kernels", "numba finds no folder for compiled code", place)
-    return ok("kernels", "numba keeps compiled code")
+        cure = f"set NUMBA_CACHE_DIR to a folder with write access ({str(error).splitlines()[0]})"
+        return Finding("kernels", "trouble", "numba finds no folder for compiled code", cure)
+    return Finding("kernels", "ok", "numba caches compiled code")
 
 
-def _extras() -> Iterator[Finding]:
-    needed = [Requirement(line) for line in distribution("gscl-scale").requires or ()]
-    for extra, purpose in _EXTRAS.items():
-        own = [need for need in needed if need.marker and need.marker.evaluate({"extra": extra})]
-        if any(unmet(need) for need in own):
-            yield ok(f"extra {extra}", f"not installed; for {purpose}: pip install 'gscl-scale[{extra}]'")
-        else:
-            yield ok(f"extra {extra}", ", ".join(f"{need.name} {version(need.name)}" for need in own))
+def examine_ray(config: RuntimeConfig, folder: Path) -> Finding:
+    """Run a small task on each machine of the cluster of a run, or of a new one; all must see the folder."""
+    try:
+        with (
+            naming(folder),
+            tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as probe,
+            start_runner(config.model_copy(update={"engine": "ray"}).for_tasks()) as runner,
+        ):
+            runner.check_shared(Path(probe))
+            return Finding("Ray", "ok", f"runs tasks, {runner.workers} at a time")
+    except GsclError as error:
+        return Finding("Ray", "trouble" if config.engine == "ray" else "note", "cannot run tasks", str(error))

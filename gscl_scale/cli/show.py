@@ -1,0 +1,96 @@
+"""The verbs that show something: statistics of the graph, the state of a run, the configuration."""
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gscl_scale.cli.open_run import display, load_config, start
+from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, number_option, path_option
+from gscl_scale.cli.output import json_text, print_json, print_table
+from gscl_scale.errors import UserError
+
+
+def stats(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    anchors: Annotated[int | None, number_option("Nodes to sample. Defaults to all where that is fast.", 1)] = None,
+    plot: Annotated[Path | None, path_option("File for the plot of LC(n): .svg, .png or .pdf.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute degrees, homophily, label consistency, ring sizes."""
+    from gscl_scale.evaluate.graph_statistics import statistics_table
+    from gscl_scale.report.plots import PICTURES, plot_consistency
+    from gscl_scale.run.record import open_run
+    from gscl_scale.stages.evaluate import stats as stats_stage
+    from gscl_scale.stages.ingest import ingest as ingest_stage
+
+    if plot and plot.suffix.lower() not in PICTURES:
+        raise UserError(f"--plot: expected a file that ends in {' or '.join(PICTURES)}, got {plot}")
+    config, folder, console = start(config_file, settings, run_folder)
+    run = open_run(config, folder)
+    ingest_stage(config, run, console)
+    result = stats_stage(run, anchors)
+    target = plot or folder / "consistency.svg"
+    plot_consistency(result, target)
+    if as_json:
+        print_json(result)
+        return
+    print_table(["", ""], statistics_table(result), title=str(result.get("name", "")))
+    print(f"plot of LC(n): {display(target)}")
+
+
+def status(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    as_json: AsJson = False,
+    watch: Annotated[float | None, number_option("Repeat every so many seconds until all is complete.", 0.1)] = None,
+) -> None:
+    """Show which stages are complete, and since when."""
+    where = run_folder or load_config(config_file, settings, None)[1]
+    while not _print_status(where, as_json) and watch:
+        time.sleep(watch)
+
+
+def _print_status(where: str, as_json: bool) -> bool:
+    """Print the state of every stage; returns whether all are complete."""
+    from gscl_scale.stages.status import status
+    from gscl_scale.storage.mirror import small_files
+
+    with small_files(where) as folder:
+        states = status(folder)
+    if as_json:
+        print_json([vars(state) for state in states])
+    else:
+        rows = []
+        for state in states:
+            since = datetime.fromtimestamp(state.since).strftime("%Y-%m-%d %H:%M:%S") if state.since else ""
+            rows.append((state.stage, state.state, since, state.detail, str(state.place.relative_to(folder))))
+        print_table(["stage", "state", "since", "", "where"], rows, title=f"run {where}")
+    return all(state.state == "complete" for state in states)
+
+
+def config(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Describe every key: type, default and meaning.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the resolved configuration."""
+    import yaml
+
+    from gscl_scale.config.config import Config
+    from gscl_scale.config.schema import schema_rows
+
+    if schema and as_json:
+        print_json(Config.model_json_schema())
+    elif schema:
+        for key, kind, default, description in schema_rows():
+            print(f"{key}\n    {kind}; default {default or repr(default)}\n    {description}")
+    else:
+        values = Config.load(config_file, settings).dump()
+        print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())

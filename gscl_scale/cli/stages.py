@@ -1,0 +1,188 @@
+"""The verbs of a run: all stages, and each of them."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gscl_scale.cli.open_run import display, enter, load_config, start
+from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, path_option
+from gscl_scale.cli.output import print_json, print_table
+from gscl_scale.errors import UserError
+
+
+def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Run all stages, from the graph to embeddings and a report.
+
+    Skips finished stages: rerun the command to resume after a stop."""
+    from gscl_scale import pipeline
+    from gscl_scale.run.folder import Run
+    from gscl_scale.stages import train as training
+
+    config, folder, console = start(config_file, settings, run_folder)
+    began = time.monotonic()
+    with training.leading(config) as leads:
+        if not leads:
+            return
+        metrics = pipeline.run(config, folder, console)
+    _print_metrics(metrics)
+    run = Run.at(folder)
+    last = run if config.train.repeats == 1 else run.repeat(config.train.seed)
+    print(f"embeddings  {display(last.embeddings / 'embeddings.parquet')}")
+    print(f"report      {display(run.report)}")
+    print(f"finished in {time.monotonic() - began:.0f} s")
+
+
+def ingest(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    source: Annotated[str | None, typer.Option(help="Short for --set graph.source=NAME.")] = None,
+) -> None:
+    """Read the graph into the run folder.
+
+    --source synthetic alone draws the large preset: 10 million nodes and 100 million edges."""
+    from gscl_scale.run.record import open_run
+    from gscl_scale.runtime.console import Console
+    from gscl_scale.stages.ingest import ingest as ingest_stage
+
+    settings = [f"graph.source={source}", *(settings or [])] if source else settings
+    config, where = load_config(config_file, settings, run_folder)
+    console = Console()
+    if source == config.graph.source == "synthetic" and "preset" not in config.graph.model_fields_set:
+        config, where = load_config(config_file, [*(settings or []), "graph.preset=large"], run_folder)
+        console.say("graph.preset is large; for a small graph add --set graph.preset=small")
+    folder = enter(where)
+    graph = ingest_stage(config, open_run(config, folder), console)
+    print(f"graph {graph.name} is in {display(folder / 'graph')}")
+
+
+def precompute(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    since: Annotated[Path | None, path_option("Earlier run folder: sample only what has changed since.")] = None,
+) -> None:
+    """Sample the rings of every node into Arrow files.
+
+    Verifies the checksums of existing files, and writes damaged ones again."""
+    from gscl_scale.stages.precompute import precompute as precompute_stage
+    from gscl_scale.stages.repeats import each_repeat
+
+    config, folder, console = start(config_file, settings, run_folder)
+    for one, part, log in each_repeat(config, folder, console):
+        precompute_stage(one, part, log, verify=True, since=since)
+        if one.train.reads_samples:
+            print(f"samples are in {display(part.samples)}")
+
+
+def train(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+    """Train the encoder on the samples."""
+    from gscl_scale.stages import train as training
+    from gscl_scale.stages.repeats import each_repeat
+
+    config, folder, console = start(config_file, settings, run_folder)
+    with training.leading(config) as leads:
+        for one, part, log in each_repeat(config, folder, console) if leads else ():
+            training.train(one, part, log)
+            print(f"checkpoints are in {display(part.checkpoints)}")
+
+
+def embed(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    graph: Annotated[Path | None, path_option("Folder of another graph, with the same features, to embed.")] = None,
+    out: Annotated[Path | None, path_option("Folder for --graph, else a .npy or .parquet file for a copy.")] = None,
+    ids: Annotated[Path | None, path_option("Parquet or CSV file: copy only the nodes of its column id.")] = None,
+) -> None:
+    """Write the embeddings of all nodes.
+
+    Embeds the graph of the run, or the graph of --graph. A copy has all nodes in your order, or those of --ids in its
+    order."""
+    from gscl_scale.stages.embed import copy_embeddings
+    from gscl_scale.stages.embed import embed as embed_stage
+    from gscl_scale.stages.repeats import each_repeat
+
+    _check_embed_options(graph, out, ids)
+    config, folder, console = start(config_file, settings, run_folder)
+    for one, part, log in each_repeat(config, folder, console):
+        place = out
+        if out and config.train.repeats > 1:
+            place = out / part.folder.name if graph else out.with_stem(f"{out.stem}-{part.folder.name}")
+        written = embed_stage(one, part, log, graph, place if graph else None)
+        if place and not graph:
+            copy_embeddings(written, place, ids)
+        print(f"embeddings are in {display(place if place and not graph else written / 'embeddings.parquet')}")
+
+
+def _check_embed_options(graph: Path | None, out: Path | None, ids: Path | None) -> None:
+    if graph is not None and out is None:
+        raise UserError("embed: --graph names another graph and --out the folder for its embeddings; give both or none")
+    if graph is None and out is not None and out.suffix not in (".npy", ".parquet"):
+        raise UserError(f"embed: --out without --graph names a file that ends in .npy or .parquet, got {out}")
+    if ids is not None and (graph is not None or out is None):
+        raise UserError("embed: --ids names the nodes to copy; give a .npy or .parquet file as --out, and no --graph")
+
+
+def evaluate(
+    config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
+) -> None:
+    """Evaluate the embeddings.
+
+    Evaluates the raw features and the untrained encoder as well."""
+    from gscl_scale import pipeline
+
+    config, folder, console = start(config_file, settings, run_folder)
+    metrics = pipeline.evaluate_all(config, folder, console)
+    print_json(metrics) if as_json else _print_metrics(metrics)
+
+
+def report(
+    runs: Annotated[list[str] | None, typer.Argument(help="Two or more finished runs to compare.")] = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    out: Annotated[Path | None, path_option("File for a comparison of runs. Defaults to comparison.html.")] = None,
+) -> None:
+    """Write an HTML report of a run.
+
+    With two or more run folders, writes one page that compares them."""
+    from gscl_scale import pipeline
+    from gscl_scale.stages.repeats import each_repeat
+    from gscl_scale.stages.report import report as report_stage
+
+    if runs or out:
+        _report_runs(runs or [], out or Path("comparison.html"), bool(config_file or settings or run_folder))
+        return
+    config, folder, console = start(config_file, settings, run_folder)
+    for one, part, log in each_repeat(config, folder, console):
+        print(f"report is in {display(report_stage(one, part, log))}")
+    if config.train.repeats > 1:
+        print(f"report of all repeats is in {display(pipeline.report_repeats(config, folder, console))}")
+
+
+def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
+    from gscl_scale.runtime.console import Console
+    from gscl_scale.stages.report import report_runs
+
+    if len(set(runs)) < 2 or len(set(runs)) < len(runs):
+        raise UserError(
+            f"report: expected two or more different runs to compare, got {', '.join(runs) or 'none'}; "
+            "for the page of one run use --config or --run, without --out"
+        )
+    if configured:
+        raise UserError("report: a comparison reads the config of each run; leave out --config, --set and --run")
+    report_runs({name: enter(name) for name in runs}, out, Console())
+    print(f"comparison is in {out}")
+
+
+def _print_metrics(metrics: "Metrics") -> None:
+    from gscl_scale.evaluate.summary import figures_table
+
+    headers, rows, remarks = figures_table(metrics)
+    if rows:
+        print_table(headers, rows)
+    for remark in remarks:
+        print(remark)

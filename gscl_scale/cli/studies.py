@@ -1,0 +1,112 @@
+"""The verbs of many runs: comparison of methods, search for settings, tables of the paper, retraining."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gscl_scale.cli.open_run import display, start
+from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, number_option, path_option
+from gscl_scale.cli.output import print_json, print_table
+from gscl_scale.errors import RunError
+
+
+def compare(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    methods: Annotated[str, typer.Option(metavar="NAMES", help="Comma-separated method names. Defaults to all.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods on the same graph.
+
+    Methods: raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
+    gscl-listwise. Skips finished methods."""
+    from gscl_scale.report.compare_methods import COMPARISON, comparison_remarks, comparison_rows
+    from gscl_scale.stages import train as training
+    from gscl_scale.studies.compare import compare
+    from gscl_scale.train.objectives.methods import METHODS
+
+    config, folder, console = start(config_file, settings, run_folder)
+    with training.leading(config) as leads:
+        if not leads:
+            return
+        names = [name.strip() for name in methods.split(",") if name.strip()]
+        result = compare(config, folder, names, console)
+    if as_json:
+        print_json(result)
+    else:
+        print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
+        print("\n".join(comparison_remarks(result)))
+        print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
+    if failed := [row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or METHODS)]:
+        raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
+
+
+def tune(
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    trials: Annotated[int, number_option("Number of trials, including those of an earlier attempt.", 1)] = 20,
+    space: Annotated[Path | None, path_option("YAML file of keys and values. Defaults to those of the paper.")] = None,
+    minutes: Annotated[float | None, number_option("Stop after this many minutes.", 0.0)] = None,
+) -> None:
+    """Search for settings that score best on validation nodes.
+
+    Runs trials on Ray Tune and stops weak ones early. Rerun the command to resume after a stop."""
+    from gscl_scale.studies.tune.leaderboard import HEADERS, counts, leaderboard_rows
+    from gscl_scale.studies.tune.tune import tune
+
+    config, folder, console = start(config_file, settings, run_folder)
+    ended = tune(config, space, folder, trials, minutes, console)
+    print_table(HEADERS, leaderboard_rows(ended), title=counts(ended))
+    best = display(folder / "best.yaml")
+    print(f"leaderboard  {display(folder / 'leaderboard.md')}")
+    print(f"best config  {best}; gscl-scale run --config {best} --run {display(folder)}-best")
+
+
+def reproduce(
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="A table: main, heterophily, methods, random, arxiv, topology, tasks, infonce, ablation or agreement; "
+            "or a figure: hops, sampling, gates, width, similarity or consistency."
+        ),
+    ],
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this graph; can be repeated.")] = None,
+    settings: Settings = None,
+    seeds: Annotated[int | None, number_option("Seeds per cell. Defaults to those of the table, or 5.", 1)] = None,
+    configs: Annotated[Path, path_option("Folder with a config file for each graph.")] = Path("configs/paper"),
+    out: Annotated[Path, path_option("Folder for the results; finished cells in it are skipped.")] = Path("results"),
+    page: Annotated[bool, typer.Option("--page", help="Write the table from finished cells; measure nothing.")] = False,
+) -> None:
+    """Reproduce a table or a figure of the paper.
+
+    Skips finished cells: rerun the command to resume, over days and on several machines."""
+    from gscl_scale.runtime.console import Console
+    from gscl_scale.studies.reproduce.reproduce import reproduce
+
+    print(reproduce(table, configs, out, only or [], settings or [], seeds, Console(), page))
+
+
+def retrain(
+    where: Annotated[
+        str, typer.Option("--registry", metavar="PLACE", help="Registry folder or URL, such as s3://bucket/name.")
+    ],
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one step of scheduled retraining.
+
+    Compares the graph with that of the current version, recomputes what has changed, trains, and promotes the result
+    if it passes the gate. Exit code 0: promoted, or nothing to do; 3: refused by the gate; 4: another run has the
+    lease. Rerun the command to resume after a stop."""
+    from gscl_scale.config.config import Config
+    from gscl_scale.retrain.notify import nightly
+    from gscl_scale.runtime.console import Console
+
+    outcome = nightly(Config.load(config_file, settings), where, Console())
+    print_json(outcome.dump()) if as_json else print(outcome.sentence())
+    if outcome.result == "refused":
+        raise typer.Exit(3)

@@ -1,0 +1,54 @@
+"""The section `runtime`."""
+
+from dataclasses import fields
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from gscl_scale.config.section import Section, positive
+from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
+
+
+def _check_workers(value: Any) -> Any:
+    if number := positive(value):
+        return number
+    low, _, high = value.partition("-") if isinstance(value, str) else ("", "", "")
+    least, most = positive(low), positive(high)
+    if least and most and least <= most:
+        return value
+    raise ValueError("expected a number from 1, or a range such as 2-4")
+
+
+class RuntimeConfig(Section):
+    """How the work runs; results differ only by the rounding of another device and its `train.precision`."""
+
+    engine: Literal["local", "ray"] = Field("local", description="local: threads of this machine; ray: a Ray cluster.")
+    workers: int = Field(0, ge=0, description="Tasks of precompute at a time; 0: one per core of machine or cluster.")
+    address: str = Field("", description="Ray: address of the cluster; empty: RAY_ADDRESS, or one on this machine.")
+    task_cpus: float = Field(1.0, gt=0, description="Ray: cores to reserve per task.")
+    task_memory_gb: float = Field(0.0, ge=0, description="Ray: memory to reserve per task in GB; 0: none.")
+    task_resources: dict[str, Annotated[float, Field(gt=0)]] = Field({}, description="Ray: custom resources per task.")
+    task_retries: int = Field(3, ge=0, description="Ray: how often to retry a task after its machine was lost.")
+    train_workers: Annotated[int | str, BeforeValidator(_check_workers)] = Field(
+        1, description="Ray: processes that train one model; a range such as 2-4 starts as many as there is room for."
+    )
+    worker_cpus: float = Field(1.0, gt=0, description="Ray: cores to reserve per training process, and its threads.")
+    worker_gpus: int = Field(0, ge=0, le=1, description="Ray: GPUs to reserve per training process.")
+    max_failures: int = Field(3, ge=0, description="Ray: how often training resumes after a process was lost.")
+    timeout_s: float = Field(120.0, gt=0, description="Training: seconds until a silent process counts as failed.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
+    tensorboard: bool = Field(False, description="Write the training curves for TensorBoard as well.")
+    npy: bool = Field(False, description="Write embeddings.npy as well as the Parquet file.")
+    embed_memory_gb: float = Field(4.0, gt=0, description="Embedding: memory in GB, without program and mapped files.")
+
+    def for_tasks(self) -> RunnerSettings:
+        """The settings of a runner of tasks."""
+        return RunnerSettings(**self.model_dump(include={field.name for field in fields(RunnerSettings)}))
+
+    def for_training(self) -> TrainingSettings:
+        """The settings of the processes of a training."""
+        low, _, high = str(self.train_workers).partition("-")
+        workers = (int(low), int(high or low))
+        return TrainingSettings(
+            self.address, workers, self.worker_cpus, self.worker_gpus, self.timeout_s, self.max_failures
+        )
