@@ -4,10 +4,10 @@ Every stage reads the run folder, does its part, and records that it is finished
 """
 
 from pathlib import Path
-from typing import Any
 
 from gscl_scale.config.config import Config
-from gscl_scale.evaluate.summary import combine_repeats
+from gscl_scale.evaluate.repeats import combine_repeats
+from gscl_scale.evaluate.schema import Metrics
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
@@ -19,7 +19,7 @@ from gscl_scale.stages.report import report
 from gscl_scale.stages.train import refuse_untrainable, train
 
 
-def run(config: Config, folder: Path, console: Console, pages: bool = True) -> dict[str, Any]:
+def run(config: Config, folder: Path, console: Console, pages: bool = True) -> Metrics:
     """The whole story, once or once per repeat, with pages to look at or without; returns the figures."""
     for one, part, told in each_repeat(config, folder, console):
         if config.train.repeats > 1:
@@ -37,7 +37,7 @@ def run(config: Config, folder: Path, console: Console, pages: bool = True) -> d
     return metrics
 
 
-def evaluate_all(config: Config, folder: Path, console: Console) -> dict[str, Any]:
+def evaluate_all(config: Config, folder: Path, console: Console) -> Metrics:
     """The figures of a run; of one with repeats their means."""
     figures = [evaluate(one, part, told) for one, part, told in each_repeat(config, folder, console)]
     if len(figures) == 1:

@@ -5,7 +5,7 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import yaml
@@ -27,6 +27,9 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.stages.status import status as run_status
 from gscl_scale.storage.mirror import small_files
 from gscl_scale.version import __version__
+
+if TYPE_CHECKING:
+    from gscl_scale.evaluate.schema import Metrics
 
 app = typer.Typer(
     name="gscl-scale",
@@ -462,7 +465,7 @@ def _global(
         raise typer.Exit
 
 
-def _print_figures(metrics: dict[str, Any]) -> None:
+def _print_figures(metrics: "Metrics") -> None:
     from gscl_scale.evaluate.summary import figures_table
 
     headers, rows, remarks = figures_table(metrics)

@@ -1,23 +1,98 @@
 """Statistics of a graph: degrees, homophily, and per hop the size of rings and the consistency of their labels."""
 
 import math
-from typing import Any
+from pathlib import Path
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypedDict
 
 from gscl_scale import seeding
+from gscl_scale.errors import FolderError
+from gscl_scale.evaluate.schema import Finite, Number
 from gscl_scale.graph.components import component_sizes
 from gscl_scale.graph.graph import Graph
+from gscl_scale.io.json import read_json
+from gscl_scale.io.validate import Count
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 
 _EXACT_VISITS = 20_000_000_000  # of edges: about half a minute on one core
 _SAMPLED_VISITS = 5_000_000_000
 _MOST_SAMPLED = 1_000
 _LEAST_SAMPLED = 50
+_MAX_HOPS = 100
 
 
-def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: int = 0) -> dict[str, Any]:
+class Degrees(TypedDict):
+    """Numbers of neighbours."""
+
+    min: Finite
+    mean: Finite
+    median: Finite
+    max: Finite
+
+
+class Components(TypedDict):
+    """Connected components: their number, and the nodes of the largest."""
+
+    count: Count
+    largest: Count
+
+
+_EmptyRings = TypedDict("_EmptyRings", {"empty rings": NotRequired[str]})  # a key that is no name in Python
+
+
+class RingsProtocol(_EmptyRings):
+    """The anchors whose rings were measured."""
+
+    anchors: Count
+    exact: bool
+    seed: int | None
+    walk: str
+
+
+class GraphStatistics(TypedDict):
+    """Degrees, node homophily HM, and per hop the mean ring size and label consistency LC; `_se` of a sample only."""
+
+    name: str
+    nodes: Count
+    entries: NotRequired[Count]
+    edges: Count
+    directed: bool
+    features: Count
+    classes: Count
+    labelled: Count
+    isolated: Count
+    degree: Degrees
+    components: NotRequired[Components]  # younger than some runs
+    homophily: Number
+    ring_size: list[Finite]
+    ring_size_se: list[float] | None
+    lc: list[Finite] | None
+    lc_se: list[float] | None
+    protocol: RingsProtocol
+
+
+class SavedStatistics(GraphStatistics):
+    """statistics.json of a graph."""
+
+    graph_fingerprint: str
+
+
+def read_statistics(path: Path) -> SavedStatistics:
+    """Read the statistics of a graph."""
+    cure = "delete it and run gscl-scale stats again"
+    values: Any = read_json(path, SavedStatistics, cure)
+    statistics: SavedStatistics = values
+    hops = len(statistics["ring_size"])
+    columns = [statistics["ring_size_se"], statistics["lc"], statistics["lc_se"]]
+    if hops > _MAX_HOPS or any(one and len(one) != hops for one in columns):
+        raise FolderError(f"{path} is damaged: expected a number for each hop; {cure}")
+    return statistics
+
+
+def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: int = 0) -> GraphStatistics:
     """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..hops.
 
     LC(n) is the mean over labelled anchors of the share of ring n with the anchor's label; an empty ring counts as 0,
@@ -25,6 +100,8 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
     follow the direction of the edges.
     """
     chosen = _anchors(graph, anchors, seed)
+    exact = bool(chosen.size == graph.num_nodes)
+    sizes, shares = _rings(graph, chosen, hops)
     entries = int(graph.indices.size)
     return {
         "name": graph.name,
@@ -39,24 +116,27 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
         "degree": _degrees(np.diff(graph.indptr)),
         "components": _components(graph),
         "homophily": _homophily(graph),
-        **_rings(graph, chosen, hops),
+        "ring_size": sizes.mean(axis=0).tolist(),
+        "ring_size_se": None if exact else _errors(sizes),
+        "lc": shares.mean(axis=0).tolist() if shares.size else None,
+        "lc_se": _errors(shares) if shares.size and not exact else None,
         "protocol": {
             "anchors": int(chosen.size),
-            "exact": bool(chosen.size == graph.num_nodes),
-            "seed": None if chosen.size == graph.num_nodes else seed,
+            "exact": exact,
+            "seed": None if exact else seed,
             "walk": "edges both ways" if graph.undirected else "edges in their direction",
             "empty rings": "count as 0 in LC",
         },
     }
 
 
-def statistics_table(stats: dict[str, Any]) -> list[tuple[str, str]]:
+def statistics_table(stats: GraphStatistics) -> list[tuple[str, str]]:
     """The statistics as (name, value) rows for a reader."""
     per_hop = [(f"{name} {hop}", value) for name, values in hop_rows(stats) for hop, value in enumerate(values, 1)]
     return [*graph_rows(stats), *per_hop, ("rings measured from", ring_protocol(stats))]
 
 
-def graph_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
+def graph_rows(stats: GraphStatistics) -> list[tuple[str, str]]:
     """What concerns the whole graph, as (name, value)."""
     classes = f"{stats['classes']:,} ({stats['labelled']:,} nodes labelled)" if stats["labelled"] else "no labels"
     rows = [
@@ -67,22 +147,21 @@ def graph_rows(stats: dict[str, Any]) -> list[tuple[str, str]]:
         ("out-degree" if stats["directed"] else "degree", _degree_words(stats["degree"])),
         ("nodes without neighbours", f"{stats['isolated']:,}"),
     ]
-    if parts := stats.get("components"):  # younger than some runs
+    if parts := stats.get("components"):
         rows.append(("connected parts", f"{parts['count']:,}, the largest of {parts['largest']:,} nodes"))
     return rows if stats["homophily"] is None else [*rows, ("homophily HM", f"{stats['homophily']:.4f}")]
 
 
-def hop_rows(stats: dict[str, Any]) -> list[tuple[str, list[str]]]:
+def hop_rows(stats: GraphStatistics) -> list[tuple[str, list[str]]]:
     """What is measured per hop, as (name, one value a hop)."""
-    rows = []
-    for name, key, digits in (("label consistency LC, hop", "lc", 4), ("mean size of ring", "ring_size", 1)):
-        if values := stats[key]:
-            errors = stats[f"{key}_se"] or [None] * len(values)
-            rows.append((name, [_with_error(*pair, digits) for pair in zip(values, errors, strict=True)]))
-    return rows
+    rows = [
+        ("label consistency LC, hop", _with_errors(stats["lc"], stats["lc_se"], 4)),
+        ("mean size of ring", _with_errors(stats["ring_size"], stats["ring_size_se"], 1)),
+    ]
+    return [row for row in rows if row[1]]
 
 
-def ring_protocol(stats: dict[str, Any]) -> str:
+def ring_protocol(stats: GraphStatistics) -> str:
     """Which anchors the rings were measured from, and along which edges."""
     protocol = stats["protocol"]
     who = "all nodes" if protocol["exact"] else f"a sample of {protocol['anchors']:,} nodes (seed {protocol['seed']})"
@@ -102,7 +181,7 @@ def _anchors(graph: Graph, wanted: int | None, seed: int) -> npt.NDArray[np.int6
     return np.sort(seeding.generator("statistics", seed).choice(everyone, wanted, replace=False))
 
 
-def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, float]:
+def _degrees(degrees: npt.NDArray[np.int64]) -> Degrees:
     return {
         "min": int(degrees.min()),
         "mean": float(degrees.mean()),
@@ -111,7 +190,7 @@ def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, float]:
     }
 
 
-def _components(graph: Graph) -> dict[str, int]:
+def _components(graph: Graph) -> Components:
     sizes = component_sizes(graph.indptr, graph.indices)
     return {"count": int(sizes.size), "largest": int(sizes[0])}
 
@@ -125,15 +204,13 @@ def _homophily(graph: Graph) -> float | None:
     return float((same[:, 0] / np.maximum(sizes[:, 0], 1)).mean())
 
 
-def _rings(graph: Graph, anchors: npt.NDArray[np.int64], hops: int) -> dict[str, Any]:
+def _rings(
+    graph: Graph, anchors: npt.NDArray[np.int64], hops: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Sizes [A, hops] of the rings, and of labelled anchors the share of each ring with their label."""
     sizes, same = ring_profile(graph.indptr, graph.indices, anchors, hops, graph.labels)
-    exact = anchors.size == graph.num_nodes
-    out = {"ring_size": sizes.mean(axis=0).tolist(), "ring_size_se": None if exact else _errors(sizes)}
     labelled = graph.labels[anchors] >= 0 if graph.labels is not None else np.zeros(anchors.size, bool)
-    if not labelled.any():
-        return {**out, "lc": None, "lc_se": None}
-    shares = same[labelled] / np.maximum(sizes[labelled], 1)
-    return {**out, "lc": shares.mean(axis=0).tolist(), "lc_se": None if exact else _errors(shares)}
+    return sizes, same[labelled] / np.maximum(sizes[labelled], 1)
 
 
 def _errors(values: npt.NDArray[Any]) -> list[float]:
@@ -142,9 +219,11 @@ def _errors(values: npt.NDArray[Any]) -> list[float]:
     return (values.std(axis=0, ddof=1) / math.sqrt(values.shape[0])).tolist()
 
 
-def _with_error(value: float, error: float | None, digits: int) -> str:
-    return f"{value:,.{digits}f}" + (f" ± {error:,.{digits}f}" if error is not None else "")
+def _with_errors(values: list[float] | None, errors: list[float] | None, digits: int) -> list[str]:
+    if not values or not errors:
+        return [f"{value:,.{digits}f}" for value in values or ()]
+    return [f"{value:,.{digits}f} ± {error:,.{digits}f}" for value, error in zip(values, errors, strict=True)]
 
 
-def _degree_words(degree: dict[str, float]) -> str:
+def _degree_words(degree: Degrees) -> str:
     return f"mean {degree['mean']:.2f}, median {degree['median']:g}, {degree['min']:,} to {degree['max']:,}"

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,9 @@ import torch
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.evaluate.schema import Accuracy, MeanAccuracy, ScalingKind
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
-from gscl_scale.evaluate.vectors import KINDS, Kind, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.evaluate.vectors import KINDS, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
 
 _LOGITS = 1 << 26  # most logits at once: 256 MB
 _BLOCK_ROWS = 32768
@@ -38,7 +38,7 @@ class ProbeResult:
     weight_decay: float
     val_by_decay: dict[float, float]
     rows_per_step: int
-    scaling: Kind
+    scaling: ScalingKind
 
     @property
     def val_mean(self) -> float:
@@ -50,20 +50,32 @@ class ProbeResult:
         """Mean test accuracy over splits and initialisations."""
         return _mean(self.test)
 
-    def figures(self) -> dict[str, Any]:
-        """The figures as plain values, None where there is nothing to measure."""
-        values = {
-            "val_mean": self.val_mean,
-            "val_std": _std(self.val),
-            "test_mean": self.test_mean,
-            "test_std": _std(self.test),
+    def figures(self) -> Accuracy:
+        """The figures over all splits, None where there is nothing to measure."""
+        accuracy: Accuracy = {
+            "val_mean": or_none(self.val_mean),
+            "val_std": or_none(_std(self.val)),
+            "test_mean": or_none(self.test_mean),
+            "test_std": or_none(_std(self.test)),
             "weight_decay": self.weight_decay,
         }
         if self.test.shape[0] > 1:
-            values["test_se"] = _std(self.test.mean(axis=1)) / math.sqrt(self.test.shape[0])
-        return {name: None if math.isnan(value) else value for name, value in values.items()} | {
-            "scaling": self.scaling
+            accuracy["test_se"] = or_none(_std(self.test.mean(axis=1)) / math.sqrt(self.test.shape[0]))
+        accuracy["scaling"] = self.scaling
+        return accuracy
+
+    def on_split(self, number: int) -> MeanAccuracy:
+        """The figures on one split."""
+        return {
+            "val_mean": or_none(self.val[number].mean()),
+            "test_mean": or_none(self.test[number].mean()),
+            "best_epoch_mean": or_none(self.best_epoch[number].mean()),
         }
+
+
+def or_none(value: float) -> float | None:
+    """None for NaN."""
+    return None if math.isnan(value) else float(value)
 
 
 def probe(
@@ -100,7 +112,7 @@ def _probe_scaled(
     labels: npt.NDArray[np.int64],
     splits: Sequence[Split],
     num_classes: int,
-    kind: Kind,
+    kind: ScalingKind,
     config: EvaluateConfig,
     device: torch.device | str,
 ) -> ProbeResult:

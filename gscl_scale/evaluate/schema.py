@@ -1,8 +1,10 @@
-"""The shape of figures and statistics that are read again: what is shown of them must be there, and be numbers."""
+"""metrics.json of a run: its types, for those who write and for those who read.
 
-from collections.abc import Callable
+What is not required is absent from older files, or where it was not measured.
+"""
+
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
@@ -11,244 +13,309 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json
 from gscl_scale.io.validate import Count, of_kind
 
-Finite = Annotated[float, Field(ge=-1e12, le=1e12)]
-Number = Finite | None
-Several = Annotated[Count, Field(ge=1)]
+Method = Literal["trained", "untrained", "raw"]  # whose vectors are measured
+METHODS: tuple[Method, ...] = ("trained", "untrained", "raw")
+ScalingKind = Literal["none", "l2", "standard"]
+
+# the keys of figures that each method has one of
+NMI: dict[Method, Literal["nmi", "nmi_untrained", "nmi_raw"]] = {
+    "trained": "nmi", "untrained": "nmi_untrained", "raw": "nmi_raw",
+}  # fmt: skip
+SIM_AT_5: dict[Method, Literal["sim_at_5", "sim_at_5_untrained", "sim_at_5_raw"]] = {
+    "trained": "sim_at_5", "untrained": "sim_at_5_untrained", "raw": "sim_at_5_raw",
+}  # fmt: skip
+SIMILARITY: dict[Method, Literal["similarity", "similarity_untrained", "similarity_raw"]] = {
+    "trained": "similarity", "untrained": "similarity_untrained", "raw": "similarity_raw",
+}  # fmt: skip
+RANKING: dict[Method, Literal["ranking", "ranking_untrained", "ranking_raw"]] = {
+    "trained": "ranking", "untrained": "ranking_untrained", "raw": "ranking_raw",
+}  # fmt: skip
 
 
-def _share(text: str) -> str:
+def _number(text: str) -> str:
     float(text)
     return text
 
 
-def read_metrics(path: Path) -> dict[str, Any]:
-    """The figures of a run."""
-    return _read(path, Metrics, flaw_of_metrics, "delete it and run gscl-scale evaluate again")
+Finite = Annotated[float, Field(ge=-1e12, le=1e12)]
+Number = Finite | None  # None where there is nothing to measure
+Positive = Annotated[Count, Field(ge=1)]
+Fraction = Annotated[str, AfterValidator(_number)]  # of the labelled nodes, such as "0.2"
 
 
-def read_statistics(path: Path) -> dict[str, Any]:
-    """The statistics of a graph."""
-    return _read(path, Statistics, _flaw_of_statistics, "delete it and run gscl-scale stats again")
+# --- metrics.json: the probe -----------------------------------------------------------------------------------------
 
 
-def _read(path: Path, kind: Any, flaw: Callable[[dict[str, Any]], str], cure: str) -> dict[str, Any]:
-    values = read_json(path, kind, cure)
-    if found := flaw(values):
-        raise FolderError(f"{path} is damaged: {found}; {cure}")
-    return values
+class MeanAccuracy(TypedDict):
+    """Mean accuracies of the probe."""
 
-
-def flaw_of_metrics(metrics: dict[str, Any]) -> str:
-    """What does not fit together in figures; "" where all does."""
-    if hindrance := of_kind(Metrics, metrics):
-        return hindrance
-    if "probe" in metrics and (flaw := _flaw_of_probe(metrics)):
-        return flaw
-    if rings := metrics.get("rings"):
-        levels = {len(rings["protocol"]["levels"]), len(rings["similarity"])}
-        levels |= {len(part) for part in rings.get("distribution", {}).values()}
-        if len(levels) > 1:
-            return "rings: expected as many levels everywhere"
-    return "spread: expected a width" if "spread" in metrics and "width" not in metrics else ""
-
-
-def _flaw_of_probe(metrics: dict[str, Any]) -> str:
-    probe = metrics["probe"]
-    names = {name for name in ("trained", "untrained", "raw") if name in probe}
-    if any(not names <= set(part) for part in metrics.get("probe_by_fraction", {}).values()):
-        return "probe_by_fraction: expected the methods of probe"
-    pairs = [*metrics.get("repeats", {}).get("runs", []), *probe.get("splits", [])]
-    measured = {name for name in names if probe[name]["test_mean"] is not None}
-    if any(name not in pair or pair[name]["test_mean"] is None for pair in pairs for name in measured):
-        return "probe: expected a figure of each method for each split and run"
-    return ""
-
-
-def _flaw_of_statistics(statistics: dict[str, Any]) -> str:
-    hops = len(statistics["ring_size"])
-    columns = [statistics[name] for name in ("ring_size_se", "lc", "lc_se")]
-    return "expected a number for each hop" if any(one and len(one) != hops for one in columns) or hops > _HOPS else ""
-
-
-_HOPS = 100
-
-
-class _Mean(TypedDict):
     val_mean: Number
     test_mean: Number
     best_epoch_mean: NotRequired[Number]
 
 
-class _Accuracy(_Mean):
+class Accuracy(MeanAccuracy):
+    """Accuracies of the probe: `_std` within a run, `_se` the standard error of the mean."""
+
     val_std: NotRequired[Number]
     test_std: NotRequired[Number]
     val_se: NotRequired[Number]
     test_se: NotRequired[Number]
     weight_decay: NotRequired[Finite]
-    scaling: NotRequired[Literal["none", "l2", "standard"]]
+    scaling: NotRequired[ScalingKind]
 
 
-class _Three(TypedDict):
-    trained: _Accuracy
-    untrained: NotRequired[_Accuracy]
-    raw: NotRequired[_Accuracy]
+class Accuracies(TypedDict):
+    """The accuracy of each method."""
+
+    trained: Accuracy
+    untrained: NotRequired[Accuracy]
+    raw: NotRequired[Accuracy]
 
 
-class _Compared(TypedDict):
-    trained: _Mean
-    untrained: NotRequired[_Mean]
-    raw: NotRequired[_Mean]
+class SplitAccuracy(TypedDict):
+    """The accuracy of each method on one split, and the number of nodes in its parts."""
+
+    trained: MeanAccuracy
+    untrained: NotRequired[MeanAccuracy]
+    raw: NotRequired[MeanAccuracy]
+    name: NotRequired[str]
+    train: NotRequired[Finite]
+    val: NotRequired[Finite]
+    test: NotRequired[Finite]
 
 
-class _Counts(TypedDict):
-    train: Finite
-    val: Finite
-    test: Finite
+class SplitCounts(TypedDict):
+    """The number of nodes in each part of a split."""
+
+    train: Count
+    val: Count
+    test: Count
 
 
-class _LeftOut(TypedDict):
+class LeftOut(TypedDict):
+    """Test nodes that are left out, because their labels chose something."""
+
     chose: str
     share: Finite
     most: Count
     too_few: list[str]
 
 
-class _ProbeProtocol(TypedDict):
-    kind: str
+class ProbeProtocol(TypedDict):
+    """How accuracy was measured."""
+
+    kind: Literal["published", "random"]
+    train_fraction: NotRequired[Number]
+    val_fraction: NotRequired[Number]
     num_splits: Count
-    counts: _Counts
+    counts: SplitCounts
     least_val: Count
-    initialisations: Several
+    initialisations: Positive
     epochs: Count
+    learning_rate: NotRequired[Finite]
     rows_per_step: Count
+    weight_decays: NotRequired[list[Finite]]
+    val_by_decay: NotRequired[dict[Method, dict[Fraction, Number]]]
     scaling: Literal["none", "l2", "standard", "auto"]
     selection: str
-    left_out: NotRequired[_LeftOut]
+    seed: NotRequired[int]
+    left_out: NotRequired[LeftOut]
 
 
-class _Probe(_Three):
-    splits: NotRequired[list[_Compared]]
-    protocol: _ProbeProtocol
+class Probe(Accuracies):
+    """The probe on all splits of one train fraction, or on the published splits."""
+
+    splits: NotRequired[list[SplitAccuracy]]
+    protocol: ProbeProtocol
 
 
-class _Nodes(TypedDict):
-    algorithm: str
+# --- metrics.json: clusters, search, rings ---------------------------------------------------------------------------
+
+
+class Sampling(TypedDict):
+    """The number of labelled nodes, of those measured, and whether these are a sample."""
+
     nodes: Count
     labelled: Count
     sampled: bool
-    seed: Any
 
 
-class _Centres(_Nodes):
+class SearchProtocol(Sampling):
+    """How nodes were searched."""
+
+    algorithm: str
+    seed: int
+
+
+class ClustersProtocol(Sampling):
+    """How clusters were made."""
+
+    algorithm: str
+    seed: int
     k: Count
     n_init: Count
 
 
-class _Clusters(TypedDict):
+class Clusters(TypedDict):
+    """Normalised mutual information of clusters and classes."""
+
     nmi: Number
     nmi_untrained: NotRequired[Number]
     nmi_raw: NotRequired[Number]
-    protocol: _Centres
+    nmi_se: NotRequired[Number]
+    nmi_untrained_se: NotRequired[Number]
+    nmi_raw_se: NotRequired[Number]
+    protocol: ClustersProtocol
 
 
-class _Search(TypedDict):
+class Search(TypedDict):
+    """Share of the 5 nearest nodes that have the class of the query."""
+
     sim_at_5: Number
     sim_at_5_untrained: NotRequired[Number]
     sim_at_5_raw: NotRequired[Number]
-    protocol: _Nodes
+    sim_at_5_se: NotRequired[Number]
+    sim_at_5_untrained_se: NotRequired[Number]
+    sim_at_5_raw_se: NotRequired[Number]
+    protocol: SearchProtocol
 
 
-class _Level(TypedDict):
+class RingLevel(TypedDict):
+    """Cosines of anchors and the members of one ring."""
+
     pairs: Finite
     mean: Number
     quantiles: list[Finite]
     histogram: list[Finite]
 
 
-class _RingsProtocol(TypedDict):
+class Ranking(TypedDict):
+    """Share of pairs in which the nearer node is the more similar one; `by_hop` for each ring."""
+
+    accuracy: Number
+    by_hop: list[Number]
+
+
+class RingsProtocol(TypedDict):
+    """How rings were compared."""
+
     levels: list[str]
     anchors: Count
+    anchors_held_out: NotRequired[bool]
+    members: NotRequired[str]
+    pairs_per_hop: NotRequired[Count]
+    ranking: NotRequired[str]
+    quantiles: NotRequired[list[Finite]]
+    histogram: NotRequired[str]
+    seed: NotRequired[int]
 
 
-class _Ranking(TypedDict):
-    accuracy: Number
+class Rings(TypedDict):
+    """Similarity of anchors and the members of their rings, one number per hop and a last one for nodes beyond."""
 
-
-class _Rings(TypedDict):
     similarity: list[Number]
-    ranking: NotRequired[_Ranking]
-    ranking_untrained: NotRequired[_Ranking]
-    ranking_raw: NotRequired[_Ranking]
-    distribution: NotRequired[dict[str, list[_Level]]]
-    protocol: _RingsProtocol
+    similarity_untrained: NotRequired[list[Number]]
+    similarity_raw: NotRequired[list[Number]]
+    ranking: NotRequired[Ranking]
+    ranking_untrained: NotRequired[Ranking]
+    ranking_raw: NotRequired[Ranking]
+    distribution: NotRequired[dict[Method, list[RingLevel]]]
+    protocol: RingsProtocol
 
 
-class _Spread(TypedDict):
+# --- metrics.json: the whole file ------------------------------------------------------------------------------------
+
+
+class MeasuredGraph(TypedDict):
+    """The graph whose nodes were embedded."""
+
+    name: NotRequired[str]
+    nodes: NotRequired[Count]
+    fingerprint: NotRequired[str]
+
+
+class Spread(TypedDict):
+    """Signs of collapsed vectors."""
+
     mean_cosine: Finite
     effective_rank: Number
 
 
-class _Widths(TypedDict):
-    trained: Count
+class Repeat(TypedDict, total=False):
+    """The accuracy of each method in one repeat."""
+
+    trained: MeanAccuracy
+    untrained: MeanAccuracy
+    raw: MeanAccuracy
 
 
-class _Repeats(TypedDict):
+class Repeats(TypedDict):
+    """The runs whose means the figures are."""
+
     count: Count
-    runs: list[dict[str, _Mean]]
+    seeds: NotRequired[list[int | None]]
+    runs: list[Repeat]
+
+
+class MadeFrom(TypedDict, total=False):
+    """What the figures were measured on and with: if it is the same again, they are not measured again."""
+
+    embeddings: str
+    evaluate: dict[str, object]
+    selection: str
 
 
 class Metrics(TypedDict):
-    """metrics.json of a run."""
+    """metrics.json of a run; `missing` gives the reason for each section that was not measured."""
 
-    graph: NotRequired[dict[str, Any]]
-    width: NotRequired[_Widths]
+    graph: NotRequired[MeasuredGraph]
+    width: NotRequired[dict[Method, Count]]
     missing: NotRequired[dict[str, str]]
-    probe: NotRequired[_Probe]
-    probe_by_fraction: NotRequired[dict[Annotated[str, AfterValidator(_share)], _Three]]
-    clusters: NotRequired[_Clusters]
-    search: NotRequired[_Search]
-    rings: NotRequired[_Rings]
-    spread: NotRequired[dict[str, _Spread]]
-    repeats: NotRequired[_Repeats]
-    made_from: NotRequired[dict[str, Any]]
+    probe: NotRequired[Probe]
+    probe_by_fraction: NotRequired[dict[Fraction, Accuracies]]
+    clusters: NotRequired[Clusters]
+    search: NotRequired[Search]
+    rings: NotRequired[Rings]
+    spread: NotRequired[dict[Method, Spread]]
+    repeats: NotRequired[Repeats]
+    made_from: NotRequired[MadeFrom]
 
 
-class _Degrees(TypedDict):
-    min: Finite
-    mean: Finite
-    median: Finite
-    max: Finite
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
-class _Walk(TypedDict):
-    anchors: Count
-    exact: bool
-    seed: Any
-    walk: str
+def read_metrics(path: Path) -> Metrics:
+    """The figures of a run."""
+    cure = "delete it and run gscl-scale evaluate again"
+    values: Any = read_json(path, Metrics, cure)
+    if flaw := _flaw_of_metrics(values):
+        raise FolderError(f"{path} is damaged: {flaw}; {cure}")
+    return values
 
 
-class _Components(TypedDict):
-    count: Count
-    largest: Count
+def flaw_of_metrics(values: object) -> str:
+    """Why these values are no metrics; "" where they are."""
+    return of_kind(Metrics, values) or _flaw_of_metrics(cast(Metrics, values))
 
 
-class Statistics(TypedDict):
-    """statistics.json of a graph."""
+def _flaw_of_metrics(metrics: Metrics) -> str:
+    if "probe" in metrics and (flaw := _flaw_of_probe(metrics, metrics["probe"])):
+        return flaw
+    if rings := metrics.get("rings"):
+        levels = {len(rings["protocol"]["levels"]), len(rings["similarity"])}
+        levels |= {len(part) for part in rings.get("distribution", {}).values()}
+        if len(levels) > 1:
+            return "rings: expected as many levels everywhere"
+    return "spread: expected a width" if "spread" in metrics and "trained" not in metrics.get("width", {}) else ""
 
-    name: str
-    nodes: Count
-    edges: Count
-    directed: bool
-    features: Count
-    classes: Count
-    labelled: Count
-    isolated: Count
-    components: NotRequired[_Components]
-    degree: _Degrees
-    homophily: Number
-    ring_size: list[Finite]
-    ring_size_se: list[float] | None
-    lc: list[Finite] | None
-    lc_se: list[float] | None
-    protocol: _Walk
-    graph_fingerprint: str
+
+def _flaw_of_probe(metrics: Metrics, probe: Probe) -> str:
+    names = [name for name in METHODS if name in probe]
+    if any(name not in part for part in metrics.get("probe_by_fraction", {}).values() for name in names):
+        return "probe_by_fraction: expected the methods of probe"
+    pairs: list[Repeat | SplitAccuracy] = [*metrics.get("repeats", {}).get("runs", []), *probe.get("splits", [])]
+    measured = [name for name in names if probe[name]["test_mean"] is not None]
+    if any(name not in pair or pair[name]["test_mean"] is None for pair in pairs for name in measured):
+        return "probe: expected a figure of each method for each split and run"
+    return ""

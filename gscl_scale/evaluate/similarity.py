@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.evaluate.schema import RingLevel, Spread
 from gscl_scale.evaluate.vectors import Vectors, cosines, num_rows, take, unit, width
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.sample import Lists, RingSample
@@ -50,22 +51,18 @@ def ring_lists(
     return RingLists(anchors, [*taken.rings, taken.beyond], some is not None)
 
 
-def ring_similarity(
-    vectors: Vectors, anchors: npt.NDArray[np.int64], rings: list[Lists], seed: int = 0, most: int = PAIRS_PER_HOP
-) -> list[dict[str, Any]]:
+def ring_similarity(vectors: Vectors, rings: RingLists, seed: int = 0, most: int = PAIRS_PER_HOP) -> list[RingLevel]:
     """Per hop, then beyond the last: mean cosine of anchors and members, quantiles, and a histogram over [-1, 1].
 
     At most `most` pairs per hop, drawn with the seed; a hop without any member has mean None.
     """
-    return [_level(vectors, anchors, lists, level, seed, most) for level, lists in enumerate(rings, start=1)]
+    return [_level(vectors, rings.anchors, lists, hop, seed, most) for hop, lists in enumerate(rings.levels, start=1)]
 
 
-def _level(
-    vectors: Vectors, anchors: npt.NDArray[np.int64], lists: Lists, level: int, seed: int, most: int
-) -> dict[str, Any]:
+def _level(vectors: Vectors, anchors: npt.NDArray[np.int64], lists: Lists, hop: int, seed: int, most: int) -> RingLevel:
     places = np.arange(lists.members.size)
     if places.size > most:
-        places = np.sort(seeding.generator("ring pairs", seed, level).choice(places, most, replace=False))
+        places = np.sort(seeding.generator("ring pairs", seed, hop).choice(places, most, replace=False))
     if not places.size:
         return {"pairs": 0, "mean": None, "quantiles": [], "histogram": []}
     left = anchors[np.searchsorted(lists.offsets, places, side="right") - 1]
@@ -79,7 +76,7 @@ def _level(
     }
 
 
-def spread(vectors: Vectors, seed: int = 0) -> dict[str, float | None]:
+def spread(vectors: Vectors, seed: int = 0) -> Spread:
     """Signs of collapse that need no label.
 
     mean_cosine     of random pairs of nodes; near 1 when all vectors point the same way

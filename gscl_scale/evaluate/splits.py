@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import SplitsConfig
+from gscl_scale.evaluate.schema import SplitCounts
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
 
@@ -28,9 +29,10 @@ class Split:
     codes: npt.NDArray[np.int8]
     left_out: int = 0
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> SplitCounts:
         """Nodes in each part."""
-        return {part: int((self.codes == code).sum()) for part, code in SPLIT_CODES.items()}
+        train, val, test = (int((self.codes == code).sum()) for code in (TRAIN, VAL, TEST))
+        return {"train": train, "val": val, "test": test}
 
     def without(self, nodes: npt.NDArray[np.bool_]) -> "Split":
         """The split with these of [N] nodes among its test nodes no more; train and validation nodes stay."""
@@ -58,9 +60,7 @@ def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -
         splits = list(_random(graph, config))
     if learnt is None:
         return splits
-    alike = [
-        split for split in splits if split.fraction == splits[0].fraction
-    ]  # a mean over repeats is of one fraction
+    alike = [split for split in splits if split.fraction == splits[0].fraction]  # a mean over repeats is of one
     return [alike[learnt % len(alike)]]
 
 

@@ -6,7 +6,7 @@ Shapes: N nodes, n rows taken, d columns.
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ import scipy.sparse as sp
 import torch
 
 from gscl_scale.embed.store import unit as unit_dense
+from gscl_scale.evaluate.schema import ScalingKind
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.scaling import exponent_near_one, largest_of
 
 Vectors = npt.NDArray[np.float32] | SparseFeatures
-Kind = Literal["none", "l2", "standard"]
-KINDS: tuple[Kind, ...] = ("l2", "none", "standard")
+KINDS: tuple[ScalingKind, ...] = ("l2", "none", "standard")
 
 _DENSE_SHARE = 0.1  # sparse rows with a larger share of values are quicker as dense ones
 _BLOCK_BYTES = 64 << 20
@@ -34,7 +34,7 @@ class Scaling:
     `standard` carries the mean and deviation of each column [d]; `none` multiplies by 2**`exponent`.
     """
 
-    kind: Kind
+    kind: ScalingKind
     mean: npt.NDArray[np.float32] | None = None
     deviation: npt.NDArray[np.float32] | None = None
     exponent: int = 0
@@ -119,7 +119,7 @@ def unit(rows: npt.NDArray[np.float32] | sp.csr_array) -> Any:
     return unit_dense(rows)
 
 
-def fit_scaling(vectors: Vectors, kind: Kind) -> Scaling:
+def fit_scaling(vectors: Vectors, kind: ScalingKind) -> Scaling:
     """The scaling of all N rows; labels and splits play no part."""
     if kind == "none":
         return Scaling(kind, exponent=exponent_near_one(largest_of(vectors), _LOWEST, _HIGHEST))

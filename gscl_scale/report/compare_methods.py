@@ -1,19 +1,63 @@
 """The methods side by side: the table for the terminal, and the page in Markdown."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import NotRequired
 
-from gscl_scale.evaluate.summary import late_warnings, left_out_sentences, percent, validation_warnings
+from typing_extensions import TypedDict
+
+from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
+from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.text import in_words, table
 
 COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", "training", "memory"]
 
 
-def comparison_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
+class MethodFigures(TypedDict, total=False):
+    """Figures of a method; `best_step` is the step at which the probe was best, on average."""
+
+    val_mean: Number
+    val_std: Number
+    test_mean: Number
+    test_std: Number
+    best_step: Number
+    nmi: Number
+    sim_at_5: Number
+
+
+class MethodCost(TypedDict, total=False):
+    """What training took: mean seconds over seeds, and the most memory."""
+
+    steps: int
+    training_s: float
+    peak_bytes: int
+    sampling_s: float
+
+
+class MethodRow(MethodFigures, MethodCost):
+    """A row of compare.json: its figures where it was measured, its cost where it was trained, or its error."""
+
+    method: str
+    title: str
+    settings: NotRequired[dict[str, object]]  # by dotted key, those that the configuration has otherwise
+    error: NotRequired[str]
+
+
+class Comparison(TypedDict):
+    """compare.json: all methods on one graph; `protocol` is None where every method failed."""
+
+    graph: MeasuredGraph
+    seeds: list[int]
+    protocol: ProbeProtocol | None
+    config: dict[str, dict[str, object]]
+    methods: list[MethodRow]
+
+
+def comparison_rows(result: Comparison) -> list[tuple[str, ...]]:
     """A row for each method; of one that failed its name only."""
     return [_row(row) for row in result["methods"]]
 
 
-def comparison_remarks(result: dict[str, Any]) -> list[str]:
+def comparison_remarks(result: Comparison) -> list[str]:
     """What stands beneath the table: the protocol, and which methods failed and why."""
     protocol, seeds = result["protocol"], len(result["seeds"])
     remarks = []
@@ -42,12 +86,12 @@ def comparison_remarks(result: dict[str, Any]) -> list[str]:
     return [*remarks, *(f"{row['title']} failed: {row['error']}" for row in result["methods"] if "error" in row)]
 
 
-def _late(result: dict[str, Any], protocol: dict[str, Any]) -> list[str]:
+def _late(result: Comparison, protocol: ProbeProtocol) -> Iterator[str]:
     best = {row["title"]: row["best_step"] for row in result["methods"] if "best_step" in row}
     return late_warnings(best, protocol["epochs"])
 
 
-def comparison_page(result: dict[str, Any]) -> str:
+def comparison_page(result: Comparison) -> str:
     """Everything as Markdown, with the settings that each method has beside those of the configuration."""
     rows = comparison_rows(result)
     settings = [
@@ -69,7 +113,7 @@ def comparison_page(result: dict[str, Any]) -> str:
     )
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
+def _row(row: MethodRow) -> tuple[str, ...]:
     if "error" in row:
         return (row["title"], "failed", *["-"] * (len(COMPARISON) - 2))
     trained = bool(row.get("steps"))
@@ -77,7 +121,8 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         row["title"],
         percent(row["val_mean"], row["val_std"]),
         percent(row["test_mean"], row["test_std"]),
-        *(f"{row[key]:.3f}" for key in ("nmi", "sim_at_5")),
+        decimal(row["nmi"]),
+        decimal(row["sim_at_5"]),
         _seconds(row["training_s"]) if trained else "-",
         in_words(row["peak_bytes"]) if trained else "-",
     )

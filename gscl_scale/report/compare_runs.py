@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.evaluate.schema import METHODS, Method
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
-from gscl_scale.evaluate.summary import METHODS, margin, percent, protocol_sentences, warnings_of
+from gscl_scale.evaluate.summary import TITLES, margin, percent, protocol_sentences, warnings_of
 from gscl_scale.io.atomic import write_text
 from gscl_scale.report.html import figures, items, listing, plain, plain_table, seconds, section, whole_page
 from gscl_scale.report.node_map import NEAREST
@@ -66,7 +67,7 @@ def _common(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
 
 
 def _headline(runs: Runs) -> str:
-    reached = {name: _probe(found, "test_mean") for name, found in runs.items()}
+    reached = {name: _test_accuracy(found) for name, found in runs.items()}
     known = {name: value for name, value in reached.items() if value is not None}
     if not _comparable(runs):
         return "These runs cannot be ranked: they are not of the same graph, or not measured in the same way."
@@ -130,15 +131,17 @@ def _alike(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _probe(found: Findings, key: str) -> float | None:
-    value: float | None = found.metrics.get("probe", {}).get("trained", {}).get(key)
-    return value
+def _test_accuracy(found: Findings) -> float | None:
+    return found.metrics.get("probe", {}).get("trained", {}).get("test_mean")
 
 
-def _accuracy(part: str, method: str) -> Callable[[Findings], str]:
+def _accuracy(part: Literal["val", "test"], method: Method) -> Callable[[Findings], str]:
     def told(found: Findings) -> str:
-        probe = found.metrics.get("probe", {}).get(method, {})
-        return percent(probe.get(f"{part}_mean"), margin(probe, part, found.metrics))
+        accuracy = found.metrics.get("probe", {}).get(method)
+        if accuracy is None:
+            return "-"
+        mean = accuracy["val_mean"] if part == "val" else accuracy["test_mean"]
+        return percent(mean, margin(accuracy, part, found.metrics))
 
     return told
 
@@ -165,7 +168,7 @@ def _rate(found: Findings) -> str:
 
 _FIGURES: dict[str, Callable[[Findings], str]] = {
     "test accuracy, %": _accuracy("test", "trained"),
-    **{f"test accuracy of {METHODS[name]}, %": _accuracy("test", name) for name in ("untrained", "raw")},
+    **{f"test accuracy of {TITLES[name]}, %": _accuracy("test", name) for name in METHODS[1:]},
     "validation accuracy, %": _accuracy("val", "trained"),
     "NMI of clusters": _number("clusters", "nmi"),
     "Sim@5": _number("search", "sim_at_5"),

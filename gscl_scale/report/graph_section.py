@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gscl_scale.evaluate.graph_statistics import graph_rows, hop_rows, ring_protocol
+from gscl_scale.evaluate.graph_statistics import GraphStatistics, graph_rows, hop_rows, ring_protocol
 from gscl_scale.report.html import facts, figures, head, listing, row, section, table
 from gscl_scale.report.plots import consistency_svg
 from gscl_scale.report.run_data import Findings
@@ -53,7 +53,7 @@ def _stored(samples: dict[str, Any], estimated: bool) -> str:
     return table(f"Per anchor, means over the first round{told}", head("", *names), rows)
 
 
-def _per_hop(statistics: dict[str, Any]) -> str:
+def _per_hop(statistics: GraphStatistics) -> str:
     names = head("", *(f"hop {hop}" for hop in range(1, len(statistics["ring_size"]) + 1)))
     rows = "".join(row(name.removesuffix(", hop"), *values) for name, values in hop_rows(statistics))
     return table("Rings per hop", names, rows)

@@ -14,7 +14,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gscl_scale.evaluate.graph_statistics import GraphStatistics
+from gscl_scale.evaluate.schema import Method, RingLevel
 from gscl_scale.io.atomic import publish
+from gscl_scale.report.compare_methods import Comparison
 
 Panels = Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]]  # lines of each panel: (value, deviation)
 PICTURES = (".svg", ".png", ".pdf")
@@ -72,26 +75,26 @@ def lines_svg(
     return as_svg(figure, name, f"Lines over {x}: {said}.")
 
 
-def consistency_svg(stats: dict[str, Any]) -> str:
+def consistency_svg(stats: GraphStatistics) -> str:
     """Label consistency LC(n) per hop; empty where the graph has no labels."""
-    if not stats.get("lc"):
+    if not stats["lc"]:
         return ""
     values = ", ".join(f"{value:.2f}" for value in stats["lc"])
     return as_svg(consistency_figure(stats, _PAGE), "consistency", f"Line: label consistency per hop: {values}.")
 
 
-def violins_svg(distribution: dict[str, list[dict[str, Any]]], levels: Sequence[str]) -> str:
+def violins_svg(distribution: dict[Method, list[RingLevel]], levels: Sequence[str]) -> str:
     """Cosine of anchors and ring members per hop: untrained on the left, trained on the right of each violin."""
     figure, axes = _figure(_PAGE)
-    shown = [name for name in ("untrained", "trained") if name in distribution]
+    sides: dict[Method, float] = {"untrained": -1.0, "trained": 1.0}
+    shown = [name for name in sides if name in distribution]
     if not any(level["pairs"] for name in shown for level in distribution[name]):
         return ""
     for name in shown:
-        side = {"untrained": -1.0, "trained": 1.0}[name]
         colour = _PAGE.accent if name == "trained" else _PAGE.other
         for place, level in enumerate(distribution[name]):
             if level["pairs"]:
-                _half_violin(axes, place, level, side, colour)
+                _half_violin(axes, place, level, sides[name], colour)
         axes.fill_between([], [], color=colour, alpha=0.45, linewidth=0, label=name)
     axes.set_xticks(range(len(levels)), [level.removeprefix("hop ") for level in levels])
     _name(axes, _PAGE, "hop", "cosine to the anchor")
@@ -101,7 +104,7 @@ def violins_svg(distribution: dict[str, list[dict[str, Any]]], levels: Sequence[
     return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {said}.")
 
 
-def consistency_figure(stats: dict[str, Any], theme: Theme) -> Figure:
+def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:
     """LC(n) with one standard error where sampled; the mean size of each ring stands below its hop."""
     figure, axes = _figure(theme)
     hops = np.arange(1, len(stats["ring_size"]) + 1)
@@ -119,32 +122,32 @@ def consistency_figure(stats: dict[str, Any], theme: Theme) -> Figure:
     return figure
 
 
-def plot_consistency(stats: dict[str, Any], path: Path) -> None:
+def plot_consistency(stats: GraphStatistics, path: Path) -> None:
     """Write the plot of LC(n) to an .svg, .png or .pdf file; for a graph without labels it says so."""
     _save(consistency_figure(stats, PRINT), path, "consistency")
 
 
-def comparison_figure(result: dict[str, Any], theme: Theme) -> Figure:
+def comparison_figure(result: Comparison, theme: Theme) -> Figure:
     """Test accuracy of each method, in the order of the table; a bar is one standard deviation to either side."""
-    shown = [row for row in result["methods"] if row.get("test_mean") is not None]
+    shown = [(row, mean) for row in result["methods"] if (mean := row.get("test_mean")) is not None]
     with matplotlib.rc_context(_RC):
         figure = Figure(figsize=(5.6, 0.9 + 0.34 * len(shown)), layout="constrained")
         axes = figure.add_subplot()
     _plain(axes, theme, grid="x")
-    for place, row in enumerate(shown):
+    for place, (row, share) in enumerate(shown):
         ranks, trained = row["method"].startswith("gscl"), "steps" in row
         colour = theme.accent if ranks else theme.ink if trained else theme.other
-        mean, deviation = 100 * row["test_mean"], 100 * (row["test_std"] or 0)
+        mean, deviation = 100 * share, 100 * (row["test_std"] or 0)
         axes.errorbar([mean], [place], xerr=[deviation], color=colour, marker="o", markersize=5, capsize=3)
         axes.annotate(f"{mean:.1f}", (mean, place), (0, 6), textcoords="offset points", ha="center", color=colour)
-    axes.set_yticks(range(len(shown)), [row["title"] for row in shown])
+    axes.set_yticks(range(len(shown)), [row["title"] for row, _ in shown])
     axes.set_ylim(len(shown) - 0.5, -0.7)
     axes.margins(x=0.08)
     axes.set_xlabel(f"test accuracy on {result['graph']['name']}, %, and one deviation", color=theme.ink)
     return figure
 
 
-def plot_comparison(result: dict[str, Any], path: Path) -> None:
+def plot_comparison(result: Comparison, path: Path) -> None:
     """Write the plot of a comparison to an .svg, .png or .pdf file."""
     _save(comparison_figure(result, PRINT), path, "comparison")
 
@@ -241,7 +244,7 @@ def _averaged(points: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.nd
     return means[:, 0], means[:, 1]
 
 
-def _half_violin(axes: Axes, place: int, level: dict[str, Any], side: float, colour: str) -> None:
+def _half_violin(axes: Axes, place: int, level: RingLevel, side: float, colour: str) -> None:
     """The histogram as half a violin, its middle half as a bar, its mean as a dot."""
     counts = np.array(level["histogram"], float)
     edges = np.linspace(-1, 1, counts.size + 1)
@@ -252,7 +255,8 @@ def _half_violin(axes: Axes, place: int, level: dict[str, Any], side: float, col
     axes.fill_betweenx(centres[some], place + side * 0.02, reach, color=colour, alpha=0.45, linewidth=0)
     middle = place + side * 0.06
     axes.plot([middle, middle], [level["quantiles"][1], level["quantiles"][3]], color=colour, linewidth=2)
-    axes.plot([middle], [level["mean"]], color=colour, marker="o", markersize=4.5)
+    mean = math.nan if level["mean"] is None else level["mean"]
+    axes.plot([middle], [mean], color=colour, marker="o", markersize=4.5)
 
 
 def _short(size: float) -> str:

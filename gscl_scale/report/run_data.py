@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from gscl_scale.evaluate.graph_statistics import SavedStatistics
+from gscl_scale.evaluate.schema import Metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.report.node_map import NodeMap
 
@@ -21,8 +23,8 @@ class Findings:
     graph, nodes          for the map; None where none is drawn
     """
 
-    metrics: dict[str, Any]
-    statistics: dict[str, Any]
+    metrics: Metrics
+    statistics: SavedStatistics
     curve: Sequence[dict[str, Any]] = ()
     events: Sequence[dict[str, Any]] = ()
     record: dict[str, Any] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from typing import Any
 
 from gscl_scale.config.retrain import GateConfig
 from gscl_scale.errors import FolderError
+from gscl_scale.evaluate.schema import Metrics
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Figures:
     rank: float | None
 
     @classmethod
-    def of(cls, metrics: dict[str, Any], norm: float, alignment: float | None = None) -> "Figures":
+    def of(cls, metrics: Metrics, norm: float, alignment: float | None = None) -> "Figures":
         """From the figures of a run."""
         spread = metrics.get("spread", {}).get("trained")
         if spread is None:

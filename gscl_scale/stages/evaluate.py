@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +12,12 @@ from gscl_scale.config.identity import deciding_in
 from gscl_scale.config.section import RESULTS
 from gscl_scale.embed.layers import Workplace, encode_nodes
 from gscl_scale.embed.store import fingerprint_in, open_embeddings
-from gscl_scale.evaluate.graph_statistics import statistics
+from gscl_scale.evaluate.graph_statistics import SavedStatistics, read_statistics, statistics
 from gscl_scale.evaluate.run import evaluate_run
-from gscl_scale.evaluate.schema import read_metrics, read_statistics
+from gscl_scale.evaluate.schema import MadeFrom, Method, Metrics, read_metrics
 from gscl_scale.evaluate.similarity import ring_lists
 from gscl_scale.evaluate.validation import selection_of
+from gscl_scale.evaluate.vectors import Vectors
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.json import write_json
@@ -40,15 +40,16 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
         yield vectors
 
 
-def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
+def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     """Figures of the embeddings, beside raw features and the untrained encoder."""
     validated = bool(config.train.validate_every)
     chosen = validated or bool(config.evaluate.tuned_on)
-    made_from = {
+    made_from: MadeFrom = {
         "embeddings": fingerprint_in(run.embeddings),
         "evaluate": deciding_in(config.evaluate, *RESULTS, begun=2),
-        **({"selection": "left out"} if chosen else {}),  # older figures are with these nodes, and are measured again
     }
+    if chosen:  # older figures are with these nodes, and are measured again
+        made_from["selection"] = "left out"
     if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
         return metrics
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
@@ -63,7 +64,7 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
         open_embeddings(run.embeddings, run.folder) as trained,
         _untrained(config, run, graph, console) as untrained,
     ):
-        vectors = {"trained": trained, "untrained": untrained, "raw": graph.features}
+        vectors: dict[Method, Vectors] = {"trained": trained, "untrained": untrained, "raw": graph.features}
         metrics = evaluate_run(
             graph, vectors, rings, config.evaluate, device, config.train.learnt, console,
             selection_of(graph, config.evaluate, validated, config.train.learnt),
@@ -74,12 +75,12 @@ def evaluate(config: Config, run: Run, console: Console) -> dict[str, Any]:
     return metrics
 
 
-def stats(run: Run, anchors: int | None = None) -> dict[str, Any]:
+def stats(run: Run, anchors: int | None = None) -> SavedStatistics:
     """Statistics of the graph; kept in the graph's run folder and made once per sample size."""
     path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
     graph = Graph.open(run.graph)
     if path.exists() and (known := read_statistics(path))["graph_fingerprint"] == graph.fingerprint:
         return known
-    result = {**statistics(graph, anchors=anchors), "graph_fingerprint": graph.fingerprint}
+    result: SavedStatistics = {**statistics(graph, anchors=anchors), "graph_fingerprint": graph.fingerprint}
     write_json(path, result)
     return result

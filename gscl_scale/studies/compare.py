@@ -13,11 +13,13 @@ from gscl_scale import machine
 from gscl_scale.config.baselines import BaselineConfig
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, RunError, StoppedError, UserError
+from gscl_scale.evaluate.repeats import combine_repeats
+from gscl_scale.evaluate.schema import NMI, SIM_AT_5, Method, Metrics
 from gscl_scale.evaluate.splits import why_no_splits
-from gscl_scale.evaluate.summary import best_step, combine_repeats
+from gscl_scale.evaluate.summary import best_step
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json, write_json
-from gscl_scale.report.compare_methods import comparison_page
+from gscl_scale.report.compare_methods import Comparison, MethodCost, MethodFigures, MethodRow, comparison_page
 from gscl_scale.report.plots import plot_comparison
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve, read_events
@@ -32,7 +34,8 @@ from gscl_scale.stages.train import refuse_untrainable, train
 from gscl_scale.text import shortened
 from gscl_scale.train.objectives.methods import METHODS, configured, settings_of
 
-FREE = {"raw": "raw features", "untrained": "untrained encoder"}  # measured beside every trained method
+# measured beside every trained method
+FREE: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder"}
 
 
 class _Row(TypedDict):
@@ -49,7 +52,7 @@ class _Told(TypedDict):
     methods: list[_Row]
 
 
-def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> dict[str, Any]:
+def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> Comparison:
     """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
 
     A method whose run fails has its reason in place of figures. What was asked for earlier keeps its row, and what is
@@ -72,14 +75,14 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     for name in asked:
         for one, _ in runs[name]:
             refuse_untrainable(one, whole)
-    metrics: dict[str, dict[str, Any]] = {}
+    metrics: dict[str, Metrics] = {}
     rows = [
         failed.get(name) or _method(config, name, runs[name], whole, metrics, console)
         for name in begun
         if name in failed or runs[name]
     ]
     beside = metrics[_reference(config, metrics)] if metrics else None
-    result = {
+    result: Comparison = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
         "seeds": [with_seed(config, number).train.seed for number in range(config.train.repeats)],
         "protocol": beside["probe"]["protocol"] if beside else None,
@@ -92,7 +95,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     return result
 
 
-def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[str, dict[str, Any]]:
+def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[str, MethodRow]:
     """The rows of those of these methods that failed in an earlier comparison, with the settings that they have now."""
     told = read_json(path, _Told, "delete it, and compare again")["methods"] if path.exists() else []
     failed = {row["method"]: row for row in told if "error" in row}
@@ -104,12 +107,12 @@ def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[
     }
 
 
-def _head(config: Config, name: str) -> dict[str, Any]:
+def _head(config: Config, name: str) -> MethodRow:
     """How the row of a method begins."""
     return {"method": name, "title": METHODS[name].title, "settings": _settings(config, configured(config, name))}
 
 
-def _reference(config: Config, metrics: dict[str, dict[str, Any]]) -> str:
+def _reference(config: Config, metrics: dict[str, Metrics]) -> str:
     """The method beside which raw features and the untrained encoder count: with the user's protocol and encoder if any
     has these, on all splits; of equal ones the last of the table.
     """
@@ -150,9 +153,9 @@ def _method(
     name: str,
     runs: list[tuple[Config, Run]],
     whole: Run,
-    metrics: dict[str, dict[str, Any]],
+    metrics: dict[str, Metrics],
     console: Console,
-) -> dict[str, Any]:
+) -> MethodRow:
     """The row of a method: its figures over the seeds of these runs, or why there are none."""
     missing = config.train.repeats - len(runs)
     row = _head(config, name)
@@ -186,7 +189,7 @@ def _runs(config: Config, name: str, whole: Run) -> list[tuple[Config, Run]]:
     return [(seeded, method.repeat(seeded.train.seed)) for seeded in seeds]
 
 
-def _figures(config: Config, run: Run, console: Console) -> dict[str, Any]:
+def _figures(config: Config, run: Run, console: Console) -> Metrics:
     """Train, embed and evaluate; what is finished is skipped."""
     machine.start_peak()
     train(config, run, console)
@@ -225,7 +228,7 @@ def _settings(config: Config, one: Config) -> dict[str, Any]:
     }
 
 
-def _cost(runs: list[Run]) -> dict[str, Any]:
+def _cost(runs: list[Run]) -> MethodCost:
     """Seconds of the steps of a training, as a mean over its seeds; the largest memory of any; what the logs tell."""
     curves = [read_curve(run.log) for run in runs]
     steps = [step for curve in curves for step in curve]
@@ -236,16 +239,20 @@ def _cost(runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def _free_rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:
+def _free_rows(metrics: Metrics) -> list[MethodRow]:
     """Raw features and the untrained encoder, as measured beside a trained one."""
-    return [{"method": name, "title": title, **_figures_of(metrics, name)} for name, title in FREE.items()]
+    heads: dict[Method, MethodRow] = {name: {"method": name, "title": title} for name, title in FREE.items()}
+    return [{**head, **_figures_of(metrics, name)} for name, head in heads.items()]
 
 
-def _figures_of(metrics: dict[str, Any], vectors: str) -> dict[str, Any]:
-    suffix = "" if vectors == "trained" else f"_{vectors}"
+def _figures_of(metrics: Metrics, vectors: Method) -> MethodFigures:
+    accuracy = metrics["probe"][vectors]
     return {
-        **{key: metrics["probe"][vectors][key] for key in ("val_mean", "val_std", "test_mean", "test_std")},
+        "val_mean": accuracy["val_mean"],
+        "val_std": accuracy["val_std"],
+        "test_mean": accuracy["test_mean"],
+        "test_std": accuracy["test_std"],
         "best_step": best_step(metrics["probe"], vectors),
-        "nmi": metrics["clusters"][f"nmi{suffix}"],
-        "sim_at_5": metrics["search"][f"sim_at_5{suffix}"],
+        "nmi": metrics["clusters"][NMI[vectors]],
+        "sim_at_5": metrics["search"][SIM_AT_5[vectors]],
     }

@@ -9,9 +9,10 @@ import pytest
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig, RingsConfig
 from gscl_scale.errors import RunError
+from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.similarity import ring_lists
-from gscl_scale.evaluate.summary import combine_repeats, figures_table, warnings_of
+from gscl_scale.evaluate.summary import figures_table, warnings_of
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.sample import Lists, RingSample
 

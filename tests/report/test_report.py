@@ -228,7 +228,7 @@ def test_more_warnings_tell_the_number_that_led_to_them(tmp_path: Path) -> None:
         "use few of their 512 dimensions (effective rank 9.5)",
         "The loss did not fall: 1.020 in the first steps, 1.470 in the last ones",
         "The gate stops 99 % of all terms",
-        "falls into 7 parts without an edge between them; the largest has 60.0 % of the nodes",
+        "The graph has 7 connected components (the largest holds 60.0 % of the nodes)",
         "3 nodes (3.0 %) have no neighbours: nothing of the graph is in their embeddings",
     ):
         assert words in page.text

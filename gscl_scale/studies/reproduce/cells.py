@@ -177,7 +177,7 @@ def measure(cell: Cell, out: Path, console: Console) -> dict[str, Any]:
     folder = out / "runs" / cell.name
     with _attempt(_journal(folder)) as attempts:
         if cell.trained:
-            figures = pipeline.run(cell.config, folder, console, pages=False)
+            figures: dict[str, Any] = {**pipeline.run(cell.config, folder, console, pages=False)}
         else:
             _, run, _ = next(each_repeat(cell.config, folder, console))
             figures = {"statistics": stats(run)}
