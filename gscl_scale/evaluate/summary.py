@@ -28,6 +28,8 @@ SCALINGS = {
     "auto": "scaled as is best on validation nodes",
 }
 TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
+Part = Literal["val", "test"]
+PARTS: tuple[Part, ...] = ("val", "test")
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity"}
 _FEW_VALIDATION_NODES = 30
 _ALIKE = 0.98
@@ -40,18 +42,19 @@ _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure 
 def figures_table(metrics: Metrics) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
     """(headers, one row per method, sentences beneath: protocol, what is missing and why, warnings)."""
     by_fraction = metrics.get("probe_by_fraction", {})
-    measured = [f"test %, {100 * float(fraction):g} % of labels" for fraction in by_fraction]
-    headers = ["", *(measured or ["validation %", "test %"]), "NMI", "Sim@5"]
+    accuracies = [f"test %, {100 * float(fraction):g} % of labels" for fraction in by_fraction]
+    headers = ["", *(accuracies or ["validation %", "test %"]), "NMI", "Sim@5"]
     rows = [_row(metrics, metrics["probe"], name) for name in TITLES if name in metrics.get("probe", {})]
     warnings = [f"Warning: {warning}" for warning in warnings_of(metrics)]
     return headers, rows, [*protocol_sentences(metrics), *missing_sentences(metrics), *warnings]
 
 
-def margin(accuracy: Accuracy, part: Literal["val", "test"], metrics: Metrics) -> float | None:
-    """What stands after ±: the standard error over the repeats of a run, else the deviation within it."""
-    if "repeats" in metrics:
-        return accuracy.get("val_se") if part == "val" else accuracy.get("test_se")
-    return accuracy.get("val_std") if part == "val" else accuracy.get("test_std")
+def measured(accuracy: Accuracy, part: Part, metrics: Metrics) -> tuple[float | None, float | None]:
+    """A mean accuracy, and what stands after ±: the standard error over repeats, else the deviation within the run."""
+    repeated = "repeats" in metrics
+    if part == "val":
+        return accuracy["val_mean"], accuracy.get("val_se") if repeated else accuracy.get("val_std")
+    return accuracy["test_mean"], accuracy.get("test_se") if repeated else accuracy.get("test_std")
 
 
 def percent(mean: float | None, std: float | None = None) -> str:
@@ -61,9 +64,9 @@ def percent(mean: float | None, std: float | None = None) -> str:
     return f"{100 * mean:.2f}" + (f" ± {100 * std:.2f}" if std is not None else "")
 
 
-def decimal(value: float | None, digits: int = 3) -> str:
+def decimal(value: float | None, digits: int = 3, times: float = 1) -> str:
     """A number, or a dash where there is none."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{times * value:.{digits}f}"
 
 
 def tasks(metrics: Metrics, name: Method) -> tuple[str, str]:
@@ -74,9 +77,9 @@ def tasks(metrics: Metrics, name: Method) -> tuple[str, str]:
 
 def _row(metrics: Metrics, probe: Probe, name: Method) -> tuple[str, ...]:
     fractions = [probes[name] for probes in metrics.get("probe_by_fraction", {}).values()]
-    accuracies = [percent(one["test_mean"], margin(one, "test", metrics)) for one in fractions or [probe[name]]]
+    accuracies = [percent(*measured(one, "test", metrics)) for one in fractions or [probe[name]]]
     if not fractions:
-        accuracies.insert(0, percent(probe[name]["val_mean"], margin(probe[name], "val", metrics)))
+        accuracies.insert(0, percent(*measured(probe[name], "val", metrics)))
     return (TITLES[name], *accuracies, *tasks(metrics, name))
 
 

@@ -22,7 +22,6 @@ from gscl_scale.runtime.console import Console
 MOST_NODES = 100_000
 NEAREST = 10  # listed for each node
 _TO_LAY_OUT = ((20_000, 90), (MOST_NODES, 30))  # up to so many nodes so many nearest ones are laid out by
-_QUERIES = 1024
 _VERSION = 1
 
 
@@ -57,21 +56,10 @@ def draw_map(
     rows = unit(np.asarray(vectors[nodes], np.float32))
     count = next((count for size, count in _TO_LAY_OUT if nodes.size <= size), NEAREST)
     with (console or Console(quiet=True)).progress("map", TURNS, "turns") as advance:
-        nearest, cosines = _nearest(rows, min(count, nodes.size - 1))
+        everyone = np.arange(nodes.size, dtype=np.int64)
+        nearest, cosines = nearest_nodes(rows, everyone, everyone, min(count, nodes.size - 1))
         places = lay_out(rows, nearest, cosines, seed, advance)
     return NodeMap(nodes, places, nearest[:, :NEAREST].astype(np.int32), cosines[:, :NEAREST])
-
-
-def _nearest(rows: npt.NDArray[np.float32], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The nearest other rows of each row, exactly, and their cosines."""
-    everyone = np.arange(rows.shape[0], dtype=np.int64)
-    if count < 1:
-        return np.zeros((rows.shape[0], 0), np.int64), np.zeros((rows.shape[0], 0), np.float32)
-    found = [
-        nearest_nodes(rows, everyone[low : low + _QUERIES], everyone, count)
-        for low in range(0, everyone.size, _QUERIES)
-    ]
-    return np.concatenate([nodes for nodes, _ in found]), np.concatenate([cosines for _, cosines in found])
 
 
 def kept_map(

@@ -18,6 +18,7 @@ from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.schema import Method, RingLevel
 from gscl_scale.io.atomic import publish
 from gscl_scale.report.compare_methods import Comparison
+from gscl_scale.report.html import Html
 
 Panels = Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]]  # lines of each panel: (value, deviation)
 PICTURES = (".svg", ".png", ".pdf")
@@ -195,7 +196,7 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
         figure.savefig(temporary, format="png", dpi=160)
 
 
-def as_svg(figure: Figure, name: str, alt: str) -> str:
+def as_svg(figure: Figure, name: str, alt: str) -> Html:
     """A figure as an SVG element without any reference outside itself, in the page's colours, with a text for all."""
     buffer = io.StringIO()
     with matplotlib.rc_context({**_RC, "svg.hashsalt": name}):
@@ -213,7 +214,7 @@ def as_svg(figure: Figure, name: str, alt: str) -> str:
     text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', lambda svg: f'<svg viewBox="{svg[1]}" {told}>', text)
     for placeholder, colour in _PAGE_COLOURS.items():
         text = text.replace(placeholder, colour)
-    return text
+    return Html(text)
 
 
 def _figure(theme: Theme) -> tuple[Figure, Axes]:
