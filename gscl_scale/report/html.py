@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from string import Template
 
 from gscl_scale.evaluate.summary import percent
 
@@ -38,22 +39,19 @@ def whole_page(title: str, lead: str, warnings: Sequence[str], sections: Iterabl
         element("p", lead, class_="lead"),
         element("aside", element("h2", "Take care"), bullets(warnings), class_="note") if warnings else "",
     )
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)} - gscl-scale report</title>\n<style>{asset('style.css')}</style>\n</head>\n"
-        "<body>\n<main>\n"
-        + "\n".join(html(part) for part in (header, *sections) if part)
-        + "\n</main>\n"
-        + (f"<script>{script}</script>\n" if script else "")
-        + "</body>\n</html>\n"
-    )
+    body = "\n".join(html(part) for part in (header, *sections) if part)
+    run_script = f"<script>{script}</script>\n" if script else ""
+    return filled("page.html", title=html(title), policy=policy, style=asset("style.css"), body=body, script=run_script)
 
 
 def asset(name: str) -> str:
     """A file of the page's look or conduct."""
     return files("gscl_scale.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def filled(name: str, **markup: str) -> str:
+    """A file of markup with something in place of each `$name`."""
+    return Template(asset(name)).substitute(markup)
 
 
 def section(title: str, *parts: str) -> Html:

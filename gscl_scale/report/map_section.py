@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.report.html import Html, element, folded, html, notes, section, table
+from gscl_scale.report.html import Html, element, filled, folded, html, notes, section, table
 from gscl_scale.report.node_map import NodeMap
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 
@@ -33,35 +32,13 @@ def map_section(graph: Graph, drawn: NodeMap) -> Html:
         "Each dot is a node. Nodes whose embeddings are alike stand close together; how far apart groups stand, and "
         "how large they are, means little."
     )
+    label = f"Map of {drawn.nodes.size:,} nodes of {graph.name}"
+    frame = Html("\n" + filled("map.html", label=html(label)).rstrip())
     about = as_json("map-about", _about(graph, drawn, columns))
     data = html(about, packed("map-points", columns), packed("map-near", near))
     rows = _class_table(graph, drawn) if graph.labels is not None else _degree_table(graph, drawn)
     as_table = folded("The map as a table", rows)
-    return section("The map", element("p", words), _frame(graph, drawn), data, as_table, notes(_notes(graph, drawn)))
-
-
-def _frame(graph: Graph, drawn: NodeMap) -> Html:
-    label = escape(f"Map of {drawn.nodes.size:,} nodes of {graph.name}")
-    return Html(f"""
-<div class="map" id="map">
-<div class="tools">
-<label>Colour <select data-part="colour"></select></label>
-<form data-part="search"><label>Node <input data-part="id" type="search" placeholder="its id" autocomplete="off"
- dir="auto"></label><button type="submit">Find</button></form>
-<span class="zoom"><button type="button" data-part="in" aria-label="Closer">+</button><button type="button"
- data-part="out" aria-label="Farther">&minus;</button><button type="button" data-part="whole">Whole map</button></span>
-</div>
-<div class="sheet">
-<div class="paper"><canvas data-part="canvas" tabindex="0" role="application" aria-label="{label}"
- aria-describedby="map-keys"></canvas><div class="tip" data-part="tip" hidden></div></div>
-<div class="chosen" data-part="chosen"></div>
-</div>
-<div class="legend" data-part="legend" role="group" aria-label="Legend"></div>
-<p class="small" id="map-keys">On the map: arrow keys move, + and &minus; zoom, 0 shows the whole map, Enter selects the
- node nearest to the middle, Escape selects none. The wheel zooms after a click on the map, or with Ctrl.</p>
-<p class="said" data-part="said" role="status" aria-live="polite"></p>
-<noscript><p>The map needs JavaScript; the table below tells the same in figures.</p></noscript>
-</div>""")
+    return section("The map", element("p", words), frame, data, as_table, notes(_notes(graph, drawn)))
 
 
 # --- what the script reads -------------------------------------------------------------------------------------------
