@@ -8,17 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
-from gscl_scale.evaluate.schema import (
-    METHODS,
-    NMI,
-    SIM_AT_5,
-    Accuracy,
-    Method,
-    Metrics,
-    Probe,
-    ProbeProtocol,
-    Sampling,
-)
+from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
 from gscl_scale.evaluate.splits import MIN_TEST
 
 SCALINGS = {

@@ -61,9 +61,9 @@ def _columns(graph: Graph, drawn: NodeMap) -> dict[str, npt.NDArray[Any]]:
     return columns
 
 
-def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -> dict[str, object]:
     degree = "degree" if graph.undirected else "out-degree"
-    modes: list[dict[str, Any]] = []
+    modes: list[dict[str, object]] = []
     if "class" in columns:
         modes.append(_groups("class", "class", columns["class"], graph.classes))
     degrees = columns["degree"]
@@ -85,7 +85,7 @@ def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -
     }
 
 
-def _groups(name: str, column: str, values: npt.NDArray[Any], names: list[str]) -> dict[str, Any]:
+def _groups(name: str, column: str, values: npt.NDArray[Any], names: list[str]) -> dict[str, object]:
     counts = np.bincount(np.minimum(values, len(names)), minlength=len(names) + 1)
     shown = counts if counts[-1] else counts[:-1]
     return {"name": name, "kind": "groups", "column": column, "groups": names, "counts": shown.tolist()}

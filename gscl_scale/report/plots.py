@@ -12,6 +12,7 @@ from typing import Any, Literal
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
@@ -165,7 +166,7 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
     for axes in places.flat[len(panels) :]:
         axes.set_visible(False)
     colours = dict(zip(labels, (PRINT.accent, PRINT.other, PRINT.ink), strict=False))
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, ErrorbarContainer] = {}
     for axes, (panel, lines) in zip(places.flat, panels.items(), strict=False):
         _plain(axes, PRINT, grid="y")
         for line, points in lines.items():

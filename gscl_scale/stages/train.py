@@ -5,11 +5,11 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from typing_extensions import TypedDict
 
 from gscl_scale.batches.field import FieldMaker
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
@@ -145,18 +145,27 @@ def _objective(config: Config, graph: Graph) -> Objective:
     return build_objective(config, graph.num_features, len(graph.classes), targets)
 
 
+class TrainingCall(TypedDict):
+    """A training as plain values, for another process."""
+
+    config: dict[str, object]
+    folder: str
+    graph: str
+    samples: str
+
+
 def train_process(
-    values: dict[str, Any], stop: threading.Event | None = None, meter: Meter = lambda figures: None
+    values: TrainingCall, stop: threading.Event | None = None, meter: Meter = lambda figures: None
 ) -> None:
-    """`train_here` in a process that another one has called, with plain values."""
+    """`train_here` in a process that another one has called."""
     run = Run(Path(values["folder"]), Path(values["graph"]), Path(values["samples"]))
     train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop, meter)
 
 
-def as_values(config: Config, run: Run) -> dict[str, Any]:
-    """What `train_process` is given."""
-    places = {"folder": run.folder, "graph": run.graph, "samples": run.samples}
-    return {"config": config.dump(), **{name: str(place.absolute()) for name, place in places.items()}}
+def as_values(config: Config, run: Run) -> TrainingCall:
+    """The argument of `train_process`."""
+    folder, graph, samples = (str(place.absolute()) for place in (run.folder, run.graph, run.samples))
+    return {"config": config.dump(), "folder": folder, "graph": graph, "samples": samples}
 
 
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
@@ -225,29 +234,23 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[SomeRounds]:
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     settings = deciding(config, "training", begun=0)
-    sections = ("model", "train", "loss") if config.train.reads_samples else ("model", "train")
-    shared = {name: settings[name] for name in sections}
-    shared["train"].pop("objective", None)  # stands among what follows
-    own = _samples(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
-    start = {"start": sha256_of(run.start)} if run.start.exists() else {}
-    return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own, **start}))
-
-
-def _samples(config: Config, run: Run) -> dict[str, Any]:
-    samples = Samples.open(run.samples)
-    asked = rounds_asked(config.rings, config.train.epochs)
-    return {"samples": samples.identity(), "rounds": asked if config.rings.ahead else samples.num_rounds}
-
-
-def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:
-    learns = config.train.objective == "supervised"
-    splits = {**deciding_in(config.evaluate, "splits", begun=0), "random_splits": config.evaluate.random_splits}
-    return {
-        "graph": Graph.open(run.graph).fingerprint,
-        "objective": config.train.objective,
-        "settings": settings_of(config),
-        "labels": splits if learns else None,
-    }
+    made_from: dict[str, object] = {"model": settings["model"], "train": settings["train"]}
+    settings["train"].pop("objective", None)  # stands among what follows
+    if config.train.reads_samples:
+        samples, asked = Samples.open(run.samples), rounds_asked(config.rings, config.train.epochs)
+        rounds = asked if config.rings.ahead else samples.num_rounds
+        made_from |= {"loss": settings["loss"], "samples": samples.identity(), "rounds": rounds}
+    else:
+        splits = {**deciding_in(config.evaluate, "splits", begun=0), "random_splits": config.evaluate.random_splits}
+        made_from |= {
+            "graph": Graph.open(run.graph).fingerprint,
+            "objective": config.train.objective,
+            "settings": settings_of(config),
+            "labels": splits if config.train.objective == "supervised" else None,
+        }
+    if run.start.exists():
+        made_from["start"] = sha256_of(run.start)
+    return Checkpoints(run.checkpoints, fingerprint_of(made_from))
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:
