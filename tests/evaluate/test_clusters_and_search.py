@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
@@ -9,7 +8,7 @@ from gscl_scale.evaluate import search
 from gscl_scale.evaluate.clusters import cluster_nmi, sample_labelled
 from gscl_scale.evaluate.search import most_queries, nearest_nodes, sim_at_5
 from gscl_scale.evaluate.vectors import stays_sparse
-from gscl_scale.graph.types import SparseFeatures
+from tests.evaluate.test_probe import as_sparse
 
 
 def made(nodes: int = 90) -> tuple[np.ndarray, np.ndarray]:
@@ -21,15 +20,11 @@ def made(nodes: int = 90) -> tuple[np.ndarray, np.ndarray]:
 
 def brute_force(vectors: np.ndarray, labels: np.ndarray) -> float:
     known = np.flatnonzero(labels >= 0)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     shares = []
     for query in known:
-        others = [other for other in known if other != query]
-        cosine = [
-            float(vectors[query] @ vectors[other] / np.linalg.norm(vectors[query]) / np.linalg.norm(vectors[other]))
-            for other in others
-        ]
-        nearest = [others[place] for place in np.argsort(cosine)[::-1][:5]]
-        shares.append(np.mean([labels[other] == labels[query] for other in nearest]))
+        nearest = sorted(set(known) - {query}, key=lambda other: -float(unit[query] @ unit[other]))[:5]
+        shares.append(np.mean(labels[nearest] == labels[query]))
     return float(np.mean(shares))
 
 
@@ -46,8 +41,7 @@ def test_sim_at_5_is_what_comparing_every_pair_gives(monkeypatch: pytest.MonkeyP
 def test_sim_at_5_of_sparse_vectors_is_that_of_dense_ones() -> None:
     draw = seeding.generator("sparse search", 1)
     dense = (draw.random((80, 200)) * (draw.random((80, 200)) < 0.06)).astype(np.float32)
-    matrix = sparse.csr_array(dense)
-    vectors = SparseFeatures(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, 200)
+    vectors = as_sparse(dense)
     assert stays_sparse(vectors)
     labels = draw.integers(0, 2, 80)
     everyone = np.arange(80)
