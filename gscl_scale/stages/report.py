@@ -20,7 +20,7 @@ from gscl_scale.stages.evaluate import stats
 
 
 def report(config: Config, run: Run, console: Console) -> Path:
-    """One page to look at; those of single repeats have no map."""
+    """Write the page of a run; only a run with a graph of its own has a map."""
     console.event("report", "started")
     write_report(run.report, findings(config, run, console))
     console.event("report", "done")
@@ -28,7 +28,7 @@ def report(config: Config, run: Run, console: Console) -> Path:
 
 
 def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
-    """One page that compares finished runs, by the names that they go by."""
+    """Write a page that compares finished runs, by the names given."""
     found, places = {}, {}
     for name, folder in folders.items():
         run = Run.found(folder)
@@ -47,7 +47,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
 
 
 def findings(config: Config, run: Run, console: Console, mapped: bool = True) -> Findings:
-    """What the page of a run tells."""
+    """Everything that the page of a run shows."""
     graph, first = Graph.open(run.graph), _first(config, run)
     mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
     return Findings(

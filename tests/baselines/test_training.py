@@ -110,7 +110,7 @@ def test_labels_are_needed_where_labels_are_learnt(tmp_path):
     run = open_run(config, tmp_path / "run")
     make_graph(run.graph, random_edges(60, 150, seed=3), 60)
     with pytest.raises(
-        ConfigError, match=r"train\.objective: supervised learns from labels of a split, and the graph has no labels"
+        ConfigError, match=r"train\.objective: supervised learns from labels of a split, but the graph has no labels"
     ):
         training.train(config, run, Console(quiet=True))
 
@@ -126,7 +126,7 @@ def test_what_an_objective_of_the_whole_graph_cannot_do_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="in one process, this training has 3"):
         training._refuse_shared_work(config, World(0, 3))
     ray = Config.load(None, ["train.objective=dgi", "runtime.engine=ray", "runtime.train_workers=1-2"])
-    with pytest.raises(ConfigError, match=r"this training has 2; start one, or set runtime\.train_workers"):
+    with pytest.raises(ConfigError, match=r"this training has 2; start one process, or set runtime\.train_workers"):
         training._refuse_shared_work(ray, World())
 
 
