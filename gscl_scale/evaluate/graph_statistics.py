@@ -176,9 +176,7 @@ def _anchors(graph: Graph, wanted: int | None, seed: int) -> npt.NDArray[np.int6
         if visits * graph.num_nodes <= _EXACT_VISITS:
             return everyone
         wanted = max(_LEAST_SAMPLED, min(_MOST_SAMPLED, _SAMPLED_VISITS // visits))
-    if wanted >= graph.num_nodes:
-        return everyone
-    return np.sort(seeding.generator("statistics", seed).choice(everyone, wanted, replace=False))
+    return seeding.sample(everyone, wanted, "statistics", seed)
 
 
 def _degrees(degrees: npt.NDArray[np.int64]) -> Degrees:

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import RunError
 from gscl_scale.evaluate import schema
-from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi, sample_labelled
+from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi
 from gscl_scale.evaluate.linear_probe import ProbeResult, or_none, probe_splits
 from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
 from gscl_scale.evaluate.ranking import ring_ranking
@@ -143,7 +144,7 @@ class _Evaluation:
 
     def clusters(self, labels: npt.NDArray[np.int64]) -> schema.Clusters:
         seed = self.config.seed
-        nodes = sample_labelled(labels, self.config.sample, seed, "cluster nodes")
+        nodes = seeding.sample(np.flatnonzero(labels >= 0), self.config.sample, "cluster nodes", seed)
         values = self.each(lambda rows: cluster_nmi(rows, labels, nodes, seed))
         protocol: schema.ClustersProtocol = {
             "algorithm": "k-means on rows of length one",
@@ -155,8 +156,9 @@ class _Evaluation:
         return cast(schema.Clusters, {**_keyed(NMI, values), "protocol": protocol})
 
     def search(self, labels: npt.NDArray[np.int64]) -> schema.Search:
-        most = most_queries(int((labels >= 0).sum()), self.config.sample)
-        queries = sample_labelled(labels, most, self.config.seed, "search queries")
+        labelled = np.flatnonzero(labels >= 0)
+        most = most_queries(labelled.size, self.config.sample)
+        queries = seeding.sample(labelled, most, "search queries", self.config.seed)
         values = self.each(lambda rows: sim_at_5(rows, labels, queries, self.device))
         protocol: schema.SearchProtocol = {
             "algorithm": "exact cosine search among all labelled nodes, the query apart",

@@ -1,4 +1,4 @@
-"""Are the nearest nodes of the same class? Exact search by cosine, in blocks."""
+"""Exact search by cosine, in blocks; and the share of nearest nodes that have the class of the query."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ _PRODUCTS = 4_000_000_000  # most query x candidate pairs: fewer queries on grap
 
 
 def most_queries(num_candidates: int, sample: int) -> int:
-    """How many queries an exact search can afford."""
+    """The number of queries that an exact search can afford."""
     return max(100, min(sample, _PRODUCTS // max(1, num_candidates)))
 
 

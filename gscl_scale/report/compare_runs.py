@@ -41,8 +41,7 @@ def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.
     """
     total = vectors[0].shape[0]
     everyone, count = np.arange(total, dtype=np.int64), min(NEAREST, total - 1)
-    most = min(total, _QUERIES, most_queries(total, _QUERIES))
-    queries = np.sort(seeding.generator("overlap", seed).choice(everyone, most, replace=False))
+    queries = seeding.sample(everyone, most_queries(total, _QUERIES), "overlap", seed)
     if count < 1:
         return np.ones((len(vectors), len(vectors)))
     nearest = [nearest_nodes(rows, queries, everyone, count)[0] for rows in vectors]

@@ -73,8 +73,8 @@ def lines_svg(
         axes.legend(labelcolor=_PAGE.ink, handlelength=1.6, **_LEGEND)
     if from_zero:
         axes.set_ylim(bottom=0)
-    said = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
-    return as_svg(figure, name, f"Lines over {x}: {said}.")
+    words = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
+    return as_svg(figure, name, f"Lines over {x}: {words}.")
 
 
 def consistency_svg(stats: GraphStatistics) -> str:
@@ -101,8 +101,8 @@ def violins_svg(distribution: dict[Method, list[RingLevel]], levels: Sequence[st
     axes.set_xticks(range(len(levels)), [level.removeprefix("hop ") for level in levels])
     axes.legend(labelcolor=_PAGE.ink, handlelength=1.0, **_LEGEND)
     means = [level["mean"] for level in distribution.get("trained", [])]
-    said = ", ".join("none" if mean is None else f"{mean:.2f}" for mean in means)
-    return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {said}.")
+    words = ", ".join("none" if mean is None else f"{mean:.2f}" for mean in means)
+    return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {words}.")
 
 
 def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:
@@ -198,8 +198,8 @@ def as_svg(figure: Figure, name: str, alt: str) -> Html:
     text = text.replace("xlink:href", "href")
     text = re.sub(r'<g id="[^"]*"', "<g", text)
     text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px; font-family: inherit", text)
-    told = f'role="img" aria-label="{escape(alt)}"'
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', lambda svg: f'<svg viewBox="{svg[1]}" {told}>', text)
+    role = f'role="img" aria-label="{escape(alt)}"'
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', lambda svg: f'<svg viewBox="{svg[1]}" {role}>', text)
     for placeholder, colour in _PAGE_COLOURS.items():
         text = text.replace(placeholder, colour)
     return Html(text)

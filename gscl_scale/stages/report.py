@@ -8,7 +8,7 @@ from gscl_scale.embed.store import fingerprint_in, open_embeddings
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.report.compare_runs import neighbour_overlap, write_comparison
-from gscl_scale.report.node_map import NodeMap, kept_map
+from gscl_scale.report.node_map import NodeMap, load_map
 from gscl_scale.report.page import write_report
 from gscl_scale.report.run_data import Findings
 from gscl_scale.run.folder import Run
@@ -70,4 +70,4 @@ def _first(config: Config, run: Run) -> Run:
 
 def _map(config: Config, run: Run, first: Run, console: Console) -> NodeMap:
     with open_embeddings(first.embeddings, run.folder) as vectors:
-        return kept_map(run.map, vectors, fingerprint_in(first.embeddings), config.evaluate.seed, console)
+        return load_map(run.map, vectors, fingerprint_in(first.embeddings), config.evaluate.seed, console)

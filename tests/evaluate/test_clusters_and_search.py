@@ -5,7 +5,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from gscl_scale import seeding
 from gscl_scale.evaluate import search
-from gscl_scale.evaluate.clusters import cluster_nmi, sample_labelled
+from gscl_scale.evaluate.clusters import cluster_nmi
 from gscl_scale.evaluate.search import most_queries, nearest_nodes, sim_at_5
 from gscl_scale.evaluate.vectors import stays_sparse
 from tests.evaluate.test_probe import as_sparse
@@ -79,13 +79,13 @@ def test_nmi_is_one_for_separate_classes_and_zero_for_equal_vectors() -> None:
     assert cluster_nmi(np.ones((90, 3), np.float32), labels, nodes, 0) == 0
 
 
-def test_samples_are_seeded_and_hold_labelled_nodes_only() -> None:
-    labels = np.where(np.arange(1000) % 3, 1, -1)
-    one, two = (sample_labelled(labels, 100, seed, "test") for seed in (0, 0))
-    np.testing.assert_array_equal(one, two)
+def test_samples_are_seeded_and_ascending() -> None:
+    nodes = np.flatnonzero(np.arange(1000) % 3)
+    one, again, other = (seeding.sample(nodes, 100, "test", seed) for seed in (0, 0, 1))
+    assert one.tolist() == again.tolist() == sorted(set(one) & set(nodes))
     assert one.size == 100
-    assert (labels[one] >= 0).all()
-    assert sample_labelled(labels, 5000, 0, "test").size == (labels >= 0).sum()
+    assert one.tolist() != other.tolist()
+    assert seeding.sample(nodes, 5000, "test", 0) is nodes
 
 
 def test_large_graphs_are_searched_with_fewer_queries() -> None:
