@@ -45,7 +45,7 @@ def whole_page(title: str, lead: str, warnings: Sequence[str], sections: Iterabl
 
 
 def asset(name: str) -> str:
-    """A file of the page's look or conduct."""
+    """The text of a file of style, script or markup."""
     return files("gscl_scale.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -55,12 +55,12 @@ def filled(name: str, **markup: str) -> str:
 
 
 def section(title: str, *parts: str) -> Html:
-    """A heading and what belongs beneath it; nothing where there is nothing."""
+    """A heading and its content; nothing if the content is empty."""
     return element("section", element("h2", title), *parts) if any(parts) else Html()
 
 
 def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> Html:
-    """A table that can be scrolled sideways where it is too wide; a row begins with its name. Nothing without rows."""
+    """A table that scrolls sideways if it is too wide; each row begins with its name. Nothing if there are no rows."""
     body = [
         element(
             "tr", element("th", name, scope="row", dir="auto"), *(element("td", cell, dir="auto") for cell in cells)
@@ -81,19 +81,19 @@ def _row(name: str, *cells: str) -> Html:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Html:
-    """A table of names and what they are."""
+    """A table of names and values."""
     return table("", (), pairs, "facts")
 
 
 def figures(*drawn: tuple[str, str, str], beside: str = "") -> Html:
-    """Pictures side by side, of (picture, name, words), and something else; those that are empty are left out."""
+    """Pictures side by side, as (picture, name, caption), and something beside them; empty ones are left out."""
     captions = [element("figcaption", element("b", name), f" {words}") for _, name, words in drawn]
     shown = [element("figure", one[0], caption) for one, caption in zip(drawn, captions, strict=True) if one[0]]
     return element("div", *shown, beside, class_="figures") if shown or beside else Html()
 
 
 def folded(title: str, content: str) -> Html:
-    """What is shown when it is asked for."""
+    """Content that is shown on a click."""
     return element("details", element("summary", title), content)
 
 
@@ -118,14 +118,14 @@ def sentence(text: str) -> str:
 
 
 def with_std(mean: float | None, std: float | None) -> Html:
-    """A share as per cent, and what stands after ±."""
+    """A share as per cent with its deviation in small print."""
     if mean is None or std is None:
         return html(percent(mean))
     return html(percent(mean), " ", element("span", f"± {100 * std:.2f}", class_="std"))
 
 
 def plain(value: object) -> str:
-    """A setting as a reader wants it."""
+    """A setting as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
