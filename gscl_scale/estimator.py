@@ -1,4 +1,4 @@
-"""From Python: the embeddings of a graph in one call, and an estimator of scikit-learn that embeds new nodes too."""
+"""The Python API: embed a graph in one call, or with a scikit-learn estimator that embeds new nodes too."""
 
 import contextlib
 import shutil
@@ -36,18 +36,20 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Rows = npt.NDArray[np.float32]
+Settings = Config | dict[str, Any] | Path | str | None
 
 
 def fit(
     graph: "Data | Graph | Draft",
-    config: "Config | dict[str, Any] | Path | str | None" = None,
+    config: Settings = None,
     run: Path | str | None = None,
     quiet: bool = True,
 ) -> Rows:
     """Embeddings [N, d] of a graph, rows in the order of its nodes.
 
-    `graph` is a torch_geometric Data, a Graph or a Draft; `config` a Config, plain values, or a YAML file. With `run`
-    the run folder is kept (and a finished one is read); without it everything lives in a temporary folder.
+    `graph` is a torch_geometric Data, a Graph or a Draft; `config` is a Config, plain values, or a YAML file. `run` is
+    the run folder: a finished run is read, not repeated. Without `run` all files are temporary. If `train.repeats` > 1,
+    `fit` returns the embeddings of the first repeat.
 
     >>> embeddings = fit(data, {"rings": {"hops": 1}, "train": {"epochs": 50}})   # doctest: +SKIP
     """
@@ -55,11 +57,11 @@ def fit(
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with like features.
+    """A scikit-learn estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with equal columns.
 
-    Parameters are those of the function `fit`. A fitted one holds the trained encoder itself, so that it can be pickled
-    and needs no folder; `config_` is its configuration, `n_features_in_` the features per node, `feature_columns_` the
-    names of their columns, where they have any.
+    Parameters are those of the function `fit`. A fitted estimator holds the trained encoder, so it can be pickled and
+    needs no folder. `config_` is its configuration, `n_features_in_` the number of features per node,
+    `feature_columns_` the names of their columns, if they have names.
 
     >>> embedder = NodeEmbedder({"train": {"epochs": 50}}).fit(today)       # doctest: +SKIP
     >>> vectors = embedder.transform(tomorrow)                               # doctest: +SKIP
@@ -67,7 +69,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def __init__(
         self,
-        config: "Config | dict[str, Any] | Path | str | None" = None,
+        config: Settings = None,
         run: Path | str | None = None,
         quiet: bool = True,
     ) -> None:
@@ -77,7 +79,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @classmethod
     def load(cls, run: Path | str, quiet: bool = True) -> Self:
-        """The encoder of a finished run: its folder, its URL, or a registry, whose current version is meant."""
+        """Load the encoder of a finished run from its folder or URL, or the current version of a registry."""
         found = find_run(str(run), "encoder", _is_needed)
         config = config_in(found.run.folder)
         one = cls(config, quiet=quiet)
@@ -85,12 +87,12 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return one
 
     def fit(self, graph: "Data | Graph | Draft", y: Any = None) -> Self:
-        """Train on a graph; labels are never looked at."""
+        """Train on a graph; labels are never read."""
         self.fit_transform(graph)
         return self
 
     def fit_transform(self, graph: "Data | Graph | Draft", y: Any = None, **_: Any) -> Rows:
-        """Train on a graph, and embed it [N, d]."""
+        """Train on a graph and return its embeddings [N, d]."""
         settings, console = _as_config(self.config), Console(quiet=self.quiet)
         with contextlib.ExitStack() as stack:
             where = stack.enter_context(_temporary()) / "run" if self.run is None else self.run
@@ -101,17 +103,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return read_embeddings(one.embeddings)[1]
 
     def transform(self, graph: "Data | Graph | Draft") -> Rows:
-        """Embeddings [N, d] of a graph with old nodes, new ones or both, rows in the order of its nodes.
+        """Embeddings [N, d] of a graph with old nodes, new nodes or both, rows in the order of its nodes.
 
-        Those that `gscl-scale embed --graph` writes. A node is embedded from its features and those of its neighbours
-        in this graph, so bring new nodes with the old ones that they have edges to.
+        They equal those of `gscl-scale embed --graph`. A node is embedded from its features and those of its neighbours
+        in this graph, so the graph should hold the old nodes that new ones have edges to.
         """
         check_is_fitted(self)
         with _temporary() as folder:
             opened = _opened(graph, self.config_, folder)
             opened.refuse_other_features(self.n_features_in_, self.feature_columns_, "transform: the graph")
             runtime = self.config_.runtime
-            if not torch.cuda.is_available():  # it may have been trained where there was one
+            if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
                 runtime = runtime.model_copy(update={"device": "cpu"})
             place = Workplace.of(runtime, folder / "layers", "transform", "transform")
             console = Console(quiet=self.quiet)
@@ -119,10 +121,10 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:
                     return np.concatenate([block for _, block in turned(vectors, self.rotation_)])
             finally:
-                self.encoder_.to("cpu")  # where it can be pickled for any machine
+                self.encoder_.to("cpu")  # can be pickled for any machine
 
     def _take(self, config: Config, run: Run) -> None:
-        """Hold what a finished run has learnt."""
+        """Take over the encoder of a finished run."""
         trained_on = Graph.open(run.graph)
         checkpoints = checkpoints_of(config, run)
         state, _ = checkpoints.chosen()
@@ -137,12 +139,12 @@ _NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")
 
 
 def _is_needed(name: str) -> bool:
-    """Whether an encoder needs a file of a run; ring samples may be hundreds of times as large."""
+    """Whether an encoder needs a file of a run; the rest may be hundreds of times as large."""
     return name.startswith(("graph/", "checkpoints/")) or name in _NEEDED
 
 
 def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> tuple[Config, Run]:
-    """Train a run, of one with repeats the first."""
+    """Train a run, or its first repeat."""
     one = open_run(config, folder)
     if (one.graph / "manifest.json").exists():
         _refuse_other_graph(graph, config, one)
@@ -162,15 +164,15 @@ def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console:
 
 
 def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:
-    """Compare the graph that was handed over with the one that the run was made from."""
+    """Refuse a graph other than the one that the run was made from."""
     with _temporary() as folder:
         opened = _opened(graph, config, folder)
         if opened.fingerprint != Graph.open(run.graph).fingerprint:
-            raise FolderError(f"{run.folder} was made from another graph; choose another run, or delete this folder")
+            raise FolderError(f"{run.folder} was made from another graph; choose another folder, or delete it")
 
 
 def _opened(graph: "Data | Graph | Draft", config: Config, folder: Path) -> Graph:
-    """A graph as it is, or written into a folder first."""
+    """A graph as it is, or written into a folder."""
     return graph if isinstance(graph, Graph) else write_graph(_draft_of(graph), config.graph, folder / "graph")
 
 
@@ -193,7 +195,7 @@ def _draft_of(data: "Data | Draft") -> Draft:
     return draft_from_data(data, "data")
 
 
-def _as_config(config: "Config | dict[str, Any] | Path | str | None") -> Config:
+def _as_config(config: Settings) -> Config:
     if isinstance(config, Config):
         return config
     if isinstance(config, (str, Path)):

@@ -26,6 +26,13 @@ def generator(purpose: str, *identity: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int(key(purpose, *identity))))
 
 
+def sample(items: npt.NDArray[np.int64], most: int, purpose: str, *identity: int) -> npt.NDArray[np.int64]:
+    """All of some ascending numbers, or `most` of them drawn with the purpose and identity, ascending."""
+    if items.size <= most:
+        return items
+    return np.sort(generator(purpose, *identity).choice(items, most, replace=False))
+
+
 @kernel(inline="always")
 def mix(value):  # type: ignore[no-untyped-def]
     """The finaliser of splitmix64: every bit of the result depends on every bit of `value`."""

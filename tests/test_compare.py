@@ -270,7 +270,7 @@ def test_settings_that_fail_at_work_leave_the_other_methods(tmp_path):
     settings = {"gscl-listwise": ["train.held_out=0.9999"], "gscl-pairwise": ["loss.gate=0.5"]}
     config = asked(compare={"settings": settings})
     rows = rows_of(compare(config, tmp_path / "run", ["gscl-pairwise", "gscl-listwise"], QUIET))
-    assert "leaves no node to train on; lower it" in rows["gscl-listwise"]["error"]
+    assert "leaves no node to train on; set a lower share" in rows["gscl-listwise"]["error"]
     assert rows["gscl-pairwise"]["test_mean"] > 0
 
 

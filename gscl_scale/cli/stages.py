@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from gscl_scale.cli.open_run import display, enter, load_config, start
 from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, path_option
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
+
+if TYPE_CHECKING:
+    from gscl_scale.evaluate.schema import Metrics
 
 
 def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:

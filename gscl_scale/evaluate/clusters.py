@@ -1,4 +1,4 @@
-"""Do clusters of the vectors agree with the classes? k-means, and its mutual information with the labels."""
+"""Clusters of the vectors by k-means, and their normalised mutual information with the labels."""
 
 import warnings
 
@@ -11,17 +11,9 @@ from gscl_scale.evaluate.vectors import Vectors, take, unit
 N_INIT = 10
 
 
-def sample_labelled(labels: npt.NDArray[np.int64], sample: int, seed: int, purpose: str) -> npt.NDArray[np.int64]:
-    """All labelled nodes, or a seeded sample of them, ascending."""
-    labelled = np.flatnonzero(labels >= 0)
-    if labelled.size <= sample:
-        return labelled
-    return np.sort(seeding.generator(purpose, seed).choice(labelled, sample, replace=False))
-
-
 def cluster_nmi(vectors: Vectors, labels: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64], seed: int) -> float:
     """Normalised mutual information of labels and k-means on rows of length one, with one cluster per class."""
-    from sklearn.cluster import KMeans  # a second to import, which only this needs
+    from sklearn.cluster import KMeans  # takes a second to import
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.metrics import normalized_mutual_info_score
 
@@ -29,5 +21,5 @@ def cluster_nmi(vectors: Vectors, labels: npt.NDArray[np.int64], nodes: npt.NDAr
     k_means = KMeans(np.unique(known).size, n_init=N_INIT, random_state=seeding.integer("clusters", seed) % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: collapsed vectors
-        found = k_means.fit_predict(rows)
-    return float(normalized_mutual_info_score(known, found))
+        clusters = k_means.fit_predict(rows)
+    return float(normalized_mutual_info_score(known, clusters))

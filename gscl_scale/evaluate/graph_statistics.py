@@ -137,7 +137,7 @@ def statistics_table(stats: GraphStatistics) -> list[tuple[str, str]]:
 
 
 def graph_rows(stats: GraphStatistics) -> list[tuple[str, str]]:
-    """What concerns the whole graph, as (name, value)."""
+    """The statistics of the whole graph, as (name, value)."""
     classes = f"{stats['classes']:,} ({stats['labelled']:,} nodes labelled)" if stats["labelled"] else "no labels"
     rows = [
         ("nodes", f"{stats['nodes']:,}"),
@@ -148,12 +148,12 @@ def graph_rows(stats: GraphStatistics) -> list[tuple[str, str]]:
         ("nodes without neighbours", f"{stats['isolated']:,}"),
     ]
     if parts := stats.get("components"):
-        rows.append(("connected parts", f"{parts['count']:,}, the largest of {parts['largest']:,} nodes"))
+        rows.append(("connected components", f"{parts['count']:,}, the largest of {parts['largest']:,} nodes"))
     return rows if stats["homophily"] is None else [*rows, ("homophily HM", f"{stats['homophily']:.4f}")]
 
 
 def hop_rows(stats: GraphStatistics) -> list[tuple[str, list[str]]]:
-    """What is measured per hop, as (name, one value a hop)."""
+    """The statistics per hop, as (name, one value per hop)."""
     rows = [
         ("label consistency LC, hop", _with_errors(stats["lc"], stats["lc_se"], 4)),
         ("mean size of ring", _with_errors(stats["ring_size"], stats["ring_size_se"], 1)),
@@ -162,7 +162,7 @@ def hop_rows(stats: GraphStatistics) -> list[tuple[str, list[str]]]:
 
 
 def ring_protocol(stats: GraphStatistics) -> str:
-    """Which anchors the rings were measured from, and along which edges."""
+    """The anchors whose rings were measured, and the edges that were followed."""
     protocol = stats["protocol"]
     who = "all nodes" if protocol["exact"] else f"a sample of {protocol['anchors']:,} nodes (seed {protocol['seed']})"
     return f"{who}; {protocol['walk']}"
@@ -176,9 +176,7 @@ def _anchors(graph: Graph, wanted: int | None, seed: int) -> npt.NDArray[np.int6
         if visits * graph.num_nodes <= _EXACT_VISITS:
             return everyone
         wanted = max(_LEAST_SAMPLED, min(_MOST_SAMPLED, _SAMPLED_VISITS // visits))
-    if wanted >= graph.num_nodes:
-        return everyone
-    return np.sort(seeding.generator("statistics", seed).choice(everyone, wanted, replace=False))
+    return seeding.sample(everyone, wanted, "statistics", seed)
 
 
 def _degrees(degrees: npt.NDArray[np.int64]) -> Degrees:

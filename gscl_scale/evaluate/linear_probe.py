@@ -7,7 +7,6 @@ Weights are [d, C * L], so a step is one product, and sums over the classes run 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import starmap
 
 import numpy as np
 import numpy.typing as npt
@@ -78,18 +77,6 @@ def or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def probe(
-    vectors: Vectors,
-    labels: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.int8],
-    num_classes: int,
-    config: EvaluateConfig,
-    device: torch.device | str = "cpu",
-) -> ProbeResult:
-    """Probe the vectors on one split, given as codes [N] of 1 (train), 2 (val), 3 (test)."""
-    return probe_splits(vectors, labels, [Split("given", None, codes)], num_classes, config, device)
-
-
 def probe_splits(
     vectors: Vectors,
     labels: npt.NDArray[np.int64],
@@ -102,35 +89,31 @@ def probe_splits(
 
     The epoch is chosen for each split and initialisation, the others for all splits, by the mean over them.
     """
-    kinds = KINDS if config.probe_scaling == "auto" else (config.probe_scaling,)
-    tried = [_probe_scaled(vectors, labels, splits, num_classes, kind, config, device) for kind in kinds]
+    tried = []
+    for kind in KINDS if config.probe_scaling == "auto" else (config.probe_scaling,):
+        scaling = fit_scaling(vectors, kind)
+        tasks = (
+            _Task(vectors, labels, split.codes, num_classes, scaling, config, device, number)
+            for number, split in enumerate(splits)
+        )
+        runs = np.stack([_probe_split(task) for task in tasks], axis=1)
+        tried.append(_at_best_decay(runs, kind, num_classes, config))
     return max(tried, key=lambda result: -1.0 if math.isnan(result.val_mean) else result.val_mean)  # the first on ties
 
 
-def _probe_scaled(
-    vectors: Vectors,
-    labels: npt.NDArray[np.int64],
-    splits: Sequence[Split],
-    num_classes: int,
-    kind: ScalingKind,
-    config: EvaluateConfig,
-    device: torch.device | str,
+def _at_best_decay(
+    runs: npt.NDArray[np.float64], kind: ScalingKind, num_classes: int, config: EvaluateConfig
 ) -> ProbeResult:
-    scaling = fit_scaling(vectors, kind)
-    tries = [
-        _probe_split(_Task(vectors, labels, split.codes, num_classes, scaling, config, device, number))
-        for number, split in enumerate(splits)
-    ]
-    by_decay = [[runs[number] for runs in tries] for number in range(len(config.probe_weight_decay))]
-    means = [_mean(np.stack([run.val for run in runs])) for runs in by_decay]
+    """The result under the best decay, from runs [3, S, decays, I]."""
+    (val, test, best_epoch), decays = runs, config.probe_weight_decay
+    means = [_mean(val[:, number]) for number in range(len(decays))]
     chosen = 0 if all(map(math.isnan, means)) else int(np.nanargmax(means))  # the first on ties
-    kept = by_decay[chosen]
     return ProbeResult(
-        val=np.stack([run.val for run in kept]),
-        test=np.stack([run.test for run in kept]),
-        best_epoch=np.stack([run.best_epoch for run in kept]),
-        weight_decay=config.probe_weight_decay[chosen],
-        val_by_decay=dict(zip(config.probe_weight_decay, means, strict=True)),
+        val=val[:, chosen],
+        test=test[:, chosen],
+        best_epoch=best_epoch[:, chosen].astype(np.int64),
+        weight_decay=decays[chosen],
+        val_by_decay=dict(zip(decays, means, strict=True)),
         rows_per_step=_rows_per_step(num_classes, config),
         scaling=kind,
     )
@@ -164,15 +147,8 @@ class _Labelled:
     target: torch.Tensor
 
 
-@dataclass(frozen=True)
-class _Run:
-    val: npt.NDArray[np.float64]
-    test: npt.NDArray[np.float64]
-    best_epoch: npt.NDArray[np.int64]
-
-
-def _probe_split(task: _Task) -> list[_Run]:
-    """One run per weight decay; all begin with the same weights."""
+def _probe_split(task: _Task) -> npt.NDArray[np.float64]:
+    """Accuracies on validation and test nodes and the best epoch [3, decays, I]; all lanes begin with equal weights."""
     size = _rows_per_step(task.num_classes, task.config)
     draw = seeding.generator("probe order", task.config.seed, task.number)
     train_nodes = task.nodes(TRAIN)
@@ -194,7 +170,7 @@ def _probe_split(task: _Task) -> list[_Run]:
     num_val = sum(part.target.numel() for part in val)
     val_correct, epochs = torch.cat([one.val_correct for one in fitted]), torch.cat([one.best_epoch for one in fitted])
     lanes = (_share(val_correct, num_val), _share(torch.cat(right), test_nodes.size), epochs.cpu().numpy())
-    return list(starmap(_Run, zip(*(values.reshape(-1, count) for values in lanes), strict=True)))
+    return np.stack(lanes).reshape(3, -1, count)
 
 
 @dataclass(frozen=True)

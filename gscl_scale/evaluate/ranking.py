@@ -1,4 +1,4 @@
-"""Do embeddings rank neighbourhoods? How often a nearer node is more similar to an anchor than a farther one."""
+"""Ranking accuracy: how often a nearer node is more similar to an anchor than a farther one."""
 
 import numpy as np
 import numpy.typing as npt

@@ -8,31 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import RunError
-from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi, sample_labelled
+from gscl_scale.evaluate import schema
+from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi
 from gscl_scale.evaluate.linear_probe import ProbeResult, or_none, probe_splits
 from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
 from gscl_scale.evaluate.ranking import ring_ranking
-from gscl_scale.evaluate.schema import (
-    METHODS,
-    NMI,
-    RANKING,
-    SIM_AT_5,
-    SIMILARITY,
-    Clusters,
-    ClustersProtocol,
-    LeftOut,
-    Method,
-    Metrics,
-    Probe,
-    ProbeProtocol,
-    Rings,
-    RingsProtocol,
-    Sampling,
-    Search,
-    SearchProtocol,
-)
+from gscl_scale.evaluate.schema import METHODS, NMI, RANKING, SIM_AT_5, SIMILARITY, Method, Metrics
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
 from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_splits
@@ -145,7 +129,7 @@ class _Evaluation:
         if len(probes) > 1:
             metrics["probe_by_fraction"] = {f"{fraction:g}": probe for fraction, probe in probes.items()}
 
-    def probe(self, splits: list[Split]) -> Probe:
+    def probe(self, splits: list[Split]) -> schema.Probe:
         labels, config = self.graph.labels, self.config
         assert labels is not None
         classes = max(len(self.graph.classes), int(labels.max()) + 1)
@@ -156,37 +140,38 @@ class _Evaluation:
         ]
         accuracies = {name: result.figures() for name, result in results.items()}
         protocol = _probe_protocol(splits, results, config)
-        return cast(Probe, {**accuracies, "splits": on_splits, "protocol": protocol})
+        return cast(schema.Probe, {**accuracies, "splits": on_splits, "protocol": protocol})
 
-    def clusters(self, labels: npt.NDArray[np.int64]) -> Clusters:
+    def clusters(self, labels: npt.NDArray[np.int64]) -> schema.Clusters:
         seed = self.config.seed
-        nodes = sample_labelled(labels, self.config.sample, seed, "cluster nodes")
+        nodes = seeding.sample(np.flatnonzero(labels >= 0), self.config.sample, "cluster nodes", seed)
         values = self.each(lambda rows: cluster_nmi(rows, labels, nodes, seed))
-        protocol: ClustersProtocol = {
+        protocol: schema.ClustersProtocol = {
             "algorithm": "k-means on rows of length one",
             "k": int(np.unique(labels[nodes]).size),
             "n_init": N_INIT,
             "seed": seed,
             **_sampling(nodes, labels),
         }
-        return cast(Clusters, {**_keyed(NMI, values), "protocol": protocol})
+        return cast(schema.Clusters, {**_keyed(NMI, values), "protocol": protocol})
 
-    def search(self, labels: npt.NDArray[np.int64]) -> Search:
-        most = most_queries(int((labels >= 0).sum()), self.config.sample)
-        queries = sample_labelled(labels, most, self.config.seed, "search queries")
+    def search(self, labels: npt.NDArray[np.int64]) -> schema.Search:
+        labelled = np.flatnonzero(labels >= 0)
+        most = most_queries(labelled.size, self.config.sample)
+        queries = seeding.sample(labelled, most, "search queries", self.config.seed)
         values = self.each(lambda rows: sim_at_5(rows, labels, queries, self.device))
-        protocol: SearchProtocol = {
+        protocol: schema.SearchProtocol = {
             "algorithm": "exact cosine search among all labelled nodes, the query apart",
             "seed": self.config.seed,
             **_sampling(queries, labels),
         }
-        return cast(Search, {**_keyed(SIM_AT_5, values), "protocol": protocol})
+        return cast(schema.Search, {**_keyed(SIM_AT_5, values), "protocol": protocol})
 
-    def rings(self, rings: RingLists) -> Rings:
+    def rings(self, rings: RingLists) -> schema.Rings:
         """Mean cosine per hop and of nodes beyond, and how often the nearer node is the more similar one."""
         seed = self.config.seed
         values = self.each(lambda rows: (ring_similarity(rows, rings, seed), ring_ranking(rows, rings, seed)))
-        protocol: RingsProtocol = {
+        protocol: schema.RingsProtocol = {
             "levels": [*(f"hop {hop}" for hop in range(1, len(rings.levels))), "beyond"],
             "anchors": int(rings.anchors.size),
             "anchors_held_out": rings.held_out,
@@ -201,19 +186,19 @@ class _Evaluation:
         means = {name: [level["mean"] for level in levels] for name, levels in distribution.items()}
         ranking = {name: ranked for name, (_, ranked) in values.items()}
         figures = {**_keyed(SIMILARITY, means), **_keyed(RANKING, ranking)}
-        return cast(Rings, {**figures, "distribution": distribution, "protocol": protocol})
+        return cast(schema.Rings, {**figures, "distribution": distribution, "protocol": protocol})
 
 
 def _keyed(keys: Mapping[Method, str], values: Mapping[Method, object]) -> dict[str, object]:
     return {keys[name]: value for name, value in values.items()}
 
 
-def _sampling(nodes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> Sampling:
+def _sampling(nodes: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> schema.Sampling:
     labelled = int((labels >= 0).sum())
     return {"nodes": int(nodes.size), "labelled": labelled, "sampled": bool(nodes.size < labelled)}
 
 
-def _left_out(splits: list[Split], chose: str) -> LeftOut:
+def _left_out(splits: list[Split], chose: str) -> schema.LeftOut:
     """How many test nodes are left out, because their labels `chose` something."""
     shares = [split.left_out / (split.left_out + split.counts()["test"]) for split in splits]
     return {
@@ -224,7 +209,9 @@ def _left_out(splits: list[Split], chose: str) -> LeftOut:
     }
 
 
-def _probe_protocol(splits: list[Split], results: dict[Method, ProbeResult], config: EvaluateConfig) -> ProbeProtocol:
+def _probe_protocol(
+    splits: list[Split], results: dict[Method, ProbeResult], config: EvaluateConfig
+) -> schema.ProbeProtocol:
     counts = [split.counts() for split in splits]
     validated = all(count["val"] for count in counts)
     published = splits[0].fraction is None

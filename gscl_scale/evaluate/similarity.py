@@ -16,7 +16,7 @@ from gscl_scale.rings.sample import Lists, RingSample
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 40
 PAIRS_PER_HOP = 100_000
-MOST_ANCHORS = 5_000
+_MOST_ANCHORS = 5_000
 _SPREAD_ROWS = 5_000
 _SPREAD_WIDTH = 2_048
 _SPREAD_PAIRS = 50_000
@@ -44,9 +44,7 @@ def ring_lists(
     """The stored rings of a seeded sample of anchors, or of all where there are few: of those held out if there are."""
     some = held_out if held_out is not None and held_out.size else None
     anchors = np.arange(graph.num_nodes, dtype=np.int64) if some is None else some
-    most = min(config.sample, MOST_ANCHORS)
-    if anchors.size > most:
-        anchors = np.sort(seeding.generator("ring anchors", config.seed).choice(anchors, most, replace=False))
+    anchors = seeding.sample(anchors, min(config.sample, _MOST_ANCHORS), "ring anchors", config.seed)
     taken = samples.take(anchors)
     return RingLists(anchors, [*taken.rings, taken.beyond], some is not None)
 
@@ -60,9 +58,7 @@ def ring_similarity(vectors: Vectors, rings: RingLists, seed: int = 0, most: int
 
 
 def _level(vectors: Vectors, anchors: npt.NDArray[np.int64], lists: Lists, hop: int, seed: int, most: int) -> RingLevel:
-    places = np.arange(lists.members.size)
-    if places.size > most:
-        places = np.sort(seeding.generator("ring pairs", seed, hop).choice(places, most, replace=False))
+    places = seeding.sample(np.arange(lists.members.size), most, "ring pairs", seed, hop)
     if not places.size:
         return {"pairs": 0, "mean": None, "quantiles": [], "histogram": []}
     left = anchors[np.searchsorted(lists.offsets, places, side="right") - 1]

@@ -1,4 +1,4 @@
-"""Which nodes the probe trains on, is chosen on, and is measured on."""
+"""Splits into the nodes that the probe is trained, validated and tested on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,14 +14,14 @@ from gscl_scale.graph.types import SPLIT_CODES
 
 TRAIN, VAL, TEST = SPLIT_CODES["train"], SPLIT_CODES["val"], SPLIT_CODES["test"]
 MIN_LABELLED = 10
-MIN_TEST = 10  # where some are left out: a share of fewer is no figure
+MIN_TEST = 10  # of a split from which nodes are left out: a share of fewer nodes is not reported
 
 
 @dataclass(frozen=True)
 class Split:
     """Codes [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test); the train fraction is None for published splits.
 
-    left_out  how many were test nodes until `without` took them out
+    left_out  the number of test nodes that `without` has taken out
     """
 
     name: str
@@ -35,21 +35,21 @@ class Split:
         return {"train": train, "val": val, "test": test}
 
     def without(self, nodes: npt.NDArray[np.bool_]) -> "Split":
-        """The split with these of [N] nodes among its test nodes no more; train and validation nodes stay."""
+        """The split without some of the [N] nodes among its test nodes; train and validation nodes stay."""
         gone = (self.codes == TEST) & nodes
         return replace(self, codes=np.where(gone, 0, self.codes).astype(np.int8), left_out=int(gone.sum()))
 
     @property
     def is_measurable(self) -> bool:
-        """Whether enough test nodes are left."""
+        """Whether enough test nodes remain."""
         return not self.left_out or self.counts()["test"] >= MIN_TEST
 
 
 def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -> list[Split]:
     """The splits of the protocol; empty where `why_no_splits` gives a reason.
 
-    With `learnt`, the seed of a training that learns labels, only the split that it learns from: in the others these
-    labels are among those to be tested.
+    With `learnt`, the seed of a training that learns labels, only the split that it learns from: other splits would
+    test the labels that it has seen.
     """
     if why_no_splits(graph, config):
         return []
@@ -72,7 +72,7 @@ def why_no_splits(graph: Graph, config: SplitsConfig) -> str:
     if np.unique(known).size < 2:
         return "all labelled nodes are of one class"
     if config.split == "published" and not _published(graph):
-        return "evaluate.split is 'published', but the graph brings no split with labelled train and test nodes"
+        return "evaluate.split is 'published', but the graph has no split with labelled train and test nodes"
     uses_random = config.split == "random" or not _published(graph)
     if uses_random and known.size < MIN_LABELLED:
         return f"only {known.size} nodes have a label; random splits need at least {MIN_LABELLED}"
@@ -80,7 +80,7 @@ def why_no_splits(graph: Graph, config: SplitsConfig) -> str:
 
 
 def _published(graph: Graph) -> list[Split]:
-    """Splits of the graph that have labelled train and test nodes; nodes without a label are left out."""
+    """Splits of the graph that have labelled train and test nodes; unlabelled nodes are taken out."""
     assert graph.labels is not None
     masked = {name: np.where(graph.labels >= 0, codes, 0).astype(np.int8) for name, codes in graph.splits.items()}
     return [Split(name, None, codes) for name, codes in masked.items() if {TRAIN, TEST} <= set(np.unique(codes))]

@@ -1,4 +1,4 @@
-"""The figures in words: a table, how they were measured, warnings; and the means over repeats."""
+"""The figures of a run in words: a table, how they were measured, and warnings."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,17 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
-from gscl_scale.evaluate.schema import (
-    METHODS,
-    NMI,
-    SIM_AT_5,
-    Accuracy,
-    Method,
-    Metrics,
-    Probe,
-    ProbeProtocol,
-    Sampling,
-)
+from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
 from gscl_scale.evaluate.splits import MIN_TEST
 
 SCALINGS = {
@@ -28,6 +18,8 @@ SCALINGS = {
     "auto": "scaled as is best on validation nodes",
 }
 TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
+Part = Literal["val", "test"]
+PARTS: tuple[Part, ...] = ("val", "test")
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity"}
 _FEW_VALIDATION_NODES = 30
 _ALIKE = 0.98
@@ -38,20 +30,21 @@ _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure 
 
 
 def figures_table(metrics: Metrics) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    """(headers, one row per method, sentences beneath: protocol, what is missing and why, warnings)."""
+    """(headers, one row per method, remarks: the protocol, what is missing and why, warnings)."""
     by_fraction = metrics.get("probe_by_fraction", {})
-    measured = [f"test %, {100 * float(fraction):g} % of labels" for fraction in by_fraction]
-    headers = ["", *(measured or ["validation %", "test %"]), "NMI", "Sim@5"]
+    accuracies = [f"test %, {100 * float(fraction):g} % of labels" for fraction in by_fraction]
+    headers = ["", *(accuracies or ["validation %", "test %"]), "NMI", "Sim@5"]
     rows = [_row(metrics, metrics["probe"], name) for name in TITLES if name in metrics.get("probe", {})]
     warnings = [f"Warning: {warning}" for warning in warnings_of(metrics)]
     return headers, rows, [*protocol_sentences(metrics), *missing_sentences(metrics), *warnings]
 
 
-def margin(accuracy: Accuracy, part: Literal["val", "test"], metrics: Metrics) -> float | None:
-    """What stands after ±: the standard error over the repeats of a run, else the deviation within it."""
-    if "repeats" in metrics:
-        return accuracy.get("val_se") if part == "val" else accuracy.get("test_se")
-    return accuracy.get("val_std") if part == "val" else accuracy.get("test_std")
+def measured(accuracy: Accuracy, part: Part, metrics: Metrics) -> tuple[float | None, float | None]:
+    """A mean accuracy, and what stands after ±: the standard error over repeats, else the deviation within the run."""
+    repeated = "repeats" in metrics
+    if part == "val":
+        return accuracy["val_mean"], accuracy.get("val_se") if repeated else accuracy.get("val_std")
+    return accuracy["test_mean"], accuracy.get("test_se") if repeated else accuracy.get("test_std")
 
 
 def percent(mean: float | None, std: float | None = None) -> str:
@@ -61,9 +54,9 @@ def percent(mean: float | None, std: float | None = None) -> str:
     return f"{100 * mean:.2f}" + (f" ± {100 * std:.2f}" if std is not None else "")
 
 
-def decimal(value: float | None, digits: int = 3) -> str:
+def decimal(value: float | None, digits: int = 3, times: float = 1) -> str:
     """A number, or a dash where there is none."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{times * value:.{digits}f}"
 
 
 def tasks(metrics: Metrics, name: Method) -> tuple[str, str]:
@@ -74,9 +67,9 @@ def tasks(metrics: Metrics, name: Method) -> tuple[str, str]:
 
 def _row(metrics: Metrics, probe: Probe, name: Method) -> tuple[str, ...]:
     fractions = [probes[name] for probes in metrics.get("probe_by_fraction", {}).values()]
-    accuracies = [percent(one["test_mean"], margin(one, "test", metrics)) for one in fractions or [probe[name]]]
+    accuracies = [percent(*measured(one, "test", metrics)) for one in fractions or [probe[name]]]
     if not fractions:
-        accuracies.insert(0, percent(probe[name]["val_mean"], margin(probe[name], "val", metrics)))
+        accuracies.insert(0, percent(*measured(probe[name], "val", metrics)))
     return (TITLES[name], *accuracies, *tasks(metrics, name))
 
 
@@ -140,7 +133,7 @@ def _nodes(sampling: Sampling, seed: int) -> str:
 
 
 def left_out_sentences(protocol: ProbeProtocol) -> list[str]:
-    """Which test nodes are not measured, and why."""
+    """The test nodes that are not measured, and the reason."""
     left_out = protocol.get("left_out")
     if not left_out:
         return []
@@ -153,7 +146,7 @@ def left_out_sentences(protocol: ProbeProtocol) -> list[str]:
 
 
 def missing_sentences(metrics: Metrics) -> list[str]:
-    """What could not be measured, and why; figures with the same reason share a sentence."""
+    """The figures that could not be measured, and the reasons; those with the same reason share a sentence."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in metrics.get("missing", {}).items():
         by_reason.setdefault(reason, []).append(_SECTIONS.get(name, name))
@@ -168,7 +161,7 @@ def _listed(names: list[str]) -> str:
 
 
 def warnings_of(metrics: Metrics) -> list[str]:
-    """What a reader should be wary of in the figures."""
+    """Warnings about the figures of a run."""
     warnings = [_collapse_warnings(metrics), _ranking_warnings(metrics)]
     if probe := metrics.get("probe"):
         best = {title: best_step(probe, name) for name, title in TITLES.items() if name in probe}
@@ -178,7 +171,7 @@ def warnings_of(metrics: Metrics) -> list[str]:
 
 
 def training_warnings(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What a reader should be wary of in the steps of a training."""
+    """Warnings about the steps of a training."""
     losses = [step["loss"] for step in curve if step.get("loss") is not None and math.isfinite(step["loss"])]
     few = max(1, len(losses) // 10)
     if len(losses) > 1 and (late := float(np.mean(losses[-few:]))) >= (early := float(np.mean(losses[:few]))):
@@ -195,7 +188,7 @@ def training_warnings(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def graph_warnings(statistics: GraphStatistics) -> Iterator[str]:
-    """What a reader should be wary of in the graph."""
+    """Warnings about a graph."""
     components, nodes, isolated = statistics.get("components"), statistics["nodes"], statistics["isolated"]
     if components and components["count"] > 1:
         yield (
@@ -213,7 +206,7 @@ def graph_warnings(statistics: GraphStatistics) -> Iterator[str]:
 
 
 def _gain_warnings(metrics: Metrics, probe: Probe) -> Iterator[str]:
-    """Where training brings nothing, or no more than chance does."""
+    """Warn of a gain that is none, or within two standard errors."""
     trained = probe["trained"]["test_mean"]
     others: dict[Method, float | None] = {name: probe[name]["test_mean"] for name in METHODS[1:] if name in probe}
     for name, other in others.items():
@@ -233,7 +226,7 @@ def _gain_warnings(metrics: Metrics, probe: Probe) -> Iterator[str]:
 
 
 def _gain_error(metrics: Metrics, probe: Probe, name: Method) -> float:
-    """Standard error of the gain, paired over repeats or splits; over initialisations where there is one of each."""
+    """Standard error of the gain, paired over repeats or splits; over initialisations if there is one of each."""
     pairs = metrics.get("repeats", {}).get("runs") or probe.get("splits", [])
     gains = [(pair["trained"]["test_mean"] or 0) - (pair[name]["test_mean"] or 0) for pair in pairs]
     if len(gains) > 1:
@@ -243,7 +236,7 @@ def _gain_error(metrics: Metrics, probe: Probe, name: Method) -> float:
 
 
 def validation_warnings(protocol: ProbeProtocol) -> Iterator[str]:
-    """What a reader should be wary of where few nodes, or none, were there to choose on."""
+    """Warn of few validation nodes, or of none."""
     least = protocol["least_val"]
     if least == 0:
         yield "a split has no validation nodes: the last epoch and, with no split validated, the first decay count"
@@ -265,7 +258,7 @@ def is_late(probe: Probe, name: Method) -> bool:
 
 
 def late_warnings(best: Mapping[str, float | None], steps: float) -> Iterator[str]:
-    """Whose vectors the probe had not done with, by name and best step."""
+    """Warn of methods, by their mean best step, that the probe was still getting better on."""
     late = [f"{name} {step:.0f}" for name, step in best.items() if step is not None and step > _LATE * steps]
     if late:
         yield (

@@ -1,7 +1,7 @@
-"""Validation accuracy alone, for whoever chooses; and whose labels have chosen, for whoever tests.
+"""Validation accuracy for choosing settings and epochs, and the nodes whose labels were used for such a choice.
 
-Of each split the labels of its test nodes are not read. But where splits overlap, the validation nodes of one are test
-nodes of others: `selection` are left out there.
+Test labels of a split are never read for a choice. But splits overlap: a validation node of one split may be a test
+node of another, and is left out of its test nodes (`Selection`).
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,19 @@ from gscl_scale.evaluate.splits import TEST, VAL, Split, make_splits
 from gscl_scale.evaluate.vectors import Vectors
 from gscl_scale.graph.graph import Graph
 
-MOST_SPLITS = 5  # that `tune` measures on: one alone would be tuned to, twenty take longer than many a training
+MOST_SPLITS = 5  # for `tune`: a search overfits one split, and probing twenty takes longer than many a training
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The nodes [N] whose labels have chosen something, and what that is; `chose` is empty where nothing was chosen."""
+    """The nodes [N] whose labels were used for a choice, and what they chose, empty for nothing."""
 
     nodes: npt.NDArray[np.bool_]
     chose: str
 
 
 def validation_splits(graph: Graph, config: SplitsConfig, most: int, learnt: int | None = None) -> list[Split]:
-    """At most so many splits of the protocol, of its first train fraction, with validation and no test nodes.
-
-    `learnt` as of `make_splits`.
-    """
+    """At most `most` splits of the first train fraction that have validation nodes; their test nodes are taken out."""
     splits = make_splits(graph, config, learnt)
     return [
         replace(split, codes=np.where(split.codes == TEST, 0, split.codes).astype(np.int8))
@@ -42,19 +39,19 @@ def validation_splits(graph: Graph, config: SplitsConfig, most: int, learnt: int
 
 
 def training_splits(graph: Graph, config: SplitsConfig, learnt: int | None) -> list[Split]:
-    """The split that a training is validated on; none where no split has validation nodes."""
+    """The split that a training is validated on; none if no split has validation nodes."""
     return validation_splits(graph, config, 1, learnt)
 
 
 def tune_splits(graph: Graph, config: SplitsConfig, learnt: int | None) -> list[Split]:
-    """The splits that the trials of a search are measured on."""
+    """The splits that the trials of `tune` are measured on."""
     return validation_splits(graph, config, MOST_SPLITS, learnt)
 
 
 def selection_of(graph: Graph, config: EvaluateConfig, validated: bool, learnt: int | None = None) -> Selection:
-    """The validation nodes of the splits that a validated training and the searches of `config.tuned_on` have used.
+    """The validation nodes that a validated training and the searches of `config.tuned_on` have used.
 
-    Their train nodes are not among them: the choice is by right answers on validation nodes, theirs are never counted.
+    Train nodes of these splits are not selected: a choice counts right answers on validation nodes only.
     """
     tuned = [split for search in config.tuned_on for split in tune_splits(graph, search, search.learnt)]
     trained = training_splits(graph, config, learnt) if validated else []

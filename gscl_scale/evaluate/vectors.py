@@ -29,7 +29,7 @@ _HIGHEST = 2.0**40  # far above it squares and logits overflow
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to rows.
+    """How rows are scaled.
 
     `standard` carries the mean and deviation of each column [d]; `none` multiplies by 2**`exponent`.
     """
@@ -46,7 +46,7 @@ class Rows:
 
     matrix [n, d]     dense or sparse
     transposed [d, n] the same
-    shift [d]         to be subtracted from every row; None where nothing is
+    shift [d]         subtracted from every row; None for no shift
     """
 
     matrix: torch.Tensor
@@ -59,7 +59,7 @@ class Rows:
         return product if self.shift is None else product - self.shift @ other
 
     def transposed_times(self, other: torch.Tensor) -> torch.Tensor:
-        """Rows.T @ other: [d, n] x [n, m] -> [d, m], dense ones by their transposed, which is quick for a small m."""
+        """Rows.T @ other: [d, n] x [n, m] -> [d, m], dense rows by the transposed product, quick for small m."""
         dense = self.matrix.layout is torch.strided
         product = (other.T @ self.matrix).T if dense else self.transposed @ other
         return product if self.shift is None else product - torch.outer(self.shift, other.sum(0))
@@ -83,12 +83,12 @@ def stays_sparse(vectors: Vectors) -> bool:
 
 
 def rows_per_block(vectors: Vectors) -> int:
-    """How many dense rows fit into a block of memory."""
+    """The number of dense rows that fit into a block of memory."""
     return max(64, min(16384, _BLOCK_BYTES // (4 * max(1, width(vectors)))))
 
 
 def blocks(nodes: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
-    """The nodes in runs of at most `size`."""
+    """The nodes in blocks of at most `size`."""
     for low in range(0, nodes.size, size):
         yield nodes[low : low + size]
 

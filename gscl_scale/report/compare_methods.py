@@ -1,4 +1,4 @@
-"""The methods side by side: the table for the terminal, and the page in Markdown."""
+"""A comparison of methods: its type, the table for the terminal, and the page in Markdown."""
 
 from collections.abc import Iterator
 from typing import NotRequired
@@ -53,12 +53,12 @@ class Comparison(TypedDict):
 
 
 def comparison_rows(result: Comparison) -> list[tuple[str, ...]]:
-    """A row for each method; of one that failed its name only."""
+    """A row per method; a failed one has a name only."""
     return [_row(row) for row in result["methods"]]
 
 
 def comparison_remarks(result: Comparison) -> list[str]:
-    """What stands beneath the table: the protocol, and which methods failed and why."""
+    """The remarks beneath the table: the protocol, and the reasons of failed methods."""
     protocol, seeds = result["protocol"], len(result["seeds"])
     remarks = []
     if protocol:
@@ -92,7 +92,7 @@ def _late(result: Comparison, protocol: ProbeProtocol) -> Iterator[str]:
 
 
 def comparison_page(result: Comparison) -> str:
-    """Everything as Markdown, with the settings that each method has beside those of the configuration."""
+    """The page in Markdown, with the settings of each method that differ from the configuration."""
     rows = comparison_rows(result)
     settings = [
         (row["title"], ", ".join(f"`{key}={value}`" for key, value in row["settings"].items()) or "as configured")

@@ -1,47 +1,37 @@
 """Runs side by side on one page: figures, loss, settings that differ, and how alike their neighbourhoods are."""
 
-from collections.abc import Callable, Mapping
-from html import escape
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.evaluate.schema import METHODS, Method
+from gscl_scale.evaluate.schema import METHODS
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
-from gscl_scale.evaluate.summary import TITLES, margin, percent, protocol_sentences, warnings_of
+from gscl_scale.evaluate.summary import TITLES, decimal, measured, percent, protocol_sentences, tasks, warnings_of
 from gscl_scale.io.atomic import write_text
-from gscl_scale.report.html import figures, items, listing, plain, plain_table, seconds, section, whole_page
+from gscl_scale.report.html import Html, element, figures, html, notes, plain, seconds, section, table, whole_page
 from gscl_scale.report.node_map import NEAREST
 from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.provenance import flat
 from gscl_scale.report.run_data import Findings
-from gscl_scale.report.training_curves import along
+from gscl_scale.report.training_curves import along, speed
 
 Runs = Mapping[str, Findings]
 _QUERIES = 2_000
 
 
 def write_comparison(path: Path, runs: Runs, overlap: npt.NDArray[np.float64] | None) -> None:
-    """Publish the page; `overlap` [R, R] as `neighbour_overlap` finds it, None for runs of different graphs."""
-    write_text(path, render_comparison(runs, overlap))
-
-
-def render_comparison(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> str:
-    """The page as text."""
-    names = ", ".join(dict.fromkeys(found.name for found in runs.values()))
-    title = f"{len(runs)} runs on {names}"
-    body = [
-        f'<header><p class="over">gscl-scale report</p><h1 dir="auto">{escape(title)}</h1>'
-        f'<p class="lead">{_headline(runs)}</p>{_care(runs)}</header>',
-        section("How good are they?", _figures(runs), listing(_protocols(runs))),
+    """Publish the page; `overlap` [R, R] is that of `neighbour_overlap`, None for runs of different graphs."""
+    title = f"{len(runs)} runs on {', '.join(dict.fromkeys(found.name for found in runs.values()))}"
+    sections = [
+        _figures(runs),
         _loss(runs),
         _settings(runs),
-        _alike(runs, overlap),
+        _overlap(runs, overlap),
     ]
-    return whole_page(title, body)
+    write_text(path, whole_page(title, _headline(runs), _warnings(runs), sections))
 
 
 def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.NDArray[np.float64]:
@@ -51,64 +41,58 @@ def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.
     """
     total = vectors[0].shape[0]
     everyone, count = np.arange(total, dtype=np.int64), min(NEAREST, total - 1)
-    most = min(total, _QUERIES, most_queries(total, _QUERIES))
-    queries = np.sort(seeding.generator("overlap", seed).choice(everyone, most, replace=False))
+    queries = seeding.sample(everyone, most_queries(total, _QUERIES), "overlap", seed)
     if count < 1:
         return np.ones((len(vectors), len(vectors)))
-    found = [nearest_nodes(rows, queries, everyone, count)[0] for rows in vectors]
-    return np.array([[_common(one, other) for other in found] for one in found])
-
-
-def _common(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
-    return float((one[:, :, None] == other[:, None, :]).any(axis=2).mean())
+    nearest = [nearest_nodes(rows, queries, everyone, count)[0] for rows in vectors]
+    return np.array(
+        [[(one[:, :, None] == other[:, None, :]).any(axis=2).mean() for other in nearest] for one in nearest]
+    )
 
 
 # --- sections --------------------------------------------------------------------------------------------------------
 
 
-def _headline(runs: Runs) -> str:
-    reached = {name: _test_accuracy(found) for name, found in runs.items()}
+def _headline(runs: Runs) -> Html:
+    reached = {name: found.metrics.get("probe", {}).get("trained", {}).get("test_mean") for name, found in runs.items()}
     known = {name: value for name, value in reached.items() if value is not None}
     if not _comparable(runs):
-        return "These runs cannot be ranked: they are not of the same graph, or not measured in the same way."
+        return html("These runs cannot be ranked: they are not of the same graph, or not measured in the same way.")
     if len(known) < 2:
-        return "Fewer than two of these runs have a test accuracy, so none can be called the better one."
+        return html("Fewer than two of these runs have a test accuracy, so none can be called the better one.")
     best = max(known, key=lambda name: known[name])
     second = max(value for name, value in known.items() if name != best)
-    return (
-        f"<strong>{escape(best)}</strong> reaches the highest test accuracy, {percent(known[best])} %, "
-        f"{100 * (known[best] - second):.2f} points above the next."
-    )
+    words = f"{percent(known[best])} %, {100 * (known[best] - second):.2f} points above the next."
+    return html(element("strong", best), f" reaches the highest test accuracy, {words}")
 
 
-def _care(runs: Runs) -> str:
+def _warnings(runs: Runs) -> list[str]:
     warnings = [f"in {name}, {warning}" for name, found in runs.items() for warning in warnings_of(found.metrics)]
     if not _same_graph(runs):
-        warnings.insert(0, "these runs are not of the same graph, so their figures cannot be set against each other")
-    elif not _comparable(runs):
-        warnings.insert(
-            0, "these runs were not measured in the same way: splits, seeds or settings of the probe differ"
-        )
-    return f'<aside class="note"><h2>Take care</h2>{items(warnings)}</aside>' if warnings else ""
+        return ["these runs are not of the same graph, so their figures cannot be set against each other", *warnings]
+    if not _comparable(runs):
+        return [
+            "these runs were not measured in the same way: splits, seeds or settings of the probe differ",
+            *warnings,
+        ]
+    return warnings
 
 
-def _figures(runs: Runs) -> str:
-    rows = [(name, *(told(found) for found in runs.values())) for name, told in _FIGURES.items()]
-    return plain_table("Figures of the trained embeddings, unless named otherwise", ["", *runs], rows)
+def _figures(runs: Runs) -> Html:
+    columns = [_figures_of(found) for found in runs.values()]
+    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
+    shown = table("Figures of the trained embeddings, unless named otherwise", ["", *runs], rows)
+    first, *others = (protocol_sentences(found.metrics)[:1] for found in runs.values())
+    return section("How good are they?", shown, notes(first if all(other == first for other in others) else []))
 
 
-def _protocols(runs: Runs) -> list[str]:
-    first, *others = ([*protocol_sentences(found.metrics)[:1]] for found in runs.values())
-    return first if all(other == first for other in others) else []
-
-
-def _loss(runs: Runs) -> str:
+def _loss(runs: Runs) -> Html:
     drawn = lines_svg({name: along(found.curve, "loss") for name, found in runs.items()}, "loss", "step", "loss")
     words = "losses can be compared where the settings of rings and loss are equal."
     return section("How did they get there?", figures((drawn, "Loss per training step;", words)))
 
 
-def _settings(runs: Runs) -> str:
+def _settings(runs: Runs) -> Html:
     settings = [flat(found.config) for found in runs.values()]
     keys = sorted({key for one in settings for key in one})
     rows = [
@@ -116,77 +100,43 @@ def _settings(runs: Runs) -> str:
         for key in keys
         if len({str(one.get(key)) for one in settings}) > 1
     ]
-    shown = plain_table("Settings that differ", ["setting", *runs], rows) if rows else ""
-    return section("What is different?", shown or "<p>All settings are equal.</p>")
+    shown = table("Settings that differ", ["setting", *runs], rows)
+    return section("What is different?", shown or element("p", "All settings are equal."))
 
 
-def _alike(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> str:
+def _overlap(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> Html:
     if overlap is None:
-        return ""
+        return Html()
     rows = [(name, *(f"{100 * share:.1f} %" for share in shares)) for name, shares in zip(runs, overlap, strict=True)]
-    shown = plain_table(f"Share of the {NEAREST} nearest nodes that two runs have in common", ["", *runs], rows)
-    return section("Do they see the same neighbours?", shown, listing(["mean over a sample of nodes, by cosine"]))
+    shown = table(f"Share of the {NEAREST} nearest nodes that two runs have in common", ["", *runs], rows)
+    return section("Do they see the same neighbours?", shown, notes(["mean over a sample of nodes, by cosine"]))
 
 
-# --- figures ---------------------------------------------------------------------------------------------------------
-
-
-def _test_accuracy(found: Findings) -> float | None:
-    return found.metrics.get("probe", {}).get("trained", {}).get("test_mean")
-
-
-def _accuracy(part: Literal["val", "test"], method: Method) -> Callable[[Findings], str]:
-    def told(found: Findings) -> str:
-        accuracy = found.metrics.get("probe", {}).get(method)
-        if accuracy is None:
-            return "-"
-        mean = accuracy["val_mean"] if part == "val" else accuracy["test_mean"]
-        return percent(mean, margin(accuracy, part, found.metrics))
-
-    return told
-
-
-def _number(*keys: str, digits: int = 3, times: float = 1) -> Callable[[Findings], str]:
-    def told(found: Findings) -> str:
-        value: Any = found.metrics
-        for key in keys:
-            value = (value or {}).get(key)
-        return "-" if value is None else f"{times * value:.{digits}f}"
-
-    return told
-
-
-def _training(found: Findings) -> str:
-    took = [one["step_s"] for one in found.curve if one.get("step_s")]
-    return f"{seconds(sum(took))}, {len(took):,} steps" if took else "-"
-
-
-def _rate(found: Findings) -> str:
-    timed = [one for one in found.curve if one.get("step_s") and one.get("anchors")]
-    return f"{sum(one['anchors'] for one in timed) / sum(one['step_s'] for one in timed):,.0f}" if timed else "-"
-
-
-_FIGURES: dict[str, Callable[[Findings], str]] = {
-    "test accuracy, %": _accuracy("test", "trained"),
-    **{f"test accuracy of {TITLES[name]}, %": _accuracy("test", name) for name in METHODS[1:]},
-    "validation accuracy, %": _accuracy("val", "trained"),
-    "NMI of clusters": _number("clusters", "nmi"),
-    "Sim@5": _number("search", "sim_at_5"),
-    "ranking accuracy, %": _number("rings", "ranking", "accuracy", digits=1, times=100),
-    "mean cosine of random pairs": _number("spread", "trained", "mean_cosine"),
-    "effective rank": _number("spread", "trained", "effective_rank", digits=1),
-    "training": _training,
-    "anchors per second": _rate,
-}
-
-
-def _protocol(found: Findings) -> Any:
-    protocol = found.metrics.get("probe", {}).get("protocol", {})
-    return {key: value for key, value in protocol.items() if key != "val_by_decay"}
+def _figures_of(found: Findings) -> dict[str, str]:
+    metrics = found.metrics
+    probe, ranking = metrics.get("probe", {}), metrics.get("rings", {}).get("ranking", {}).get("accuracy")
+    spread = metrics.get("spread", {}).get("trained")
+    nmi, search = tasks(metrics, "trained")
+    took, rate = speed(found.curve)
+    test = {name: percent(*measured(probe[name], "test", metrics)) if name in probe else "-" for name in METHODS}
+    return {
+        "test accuracy, %": test["trained"],
+        **{f"test accuracy of {TITLES[name]}, %": test[name] for name in METHODS[1:]},
+        "validation accuracy, %": percent(*measured(probe["trained"], "val", metrics)) if probe else "-",
+        "NMI of clusters": nmi,
+        "Sim@5": search,
+        "ranking accuracy, %": decimal(ranking, 1, times=100),
+        "mean cosine of random pairs": decimal(spread["mean_cosine"] if spread else None),
+        "effective rank": decimal(spread["effective_rank"] if spread else None, 1),
+        "training": f"{seconds(took)}, {len(found.curve):,} steps" if took else "-",
+        "anchors per second": f"{rate:,.0f}" if rate else "-",
+    }
 
 
 def _comparable(runs: Runs) -> bool:
-    return _same_graph(runs) and len({str(_protocol(found)) for found in runs.values()}) == 1
+    protocols = [found.metrics.get("probe", {}).get("protocol", {}) for found in runs.values()]
+    alike = {str({key: value for key, value in one.items() if key != "val_by_decay"}) for one in protocols}
+    return _same_graph(runs) and len(alike) == 1
 
 
 def _same_graph(runs: Runs) -> bool:

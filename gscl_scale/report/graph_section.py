@@ -1,15 +1,13 @@
 """The graph, and how it was sampled."""
 
-from typing import Any
-
-from gscl_scale.evaluate.graph_statistics import GraphStatistics, graph_rows, hop_rows, ring_protocol
-from gscl_scale.report.html import facts, figures, head, listing, row, section, table
+from gscl_scale.evaluate.graph_statistics import graph_rows, hop_rows, ring_protocol
+from gscl_scale.report.html import Html, facts, figures, notes, section, table
 from gscl_scale.report.plots import consistency_svg
 from gscl_scale.report.run_data import Findings
 from gscl_scale.text import in_words
 
 
-def graph(found: Findings) -> str:
+def graph(found: Findings) -> Html:
     """Size, degrees, label consistency, rings per hop."""
     statistics = found.statistics
     svg = consistency_svg(statistics)
@@ -21,39 +19,32 @@ def graph(found: Findings) -> str:
     if not svg:
         sentences.append("Label consistency per hop is not given, because the graph has no labels")
     drawn = figures((svg, "Label consistency LC(n):", words), beside=facts(graph_rows(statistics)))
-    return section("The graph", drawn, _per_hop(statistics), listing(sentences))
+    names = ["", *(f"hop {hop}" for hop in range(1, len(statistics["ring_size"]) + 1))]
+    per_hop = [(name.removesuffix(", hop"), *values) for name, values in hop_rows(statistics)]
+    return section("The graph", drawn, table("Rings per hop", names, per_hop), notes(sentences))
 
 
-def sampling(found: Findings) -> str:
+def sampling(found: Findings) -> Html:
     """What the ring samples hold."""
-    samples = found.samples
+    samples, last = found.samples, found.last("precompute", "done")
     if not samples:
-        return ""
-    made, last = [entry for entry in samples["rounds"] if entry], found.last("precompute", "done")
-    parts = [part for entry in made for part in entry["parts"]]
-    rounds = f"{len(made)}" + (
-        f" of {samples['rounds_asked']} asked for" if len(made) < samples["rounds_asked"] else ""
-    )
+        return Html()
+    rounds, asked = [entry for entry in samples["rounds"] if entry], samples["rounds_asked"]
+    engine = str(last.get("engine") or samples["rings"]["engine"])
     pairs = [
-        ("rounds", rounds),
+        ("rounds", f"{len(rounds)}" + f" of {asked} asked for" * (len(rounds) < asked)),
         ("anchors per round", f"{samples['num_nodes']:,}"),
-        ("on disk", in_words(sum(part["bytes"] for part in parts))),
-        ("engine", str(last.get("engine") or samples["rings"]["engine"])),
+        ("on disk", in_words(sum(part["bytes"] for entry in rounds for part in entry["parts"]))),
+        ("engine", engine),
     ]
     if "short" in last:
         pairs.append(("short lists, finished by a search", f"{100 * last['short']:.2f} %"))
-    return section("The samples", facts(pairs), _stored(samples, last.get("engine") == "sketch"))
-
-
-def _stored(samples: dict[str, Any], estimated: bool) -> str:
-    names = [*(f"ring {hop}" for hop in range(1, len(samples["mean_ring_size"]) + 1)), "beyond"]
-    sizes = [f"{size:,.1f}" for size in samples["mean_ring_size"]]
-    rows = row("nodes in it", *sizes, "-") + row("stored of them", *(f"{size:,.1f}" for size in samples["mean_stored"]))
-    told = "; sizes of large rings are estimates of the sketch" if estimated else ""
-    return table(f"Per anchor, means over the first round{told}", head("", *names), rows)
-
-
-def _per_hop(statistics: GraphStatistics) -> str:
-    names = head("", *(f"hop {hop}" for hop in range(1, len(statistics["ring_size"]) + 1)))
-    rows = "".join(row(name.removesuffix(", hop"), *values) for name, values in hop_rows(statistics))
-    return table("Rings per hop", names, rows)
+    sizes, stored = samples["mean_ring_size"], samples["mean_stored"]
+    names = ["", *(f"ring {hop}" for hop in range(1, len(sizes) + 1)), "beyond"]
+    rows = [
+        ("nodes in it", *(f"{size:,.1f}" for size in sizes), "-"),
+        ("stored of them", *(f"{size:,.1f}" for size in stored)),
+    ]
+    estimated = "; sizes of large rings are estimates of the sketch" * (last.get("engine") == "sketch")
+    per_ring = table(f"Per anchor, means over the first round{estimated}", names, rows)
+    return section("The samples", facts(pairs), per_ring)

@@ -1,97 +1,115 @@
-"""Pieces of a page: tables, lists, figures; every text is escaped here."""
+"""Building blocks of a page; every text is escaped here."""
 
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
+from string import Template
 
 from gscl_scale.evaluate.summary import percent
 
 
-def whole_page(title: str, body: Iterable[str], script: str = "") -> str:
+class Html(str):
+    """Markup; any other text is escaped where it enters a page."""
+
+    __slots__ = ()
+
+
+def html(*parts: str) -> Html:
+    """Parts of a page as one."""
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def element(name: str, *content: str, **attributes: str) -> Html:
+    """An element; an attribute that is a word of Python, or has a hyphen, is given with underscores."""
+    shown = "".join(f' {key.strip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
+    return Html(f"<{name}{shown}>{html(*content)}</{name}>")
+
+
+def whole_page(title: str, lead: str, warnings: Sequence[str], sections: Iterable[str], script: str = "") -> str:
     """The page as text; the browser is told to fetch nothing, and to run nothing but `script`."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     run = f" script-src 'sha256-{digest}';" if script else ""
     policy = f"default-src 'none'; style-src 'unsafe-inline';{run} base-uri 'none'; form-action 'none'"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)} - gscl-scale report</title>\n<style>{asset('style.css')}</style>\n</head>\n"
-        "<body>\n<main>\n"
-        + "\n".join(part for part in body if part)
-        + "\n</main>\n"
-        + (f"<script>{script}</script>\n" if script else "")
-        + "</body>\n</html>\n"
+    header = element(
+        "header",
+        element("p", "gscl-scale report", class_="over"),
+        element("h1", title, dir="auto"),
+        element("p", lead, class_="lead"),
+        element("aside", element("h2", "Take care"), bullets(warnings), class_="note") if warnings else "",
     )
+    body = "\n".join(html(part) for part in (header, *sections) if part)
+    run_script = f"<script>{script}</script>\n" if script else ""
+    return filled("page.html", title=html(title), policy=policy, style=asset("style.css"), body=body, script=run_script)
 
 
 def asset(name: str) -> str:
-    """A file of the page's look or conduct."""
+    """The text of a file of style, script or markup."""
     return files("gscl_scale.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def section(title: str, *parts: str) -> str:
-    """A heading and what belongs beneath it; nothing where there is nothing."""
-    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>" if any(parts) else ""
+def filled(name: str, **markup: str) -> str:
+    """A file of markup with something in place of each `$name`."""
+    return Template(asset(name)).substitute(markup)
 
 
-def table(caption: str, head: str, rows: str, kind: str = "") -> str:
-    """A table that can be scrolled sideways where it is too wide."""
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    region = f' tabindex="0" role="region" aria-label="{escape(caption)}"' if caption else ""
-    return f'<div class="wide"{region}><table class="{kind}">{title}{head}<tbody>{rows}</tbody></table></div>'
+def section(title: str, *parts: str) -> Html:
+    """A heading and its content; nothing if the content is empty."""
+    return element("section", element("h2", title), *parts) if any(parts) else Html()
 
 
-def plain_table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts; the first of each row is its name."""
-    return table(caption, head(*names), "".join(row(*cells) for cells in rows))
-
-
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """A table of names and what they are."""
-    return table("", "", "".join(row(*pair) for pair in pairs), "facts")
-
-
-def head(*names: str) -> str:
-    """The heading of a table."""
-    cells = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    return f"<thead><tr>{cells}</tr></thead>"
-
-
-def row(name: str, *values: str) -> str:
-    """A row of a table."""
-    cells = "".join(f'<td dir="auto">{escape(value)}</td>' for value in values)
-    return f'<tr><th scope="row" dir="auto">{escape(name)}</th>{cells}</tr>'
-
-
-def figures(*drawn: tuple[str, str, str], beside: str = "") -> str:
-    """Pictures side by side, of (picture, name, words), and something else; those that are empty are left out."""
-    there = "".join(
-        f"<figure>{svg}<figcaption><b>{escape(name)}</b> {escape(words)}</figcaption></figure>"
-        for svg, name, words in drawn
-        if svg
+def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> Html:
+    """A table that scrolls sideways if it is too wide; each row begins with its name. Nothing if there are no rows."""
+    body = [
+        element(
+            "tr", element("th", name, scope="row", dir="auto"), *(element("td", cell, dir="auto") for cell in cells)
+        )
+        for name, *cells in rows
+    ]
+    columns = element("thead", element("tr", *(element("th", name, scope="col") for name in names))) if names else ""
+    shown = element(
+        "table", element("caption", caption) if caption else "", columns, element("tbody", *body), class_=kind
     )
-    return f'<div class="figures">{there}{beside}</div>' if there or beside else ""
+    region = {"tabindex": "0", "role": "region", "aria_label": caption} if caption else {}
+    return element("div", shown, class_="wide", **region) if body else Html()
 
 
-def folded(title: str, content: str) -> str:
-    """What is shown when it is asked for."""
-    return f"<details><summary>{escape(title)}</summary>{content}</details>"
+def _row(name: str, *cells: str) -> Html:
+    values = (element("td", cell, dir="auto") for cell in cells)
+    return element("tr", element("th", name, scope="row", dir="auto"), *values)
 
 
-def listing(sentences: Iterable[str]) -> str:
-    """Small print."""
-    said = items(sentences)
-    return f'<div class="small">{said}</div>' if said else ""
+def facts(pairs: Iterable[tuple[str, str]]) -> Html:
+    """A table of names and values."""
+    return table("", (), pairs, "facts")
 
 
-def items(sentences: Iterable[str]) -> str:
-    """A list of whole sentences."""
-    said = "".join(f"<li>{escape(sentence(text))}</li>" for text in sentences)
-    return f"<ul>{said}</ul>" if said else ""
+def figures(*drawn: tuple[str, str, str], beside: str = "") -> Html:
+    """Pictures side by side, as (picture, name, caption), and something beside them; empty ones are left out."""
+    captions = [element("figcaption", element("b", name), f" {words}") for _, name, words in drawn]
+    shown = [element("figure", one[0], caption) for one, caption in zip(drawn, captions, strict=True) if one[0]]
+    return element("div", *shown, beside, class_="figures") if shown or beside else Html()
+
+
+def folded(title: str, content: str) -> Html:
+    """Content that is shown on a click."""
+    return element("details", element("summary", title), content)
+
+
+def small(*texts: str) -> Html:
+    """A paragraph of small print."""
+    return element("p", *texts, class_="small")
+
+
+def notes(sentences: Sequence[str]) -> Html:
+    """A list of sentences in small print."""
+    return element("div", bullets(sentences), class_="small") if sentences else Html()
+
+
+def bullets(sentences: Iterable[str]) -> Html:
+    """A list of sentences, each of which begins with a capital and ends with a full stop."""
+    return element("ul", *(element("li", sentence(text)) for text in sentences))
 
 
 def sentence(text: str) -> str:
@@ -99,15 +117,15 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def with_std(mean: float | None, std: float | None) -> str:
-    """A share as per cent, and what stands after ±."""
+def with_std(mean: float | None, std: float | None) -> Html:
+    """A share as per cent with its deviation in small print."""
     if mean is None or std is None:
-        return percent(mean)
-    return f'{percent(mean)} <span class="std">± {100 * std:.2f}</span>'
+        return html(percent(mean))
+    return html(percent(mean), " ", element("span", f"± {100 * std:.2f}", class_="std"))
 
 
-def plain(value: Any) -> str:
-    """A setting as a reader wants it."""
+def plain(value: object) -> str:
+    """A setting as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

@@ -11,11 +11,9 @@ from gscl_scale import seeding
 _FEWEST = 8  # below this there are no neighbourhoods to keep
 _NEIGHBOURS_PER_PERPLEXITY = 3  # as usual for t-SNE
 _FFT_FROM = 5_000  # nodes: below it sums over a tree are quicker than a grid
-
-
 _EXAGGERATED, _SETTLING = 250, 500  # turns of t-SNE, as usual
 TURNS = _EXAGGERATED + _SETTLING
-_TOLD_EVERY = 25  # turns
+_TURNS_PER_CALL = 25  # of `advance`
 
 Advance = Callable[[int], None]
 
@@ -29,8 +27,8 @@ def lay_out(
 ) -> npt.NDArray[np.float32]:
     """Places [M, 2] in the unit square for rows of length one [M, d]: t-SNE, begun with their principal components.
 
-    `nearest` [M, K] are the nearest other rows of each, `cosines` how near. One thread, so that equal input and seed
-    give equal places. `advance` is told of each of some `TURNS`.
+    `nearest` [M, K] are the nearest other rows of each, `cosines` their cosines. One thread, so that equal input and
+    seed give equal places. `advance` receives the number of turns done, `TURNS` in all.
     """
     begun = _principal(vectors, seed)
     if vectors.shape[0] < _FEWEST or nearest.shape[1] < _NEIGHBOURS_PER_PERPLEXITY:
@@ -56,8 +54,8 @@ def _t_sne(
         method = "fft" if begun.shape[0] >= _FFT_FROM else "bh"
         drawing = TSNE(
             early_exaggeration_iter=_EXAGGERATED, n_iter=_SETTLING, n_jobs=1, negative_gradient_method=method,
-            random_state=seeding.integer("map", seed) % 2**31, callbacks_every_iters=_TOLD_EVERY,
-            callbacks=lambda *_: advance(_TOLD_EVERY),
+            random_state=seeding.integer("map", seed) % 2**31, callbacks_every_iters=_TURNS_PER_CALL,
+            callbacks=lambda *_: advance(_TURNS_PER_CALL),
         )  # fmt: skip
         places = drawing.fit(affinities=joint, initialization=begun)
     return np.asarray(places, np.float64)

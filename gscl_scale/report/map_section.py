@@ -3,7 +3,6 @@
 import base64
 import gzip
 import json
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.report.html import folded, listing, plain_table, section
+from gscl_scale.report.html import Html, element, filled, folded, html, notes, section, table
 from gscl_scale.report.node_map import NodeMap
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 
@@ -21,48 +20,25 @@ _MOST_ROWS = 50
 _DEGREES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)  # where bands of the table begin
 
 
-def map_section(graph: Graph, drawn: NodeMap) -> str:
+def map_section(graph: Graph, drawn: NodeMap) -> Html:
     """The section; `map.js` makes it move."""
     columns = _columns(graph, drawn)
-    about = _about(graph, drawn, columns)
+    cosines = np.clip(np.where(drawn.nearest >= 0, drawn.cosines, 0), -1, 1)
     near: dict[str, npt.NDArray[Any]] = {
         "node": drawn.nearest.astype(np.uint32).ravel(),
-        "cosine": _rounded(drawn.cosines, drawn.nearest).ravel(),
+        "cosine": np.rint(32767 * cosines).astype(np.int16).ravel(),
     }
-    data = as_json("map-about", about) + packed("map-points", columns) + packed("map-near", near)
-    return section(
-        "The map", _WORDS, _frame(graph, drawn), data, _as_table(graph, drawn), listing(_notes(graph, drawn))
+    words = (
+        "Each dot is a node. Nodes whose embeddings are alike stand close together; how far apart groups stand, and "
+        "how large they are, means little."
     )
-
-
-_WORDS = (
-    "<p>Each dot is a node. Nodes whose embeddings are alike stand close together; how far apart groups stand, and how "
-    "large they are, means little.</p>"
-)
-
-
-def _frame(graph: Graph, drawn: NodeMap) -> str:
-    label = escape(f"Map of {drawn.nodes.size:,} nodes of {graph.name}", quote=True)
-    return f"""
-<div class="map" id="map">
-<div class="tools">
-<label>Colour <select data-part="colour"></select></label>
-<form data-part="search"><label>Node <input data-part="id" type="search" placeholder="its id" autocomplete="off"
- dir="auto"></label><button type="submit">Find</button></form>
-<span class="zoom"><button type="button" data-part="in" aria-label="Closer">+</button><button type="button"
- data-part="out" aria-label="Farther">&minus;</button><button type="button" data-part="whole">Whole map</button></span>
-</div>
-<div class="sheet">
-<div class="paper"><canvas data-part="canvas" tabindex="0" role="application" aria-label="{label}"
- aria-describedby="map-keys"></canvas><div class="tip" data-part="tip" hidden></div></div>
-<div class="chosen" data-part="chosen"></div>
-</div>
-<div class="legend" data-part="legend" role="group" aria-label="Legend"></div>
-<p class="small" id="map-keys">On the map: arrow keys move, + and &minus; zoom, 0 shows the whole map, Enter selects the
- node nearest to the middle, Escape selects none. The wheel zooms after a click on the map, or with Ctrl.</p>
-<p class="said" data-part="said" role="status" aria-live="polite"></p>
-<noscript><p>The map needs JavaScript; the table below tells the same in figures.</p></noscript>
-</div>"""
+    label = f"Map of {drawn.nodes.size:,} nodes of {graph.name}"
+    frame = Html("\n" + filled("map.html", label=html(label)).rstrip())
+    about = as_json("map-about", _about(graph, drawn, columns))
+    data = html(about, packed("map-points", columns), packed("map-near", near))
+    rows = _class_table(graph, drawn) if graph.labels is not None else _degree_table(graph, drawn)
+    as_table = folded("The map as a table", rows)
+    return section("The map", element("p", words), frame, data, as_table, notes(_notes(graph, drawn)))
 
 
 # --- what the script reads -------------------------------------------------------------------------------------------
@@ -85,9 +61,9 @@ def _columns(graph: Graph, drawn: NodeMap) -> dict[str, npt.NDArray[Any]]:
     return columns
 
 
-def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -> dict[str, object]:
     degree = "degree" if graph.undirected else "out-degree"
-    modes: list[dict[str, Any]] = []
+    modes: list[dict[str, object]] = []
     if "class" in columns:
         modes.append(_groups("class", "class", columns["class"], graph.classes))
     degrees = columns["degree"]
@@ -109,7 +85,7 @@ def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -
     }
 
 
-def _groups(name: str, column: str, values: npt.NDArray[Any], names: list[str]) -> dict[str, Any]:
+def _groups(name: str, column: str, values: npt.NDArray[Any], names: list[str]) -> dict[str, object]:
     counts = np.bincount(np.minimum(values, len(names)), minlength=len(names) + 1)
     shown = counts if counts[-1] else counts[:-1]
     return {"name": name, "kind": "groups", "column": column, "groups": names, "counts": shown.tolist()}
@@ -131,20 +107,10 @@ def _same_class(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.ui
     return np.where((graph.labels[nodes] >= 0) & (sizes[:, 0] > 0), shares, _NO_SHARE).astype(np.uint8)
 
 
-def _rounded(cosines: npt.NDArray[np.float32], nearest: npt.NDArray[np.int32]) -> npt.NDArray[np.int16]:
-    return np.rint(32767 * np.clip(np.where(nearest >= 0, cosines, 0), -1, 1)).astype(np.int16)
-
-
 # --- the same as a table ---------------------------------------------------------------------------------------------
 
 
-def _as_table(graph: Graph, drawn: NodeMap) -> str:
-    return folded(
-        "The map as a table", _class_table(graph, drawn) if graph.labels is not None else _degree_table(graph, drawn)
-    )
-
-
-def _class_table(graph: Graph, drawn: NodeMap) -> str:
+def _class_table(graph: Graph, drawn: NodeMap) -> Html:
     """Of each class, how many of the nearest nodes are of it, and which other class is met most often."""
     assert graph.labels is not None
     labels, count = graph.labels[drawn.nodes], len(graph.classes)
@@ -163,24 +129,19 @@ def _class_table(graph: Graph, drawn: NodeMap) -> str:
         mean = f"{degrees[labels == label].mean():,.1f}" if sizes[label] else "-"
         rows.append((graph.classes[label], f"{sizes[label]:,}", mean, f"{100 * own / total:.1f} %", other))
     names = ["class", "nodes", "mean degree", "nearest nodes of its class", "other class met most often"]
-    return plain_table(f"The {len(rows)} largest of {count} classes on the map", names, rows)
+    return table(f"The {len(rows)} largest of {count} classes on the map", names, rows)
 
 
-def _degree_table(graph: Graph, drawn: NodeMap) -> str:
+def _degree_table(graph: Graph, drawn: NodeMap) -> Html:
     """Of nodes with about as many neighbours, how near their nearest nodes are."""
     degrees = _degrees(graph, drawn.nodes)
     bands, rows = np.searchsorted(_DEGREES, degrees, side="right") - 1, []
     for band in np.unique(bands):
         mine, low = bands == band, _DEGREES[band]
-        words = (
-            f"from {low:,}"
-            if band + 1 == len(_DEGREES)
-            else f"{low:,}"
-            if _DEGREES[band + 1] == low + 1
-            else f"{low:,} to {_DEGREES[band + 1] - 1:,}"
-        )
+        high = _DEGREES[band + 1] - 1 if band + 1 < len(_DEGREES) else None
+        words = f"from {low:,}" if high is None else f"{low:,}" if high == low else f"{low:,} to {high:,}"
         rows.append((words, f"{mine.sum():,}", f"{drawn.cosines[mine][drawn.nearest[mine] >= 0].mean():.3f}"))
-    return plain_table("Nodes on the map", ["degree", "nodes", "mean cosine of their nearest nodes"], rows)
+    return table("Nodes on the map", ["degree", "nodes", "mean cosine of their nearest nodes"], rows)
 
 
 def _notes(graph: Graph, drawn: NodeMap) -> list[str]:
@@ -198,7 +159,7 @@ def _notes(graph: Graph, drawn: NodeMap) -> list[str]:
 _KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array"}
 
 
-def packed(name: str, columns: dict[str, npt.NDArray[Any]]) -> str:
+def packed(name: str, columns: dict[str, npt.NDArray[Any]]) -> Html:
     """Columns of whole numbers as an element that `unpack` of map.js reads: little-endian, zipped, in base64."""
     columns = dict(sorted(columns.items(), key=lambda column: -column[1].itemsize))  # so that each begins aligned
     parts, where, offset = [], {}, 0
@@ -208,15 +169,15 @@ def packed(name: str, columns: dict[str, npt.NDArray[Any]]) -> str:
         where[column] = [_KINDS[kind], offset, values.size]
         offset += values.nbytes
     text = base64.b64encode(gzip.compress(b"".join(parts), 6, mtime=0)).decode("ascii")
-    return f"{as_json(f'{name}-columns', where)}\n" + f'<script type="text/plain" id="{name}">{text}</script>'
+    return Html(f'{as_json(f"{name}-columns", where)}\n<script type="text/plain" id="{name}">{text}</script>')
 
 
-def as_json(name: str, value: Any) -> str:
+def as_json(name: str, value: Any) -> Html:
     """A value as an element that JSON.parse reads; nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return f'<script type="application/json" id="{name}">{text}</script>'
+    return Html(f'<script type="application/json" id="{name}">{text}</script>')
 
 
 def texts(values: pa.Array) -> dict[str, npt.NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""What the map shows: which nodes, where they stand, and which are nearest to each in the space of the embeddings."""
+"""The map of the embeddings: its nodes, their places in the plane, and the nearest nodes of each by cosine."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,10 @@ from gscl_scale.runtime.console import Console
 
 MOST_NODES = 100_000
 NEAREST = 10  # listed for each node
-_TO_LAY_OUT = ((20_000, 90), (MOST_NODES, 30))  # up to so many nodes so many nearest ones are laid out by
-_QUERIES = 1024
+_TO_LAY_OUT = (
+    (20_000, 90),
+    (MOST_NODES, 30),
+)  # (nodes, nearest ones of each that t-SNE reads) for maps up to that size
 _VERSION = 1
 
 
@@ -38,7 +40,7 @@ class NodeMap:
     nodes [M]          ascending
     places [M, 2]      in the unit square
     nearest [M, K]     the nearest of the M nodes by cosine of their embeddings, as positions in `nodes`
-    cosines [M, K]     how near
+    cosines [M, K]     their cosines
     """
 
     nodes: npt.NDArray[np.int64]
@@ -51,42 +53,29 @@ def draw_map(
     vectors: npt.NDArray[np.float32], seed: int, most: int = MOST_NODES, console: Console | None = None
 ) -> NodeMap:
     """The map of vectors [N, d]: of all nodes, or of a sample of `most` that is drawn with the seed."""
-    nodes = np.arange(vectors.shape[0], dtype=np.int64)
-    if nodes.size > most:
-        nodes = np.sort(seeding.generator("map nodes", seed).choice(nodes, most, replace=False))
+    nodes = seeding.sample(np.arange(vectors.shape[0], dtype=np.int64), most, "map nodes", seed)
     rows = unit(np.asarray(vectors[nodes], np.float32))
     count = next((count for size, count in _TO_LAY_OUT if nodes.size <= size), NEAREST)
     with (console or Console(quiet=True)).progress("map", TURNS, "turns") as advance:
-        nearest, cosines = _nearest(rows, min(count, nodes.size - 1))
+        everyone = np.arange(nodes.size, dtype=np.int64)
+        nearest, cosines = nearest_nodes(rows, everyone, everyone, min(count, nodes.size - 1))
         places = lay_out(rows, nearest, cosines, seed, advance)
     return NodeMap(nodes, places, nearest[:, :NEAREST].astype(np.int32), cosines[:, :NEAREST])
 
 
-def _nearest(rows: npt.NDArray[np.float32], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The nearest other rows of each row, exactly, and their cosines."""
-    everyone = np.arange(rows.shape[0], dtype=np.int64)
-    if count < 1:
-        return np.zeros((rows.shape[0], 0), np.int64), np.zeros((rows.shape[0], 0), np.float32)
-    found = [
-        nearest_nodes(rows, everyone[low : low + _QUERIES], everyone, count)
-        for low in range(0, everyone.size, _QUERIES)
-    ]
-    return np.concatenate([nodes for nodes, _ in found]), np.concatenate([cosines for _, cosines in found])
-
-
-def kept_map(
+def load_map(
     folder: Path, vectors: npt.NDArray[np.float32], made_from: str, seed: int, console: Console | None = None
 ) -> NodeMap:
-    """The map that a folder keeps, if it is of these vectors; else it is drawn, and kept there."""
+    """The map that is stored in a folder; drawn and stored first if it is missing, damaged or of other vectors."""
     fingerprint = fingerprint_of([_VERSION, made_from, seed, MOST_NODES])
     try:
-        return _kept(folder, fingerprint, vectors.shape[0])
-    except FolderError:  # there is none, it is of other vectors, or damaged
-        _keep(folder, draw_map(vectors, seed, console=console), fingerprint)
-    return _kept(folder, fingerprint, vectors.shape[0])
+        return _load(folder, fingerprint, vectors.shape[0])
+    except FolderError:
+        _store(folder, draw_map(vectors, seed, console=console), fingerprint)
+    return _load(folder, fingerprint, vectors.shape[0])
 
 
-def _kept(folder: Path, fingerprint: str, num_nodes: int) -> NodeMap:
+def _load(folder: Path, fingerprint: str, num_nodes: int) -> NodeMap:
     manifest, path = read_json(folder / "manifest.json", _Manifest), folder / "nodes.arrow"
     if manifest["fingerprint"] != fingerprint or manifest["sha256"] != sha256_of(path):
         raise FolderError(f"{folder} is a map of something else")
@@ -100,10 +89,10 @@ def _kept(folder: Path, fingerprint: str, num_nodes: int) -> NodeMap:
     return drawn
 
 
-def _keep(folder: Path, drawn: NodeMap, fingerprint: str) -> None:
+def _store(folder: Path, drawn: NodeMap, fingerprint: str) -> None:
     with publish_folder(folder) as temporary:
         columns = {"place": drawn.places, "nearest": drawn.nearest, "cosine": drawn.cosines}
         rows = {name: as_rows(values) for name, values in columns.items()}
         write_arrow(temporary / "nodes.arrow", {"node": pa.array(drawn.nodes), **rows})
-        told = {"fingerprint": fingerprint, "sha256": sha256_of(temporary / "nodes.arrow")}
-        write_json(temporary / "manifest.json", told)
+        manifest = {"fingerprint": fingerprint, "sha256": sha256_of(temporary / "nodes.arrow")}
+        write_json(temporary / "manifest.json", manifest)

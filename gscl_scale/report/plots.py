@@ -12,17 +12,20 @@ from typing import Any, Literal
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.schema import Method, RingLevel
 from gscl_scale.io.atomic import publish
 from gscl_scale.report.compare_methods import Comparison
+from gscl_scale.report.html import Html
 
 Panels = Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]]  # lines of each panel: (value, deviation)
 PICTURES = (".svg", ".png", ".pdf")
 _POINTS = 300
 _MARKS: Any = {"marker": "o", "markersize": 4.5, "linewidth": 1.6, "capsize": 3}
+_LEGEND: Any = {"frameon": False, "loc": "best", "fontsize": 9}
 _RC: Any = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.5, "text.parse_math": False}
 
 
@@ -62,17 +65,16 @@ def lines_svg(
     lines = {label: _averaged(np.array(points, float)) for label, points in finite.items() if points}
     if not lines:
         return ""
-    figure, axes = _figure(_PAGE)
+    figure, axes = _figure(_PAGE, x, y)
     for number, (label, (at, values)) in enumerate(lines.items()):
         style: Any = {"color": _SERIES[number % len(_SERIES)], "linestyle": _DASHES[number // len(_SERIES) % 3]}
         axes.plot(at, values, linewidth=1.6, marker="o" if at.size == 1 else "", label=label, **style)
     if len(lines) > 1:
-        axes.legend(frameon=False, labelcolor=_PAGE.ink, loc="best", fontsize=9, handlelength=1.6)
+        axes.legend(labelcolor=_PAGE.ink, handlelength=1.6, **_LEGEND)
     if from_zero:
         axes.set_ylim(bottom=0)
-    _name(axes, _PAGE, x, y)
-    said = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
-    return as_svg(figure, name, f"Lines over {x}: {said}.")
+    words = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
+    return as_svg(figure, name, f"Lines over {x}: {words}.")
 
 
 def consistency_svg(stats: GraphStatistics) -> str:
@@ -85,7 +87,7 @@ def consistency_svg(stats: GraphStatistics) -> str:
 
 def violins_svg(distribution: dict[Method, list[RingLevel]], levels: Sequence[str]) -> str:
     """Cosine of anchors and ring members per hop: untrained on the left, trained on the right of each violin."""
-    figure, axes = _figure(_PAGE)
+    figure, axes = _figure(_PAGE, "hop", "cosine to the anchor")
     sides: dict[Method, float] = {"untrained": -1.0, "trained": 1.0}
     shown = [name for name in sides if name in distribution]
     if not any(level["pairs"] for name in shown for level in distribution[name]):
@@ -97,16 +99,15 @@ def violins_svg(distribution: dict[Method, list[RingLevel]], levels: Sequence[st
                 _half_violin(axes, place, level, sides[name], colour)
         axes.fill_between([], [], color=colour, alpha=0.45, linewidth=0, label=name)
     axes.set_xticks(range(len(levels)), [level.removeprefix("hop ") for level in levels])
-    _name(axes, _PAGE, "hop", "cosine to the anchor")
-    axes.legend(frameon=False, labelcolor=_PAGE.ink, loc="best", fontsize=9, handlelength=1.0)
+    axes.legend(labelcolor=_PAGE.ink, handlelength=1.0, **_LEGEND)
     means = [level["mean"] for level in distribution.get("trained", [])]
-    said = ", ".join("none" if mean is None else f"{mean:.2f}" for mean in means)
-    return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {said}.")
+    words = ", ".join("none" if mean is None else f"{mean:.2f}" for mean in means)
+    return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {words}.")
 
 
 def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:
     """LC(n) with one standard error where sampled; the mean size of each ring stands below its hop."""
-    figure, axes = _figure(theme)
+    figure, axes = _figure(theme, "hop n, and mean size of its ring", "LC(n)")
     hops = np.arange(1, len(stats["ring_size"]) + 1)
     style: Any = {"color": theme.accent, **_MARKS}
     if stats["lc"]:
@@ -118,7 +119,6 @@ def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:
     axes.set_ylim(0, 1.08)
     axes.set_xticks(hops, [f"{hop}\n{_short(size)}" for hop, size in zip(hops, stats["ring_size"], strict=True)])
     axes.margins(x=0.08)
-    _name(axes, theme, "hop n, and mean size of its ring", "LC(n)")
     return figure
 
 
@@ -127,29 +127,20 @@ def plot_consistency(stats: GraphStatistics, path: Path) -> None:
     _save(consistency_figure(stats, PRINT), path, "consistency")
 
 
-def comparison_figure(result: Comparison, theme: Theme) -> Figure:
-    """Test accuracy of each method, in the order of the table; a bar is one standard deviation to either side."""
+def plot_comparison(result: Comparison, path: Path) -> None:
+    """Write test accuracy by method, in the order of the table, to a picture; a bar is one deviation to either side."""
     shown = [(row, mean) for row in result["methods"] if (mean := row.get("test_mean")) is not None]
-    with matplotlib.rc_context(_RC):
-        figure = Figure(figsize=(5.6, 0.9 + 0.34 * len(shown)), layout="constrained")
-        axes = figure.add_subplot()
-    _plain(axes, theme, grid="x")
+    x = f"test accuracy on {result['graph']['name']}, %, and one deviation"
+    figure, axes = _figure(PRINT, x, "", size=(5.6, 0.9 + 0.34 * len(shown)), grid="x")
     for place, (row, share) in enumerate(shown):
-        ranks, trained = row["method"].startswith("gscl"), "steps" in row
-        colour = theme.accent if ranks else theme.ink if trained else theme.other
+        colour = PRINT.accent if row["method"].startswith("gscl") else PRINT.ink if "steps" in row else PRINT.other
         mean, deviation = 100 * share, 100 * (row["test_std"] or 0)
         axes.errorbar([mean], [place], xerr=[deviation], color=colour, marker="o", markersize=5, capsize=3)
         axes.annotate(f"{mean:.1f}", (mean, place), (0, 6), textcoords="offset points", ha="center", color=colour)
     axes.set_yticks(range(len(shown)), [row["title"] for row, _ in shown])
     axes.set_ylim(len(shown) - 0.5, -0.7)
     axes.margins(x=0.08)
-    axes.set_xlabel(f"test accuracy on {result['graph']['name']}, %, and one deviation", color=theme.ink)
-    return figure
-
-
-def plot_comparison(result: Comparison, path: Path) -> None:
-    """Write the plot of a comparison to an .svg, .png or .pdf file."""
-    _save(comparison_figure(result, PRINT), path, "comparison")
+    _save(figure, path, "comparison")
 
 
 def _save(figure: Figure, path: Path, name: str) -> None:
@@ -175,7 +166,7 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
     for axes in places.flat[len(panels) :]:
         axes.set_visible(False)
     colours = dict(zip(labels, (PRINT.accent, PRINT.other, PRINT.ink), strict=False))
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, ErrorbarContainer] = {}
     for axes, (panel, lines) in zip(places.flat, panels.items(), strict=False):
         _plain(axes, PRINT, grid="y")
         for line, points in lines.items():
@@ -185,9 +176,7 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
         axes.set_xticks(range(len(names)), names)
         axes.set_title(panel, color=PRINT.ink, fontsize=10)
     if len(labels) > 1:
-        places.flat[0].legend(
-            list(drawn.values()), list(drawn), loc="best", frameon=False, labelcolor=PRINT.ink, fontsize=9
-        )
+        places.flat[0].legend(list(drawn.values()), list(drawn), labelcolor=PRINT.ink, **_LEGEND)
     figure.suptitle(title, color=PRINT.ink, fontsize=11)
     figure.supxlabel(x, color=PRINT.ink, fontsize=9.5)
     figure.supylabel(y, color=PRINT.ink, fontsize=9.5)
@@ -195,7 +184,7 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
         figure.savefig(temporary, format="png", dpi=160)
 
 
-def as_svg(figure: Figure, name: str, alt: str) -> str:
+def as_svg(figure: Figure, name: str, alt: str) -> Html:
     """A figure as an SVG element without any reference outside itself, in the page's colours, with a text for all."""
     buffer = io.StringIO()
     with matplotlib.rc_context({**_RC, "svg.hashsalt": name}):
@@ -209,18 +198,22 @@ def as_svg(figure: Figure, name: str, alt: str) -> str:
     text = text.replace("xlink:href", "href")
     text = re.sub(r'<g id="[^"]*"', "<g", text)
     text = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font-size: \1px; font-family: inherit", text)
-    told = f'role="img" aria-label="{escape(alt)}"'
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', lambda svg: f'<svg viewBox="{svg[1]}" {told}>', text)
+    role = f'role="img" aria-label="{escape(alt)}"'
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', lambda svg: f'<svg viewBox="{svg[1]}" {role}>', text)
     for placeholder, colour in _PAGE_COLOURS.items():
         text = text.replace(placeholder, colour)
-    return text
+    return Html(text)
 
 
-def _figure(theme: Theme) -> tuple[Figure, Axes]:
+def _figure(
+    theme: Theme, x: str, y: str, size: tuple[float, float] = (5.2, 3.1), grid: Literal["x", "y"] = "y"
+) -> tuple[Figure, Axes]:
     with matplotlib.rc_context(_RC):
-        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
-    _plain(axes, theme, grid="y")
+    _plain(axes, theme, grid)
+    axes.set_xlabel(x, color=theme.ink)
+    axes.set_ylabel(y, color=theme.ink)
     return figure, axes
 
 
@@ -230,11 +223,6 @@ def _plain(axes: Axes, theme: Theme, grid: Literal["x", "y"]) -> None:
     axes.tick_params(colors=theme.ink, length=0, pad=5)
     axes.grid(axis=grid, color=theme.rule, linewidth=0.7)
     axes.set_axisbelow(True)
-
-
-def _name(axes: Axes, theme: Theme, x: str, y: str) -> None:
-    axes.set_xlabel(x, color=theme.ink)
-    axes.set_ylabel(y, color=theme.ink)
 
 
 def _averaged(points: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

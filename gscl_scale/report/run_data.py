@@ -1,6 +1,6 @@
-"""Everything that a page tells of a run."""
+"""Everything that a page shows of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,38 +18,38 @@ class Findings:
     metrics, statistics   of metrics.json and statistics.json
     curve                 the training steps of log.jsonl, events its other lines
     record                run.json: configuration, versions, fingerprints
-    samples               the manifest of the ring samples; None where none were made
+    samples               the manifest of the ring samples; None where there are none
     notes                 sentences about the graph
     graph, nodes          for the map; None where none is drawn
     """
 
     metrics: Metrics
     statistics: SavedStatistics
-    curve: Sequence[dict[str, Any]] = ()
-    events: Sequence[dict[str, Any]] = ()
-    record: dict[str, Any] = field(default_factory=dict)
-    samples: dict[str, Any] | None = None
+    curve: Sequence[Mapping[str, Any]] = ()
+    events: Sequence[Mapping[str, Any]] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    samples: Mapping[str, Any] | None = None
     notes: Sequence[str] = ()
     graph: Graph | None = None
     nodes: NodeMap | None = None
 
     @property
     def name(self) -> str:
-        """What the page is called."""
-        return str(self.statistics["name"])
+        """The name of the graph."""
+        return self.statistics["name"]
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Mapping[str, object]:
         """The settings."""
-        config: dict[str, Any] = self.record.get("config", {})
+        config: Mapping[str, object] = self.record.get("config", {})
         return config
 
-    def last(self, stage: str, event: str) -> dict[str, Any]:
+    def last(self, stage: str, event: str) -> Mapping[str, Any]:
         """The last event of a kind."""
         return next((one for one in reversed(self.events) if (one["stage"], one["event"]) == (stage, event)), {})
 
     def stage_seconds(self) -> dict[str, float]:
-        """How long the last attempt at each stage took, as far as the log tells."""
+        """How long the last attempt at each stage took, as far as the log says."""
         began: dict[str, datetime] = {}
         took: dict[str, float] = {}
         for one in self.events:

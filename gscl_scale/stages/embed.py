@@ -39,18 +39,18 @@ def embed(
     out: Path | None = None,
     towards: Run | None = None,
 ) -> Path:
-    """Embed all nodes with the frozen encoder: of the run's graph, or of `other`, a graph folder with like features.
+    """Embed all nodes of the run's graph, or of the graph in the folder `other`, with the frozen encoder.
 
-    With `towards`, an earlier run, the embeddings are turned into the space of those, and so are later ones of this
-    run. Returns the folder of the embeddings: `out`, or the run's.
+    With `towards`, an earlier run, the embeddings are rotated into its space, and so are later ones of this run.
+    Returns the folder of the embeddings: `out`, or the run's.
     """
     checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
     state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
     graph.refuse_other_features(trained_on.num_features, trained_on.feature_columns, str(graph.folder))
-    made_from = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
-    fingerprint = _with_rotation(made_from, run)
+    made_from: list[object] = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
+    fingerprint = _fingerprint(made_from, run)
     if is_complete(folder, fingerprint, config.runtime.npy):
         clear_away(folder)
         return folder
@@ -61,8 +61,8 @@ def embed(
     place = Workplace.of(config.runtime, scratch_folder(folder), fingerprint, "embed")
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():
-            _turn(run, towards, graph, vectors)
-            fingerprint = _with_rotation(made_from, run)
+            _write_rotation(run, towards, graph, vectors)
+            fingerprint = _fingerprint(made_from, run)
         rotation = read_rotation(run.rotation)
         write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy, rotation)
     console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
@@ -71,24 +71,24 @@ def embed(
 
 def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
     """Copy embeddings into a .npy or .parquet file: all, or those of the ids in a file, in their order."""
-    made = Embeddings(folder)
-    export(made, file, asked_nodes(made.ids, None, ids, str(folder)))
+    embeddings = Embeddings(folder)
+    export(embeddings, file, asked_nodes(embeddings.ids, None, ids, str(folder)))
 
 
 def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:
-    """The encoder of a checkpoint, and how it reads features: as those of the graph that it was trained on."""
+    """The encoder of a checkpoint, and the scaling of the features that it was trained on."""
     model = build_model(config.model, graph.num_features, config.train.seed)
     fill(model, state.get("model"), where)
     return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
 
 
-def _with_rotation(made_from: list[Any], run: Run) -> str:
-    """What embeddings are made from: their rotation too, where the run has one."""
+def _fingerprint(made_from: list[object], run: Run) -> str:
+    """A fingerprint of what embeddings are made from, with the rotation of the run if it has one."""
     return fingerprint_of([*made_from, *([sha256_of(run.rotation)] if run.rotation.exists() else [])])
 
 
-def _turn(run: Run, towards: Run, graph: Graph, vectors: npt.NDArray[np.float32]) -> None:
-    """Find the rotation of a run's embeddings into the space of an earlier run, if both have the same width."""
+def _write_rotation(run: Run, towards: Run, graph: Graph, vectors: npt.NDArray[np.float32]) -> None:
+    """Store the rotation of a run's embeddings into the space of an earlier run, if both have the same width."""
     common = common_nodes(Graph.open(towards.graph), graph)
     target = take_rows(towards.embeddings, common.earlier)
     if target.shape[1] == vectors.shape[1] and common.later.size:

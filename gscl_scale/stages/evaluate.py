@@ -31,7 +31,7 @@ from gscl_scale.shards.reader import Samples
 
 @contextlib.contextmanager
 def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iterator[npt.NDArray[np.float32]]:
-    """What the encoder gives with its first weights."""
+    """The vectors of the encoder with its initial weights."""
     first = build_model(config.model, graph.num_features, config.train.seed)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", deciding_in(config.model, "training"), config.train.seed])
@@ -41,7 +41,7 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
 
 
 def evaluate(config: Config, run: Run, console: Console) -> Metrics:
-    """Figures of the embeddings, beside raw features and the untrained encoder."""
+    """Figures of the embeddings, of the raw features and of the untrained encoder."""
     validated = bool(config.train.validate_every)
     chosen = validated or bool(config.evaluate.tuned_on)
     made_from: MadeFrom = {
@@ -76,7 +76,7 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
 
 
 def stats(run: Run, anchors: int | None = None) -> SavedStatistics:
-    """Statistics of the graph; kept in the graph's run folder and made once per sample size."""
+    """Statistics of the graph, measured once per sample size and stored in the run folder of the graph."""
     path = run.graph.parent / f"statistics{f'-{anchors}' if anchors else ''}.json"
     graph = Graph.open(run.graph)
     if path.exists() and (known := read_statistics(path))["graph_fingerprint"] == graph.fingerprint:

@@ -20,14 +20,14 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
         for path in changed_inputs(config, read_record(run.folder).get("inputs", {}), inputs):
             raise FolderError(
                 f"{path} has changed since {run.graph} was made from it; "
-                f"choose another --run, or delete {run.folder} to start again"
+                f"choose another --run, or delete {run.folder} to start over"
             )
         graph = Graph.open(run.graph)
         graph.verify()
         return graph
     console = console.with_log(run.log)
     console.event("ingest", "started", source=config.graph.source)
-    record = {**read_record(run.folder), "inputs": inputs}  # before the graph: it is never of unknown inputs
+    record = {**read_record(run.folder), "inputs": inputs}  # first, so that no graph has unknown inputs
     write_json(run.folder / "run.json", record)
     try:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say)

@@ -14,10 +14,10 @@ from gscl_scale.shards.precompute import precompute as shards_precompute
 def precompute(config: Config, run: Run, console: Console, verify: bool = False, since: Path | None = None) -> None:
     """Sample the rings of every node; `verify` compares finished files with their checksums and repairs them.
 
-    With `since`, the folder of an earlier run, only the anchors near a change of the graph are sampled again.
+    With `since`, the folder of an earlier run, only anchors near a change of the graph are sampled again.
     """
     if not config.train.reads_samples:
-        console.say(f"{config.train.objective} is trained without ring samples: none are made")
+        console.say(f"precompute: skipped, because {config.train.objective} is trained without ring samples")
         return
     graph = Graph.open(run.graph)
     if not verify and is_complete(run.samples, graph, config.rings, config.train.epochs):

@@ -1,4 +1,4 @@
-"""A run, or each of its repeats, one after the other."""
+"""Iterate over a run, or over each of its repeats."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from gscl_scale.stages.ingest import ingest
 
 
 def each_repeat(config: Config, folder: Path, console: Console) -> Iterator[tuple[Config, Run, Console]]:
-    """Claim a run folder, bring the graph, and yield the run, or each of its repeats, for a stage to work on."""
+    """Claim a run folder, ingest the graph, and yield the run, or each of its repeats."""
     whole = open_run(config, folder)
     ingest(config, whole, console)
     if config.train.repeats == 1:

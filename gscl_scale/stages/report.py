@@ -8,7 +8,7 @@ from gscl_scale.embed.store import fingerprint_in, open_embeddings
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.report.compare_runs import neighbour_overlap, write_comparison
-from gscl_scale.report.node_map import NodeMap, kept_map
+from gscl_scale.report.node_map import NodeMap, load_map
 from gscl_scale.report.page import write_report
 from gscl_scale.report.run_data import Findings
 from gscl_scale.run.folder import Run
@@ -20,7 +20,7 @@ from gscl_scale.stages.evaluate import stats
 
 
 def report(config: Config, run: Run, console: Console) -> Path:
-    """One page to look at; those of single repeats have no map."""
+    """Write the page of a run; only a run with a graph of its own has a map."""
     console.event("report", "started")
     write_report(run.report, findings(config, run, console))
     console.event("report", "done")
@@ -28,7 +28,7 @@ def report(config: Config, run: Run, console: Console) -> Path:
 
 
 def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
-    """One page that compares finished runs, by the names that they go by."""
+    """Write a page that compares finished runs, by the names given."""
     found, places = {}, {}
     for name, folder in folders.items():
         run = Run.found(folder)
@@ -47,7 +47,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
 
 
 def findings(config: Config, run: Run, console: Console, mapped: bool = True) -> Findings:
-    """What the page of a run tells."""
+    """Everything that the page of a run shows."""
     graph, first = Graph.open(run.graph), _first(config, run)
     mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
     return Findings(
@@ -70,4 +70,4 @@ def _first(config: Config, run: Run) -> Run:
 
 def _map(config: Config, run: Run, first: Run, console: Console) -> NodeMap:
     with open_embeddings(first.embeddings, run.folder) as vectors:
-        return kept_map(run.map, vectors, fingerprint_in(first.embeddings), config.evaluate.seed, console)
+        return load_map(run.map, vectors, fingerprint_in(first.embeddings), config.evaluate.seed, console)

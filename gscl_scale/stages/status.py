@@ -31,7 +31,7 @@ class _Counted(TypedDict):
 
 @dataclass(frozen=True)
 class StageState:
-    """What is known of one stage: complete, begun or missing, where it lives, since when, and a word about it."""
+    """A stage: complete, begun or missing; its folder or file, the time of its last change, and a detail."""
 
     stage: str
     state: str
@@ -41,20 +41,18 @@ class StageState:
 
 
 def status(folder: Path) -> list[StageState]:
-    """The state of every stage of a run, and of its repeats."""
+    """The state of every stage of a run, or of each of its repeats."""
     if not (folder / "run.json").exists():
-        raise FolderError(f"{folder} holds no run; give --run or --config the run to look at")
-    config = config_in(folder)
-    whole = Run.at(folder)
+        raise FolderError(f"{folder} holds no run; name one with --run or --config")
+    config, whole = config_in(folder), Run.at(folder)
     states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
-    repeats = range(config.train.repeats)
-    for number in repeats if config.train.repeats > 1 else ():
-        one = with_seed(config, number)
-        states += _stage_states(one, whole.repeat(one.train.seed), f"seed {one.train.seed}: ")
     if config.train.repeats == 1:
         return states + _stage_states(config, whole, "")
+    for number in range(config.train.repeats):
+        one = with_seed(config, number)
+        states += _stage_states(one, whole.repeat(one.train.seed), f"seed {one.train.seed}: ")
     figures = _state("evaluate", whole.metrics, whole.metrics, lambda _: f"{config.train.repeats} repeats")
-    return [*states, figures, _state("report", whole.report, whole.report, lambda _: "")]
+    return [*states, figures, _state("report", whole.report, whole.report)]
 
 
 def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
@@ -73,8 +71,8 @@ def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
         _state("precompute", run.samples, run.samples / "manifest.json", samples_detail),
         _state("train", run.checkpoints, run.checkpoints / "manifest.json", train_detail),
         _state("embed", run.embeddings, run.embeddings / "manifest.json", rows_detail),
-        _state("evaluate", run.metrics, run.metrics, lambda _: ""),
-        _state("report", run.report, run.report, lambda _: ""),
+        _state("evaluate", run.metrics, run.metrics),
+        _state("report", run.report, run.report),
     ]
     skipped = () if config.train.reads_samples else ("precompute",)
     return [replace(state, stage=prefix + state.stage) for state in states if state.stage not in skipped]
@@ -85,11 +83,11 @@ def _graph_detail(manifest: Path) -> str:
     return f"{values['num_nodes']:,} nodes, {values['num_entries']:,} entries"
 
 
-def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str]) -> StageState:
+def _state(stage: str, place: Path, marker: Path, detail: Callable[[Path], str] = lambda _: "") -> StageState:
     if marker.exists():
         text = detail(marker)
         state = "begun" if text.endswith("unfinished") else "complete"
         return StageState(stage, state, place, marker.stat().st_mtime, text)
     if place.exists():
-        return StageState(stage, "begun", place, place.stat().st_mtime, "run the same command again to go on")
+        return StageState(stage, "begun", place, place.stat().st_mtime, "rerun the command to resume")
     return StageState(stage, "missing", place, None, "")

@@ -1,15 +1,15 @@
-"""A training from a run folder to its last checkpoint: here, with the other processes of torchrun, or on Ray."""
+"""Stage train: train the encoder in this process, with the other processes of torchrun, or on a Ray cluster."""
 
 import contextlib
 import hashlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from typing_extensions import TypedDict
 
 from gscl_scale.batches.field import FieldMaker
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
@@ -46,7 +46,7 @@ from gscl_scale.train.process_group import World, join_world
 
 
 def refuse_untrainable(config: Config, run: Run) -> None:
-    """Refuse what a training would refuse, before hours go into its samples."""
+    """Refuse what a training would refuse, before hours are spent on its samples."""
     if config.runtime.engine == "local":
         chosen_device(config.runtime)
     if config.train.validate_every:
@@ -54,7 +54,7 @@ def refuse_untrainable(config: Config, run: Run) -> None:
 
 
 def train(config: Config, run: Run, console: Console) -> None:
-    """Train the encoder on the samples: here, with the other processes of torchrun, or on a Ray cluster."""
+    """Train the encoder to its last checkpoint; a finished training is skipped."""
     if checkpoints_of(config, run).is_finished():
         return
     with join_world(config.runtime.timeout_s) as world:
@@ -73,25 +73,23 @@ def train_here(
     stop: threading.Event | None = None,
     meter: Meter = lambda figures: None,
 ) -> None:
-    """The part of this process in a training, which may be all of it."""
+    """Run the part of this process in a training, which may be all of it."""
     with join_world(config.runtime.timeout_s) as world, contextlib.ExitStack() as stack:
-        told = console if world.first else Console(quiet=True)
+        console = console if world.first else Console(quiet=True)
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
         if device.type == "cpu":
             keep_freed_memory()
         model = build_model(config.model, graph.num_features, config.train.seed).to(device)
         if run.start.exists():
             load_start(model, run)
-        told.event(
+        console.event(
             "train", "started", device=str(device), epochs=config.train.epochs, processes=world.size,
             processor=processor_name(), cores=len(usable_cores()), memory=whole_memory(),
         )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
-        validate = (
-            _validation(config, graph, inputs, run.folder / f".validation-{world.rank}")
-            if config.train.validate_every
-            else None
-        )
+        validate = None
+        if config.train.validate_every:
+            validate = _validation(config, graph, inputs, run.folder / f".validation-{world.rank}")
         stream: Stream
         if config.train.reads_samples:
             stream = _batches(config, graph, inputs, stack.enter_context(_rounds(config, run, world)), world)
@@ -102,12 +100,12 @@ def train_here(
             trainer = ObjectiveTrainer(model, objective, config.train)
         checkpoints = checkpoints_of(config, run)
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
-        Training(trainer, inputs, stream, config, checkpoints, validate, told, world, stop, curves, meter).run()
-        told.event("train", "done")
+        Training(trainer, inputs, stream, config, checkpoints, validate, console, world, stop, curves, meter).run()
+        console.event("train", "done")
 
 
 def load_start(model: Model, run: Run) -> None:
-    """The weights that a training begins with."""
+    """Load the weights that a training starts from."""
     fill(model, load_state(run.start), run.start)
 
 
@@ -122,12 +120,12 @@ def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: SomeRounds, w
 
 
 def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:
-    """The nodes that are trained on; None for all."""
+    """The nodes to train on; None for all."""
     if not config.train.held_out:
         return None
     anchors = np.flatnonzero(~held_out(graph, config.train.held_out, config.train.seed))
     if not anchors.size:
-        raise ConfigError(f"train.held_out: {config.train.held_out:g} leaves no node to train on; lower it")
+        raise ConfigError(f"train.held_out: {config.train.held_out:g} leaves no node to train on; set a lower share")
     return anchors
 
 
@@ -139,32 +137,41 @@ def _objective(config: Config, graph: Graph) -> Objective:
     if split is None or graph.labels is None:
         reason = why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
         raise ConfigError(
-            f"train.objective: supervised learns from labels of a split, and {reason}; choose another one"
+            f"train.objective: supervised learns from labels of a split, but {reason}; choose another objective"
         )
     targets = torch.from_numpy(np.where(split.codes == SPLIT_CODES["train"], graph.labels, -1))
     return build_objective(config, graph.num_features, len(graph.classes), targets)
 
 
+class TrainingCall(TypedDict):
+    """A training as plain values, for another process."""
+
+    config: dict[str, object]
+    folder: str
+    graph: str
+    samples: str
+
+
 def train_process(
-    values: dict[str, Any], stop: threading.Event | None = None, meter: Meter = lambda figures: None
+    values: TrainingCall, stop: threading.Event | None = None, meter: Meter = lambda figures: None
 ) -> None:
-    """`train_here` in a process that another one has called, with plain values."""
+    """`train_here` in a process that another one has called."""
     run = Run(Path(values["folder"]), Path(values["graph"]), Path(values["samples"]))
     train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop, meter)
 
 
-def as_values(config: Config, run: Run) -> dict[str, Any]:
-    """What `train_process` is given."""
-    places = {"folder": run.folder, "graph": run.graph, "samples": run.samples}
-    return {"config": config.dump(), **{name: str(place.absolute()) for name, place in places.items()}}
+def as_values(config: Config, run: Run) -> TrainingCall:
+    """The argument of `train_process`."""
+    folder, graph, samples = (str(place.absolute()) for place in (run.folder, run.graph, run.samples))
+    return {"config": config.dump(), "folder": folder, "graph": graph, "samples": samples}
 
 
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
     if config.runtime.device == "cuda" and device == "cpu":
         raise ConfigError(
-            "runtime.device: cuda is asked for, but runtime.worker_gpus is 0, so that Ray gives the training processes "
-            "no GPU; set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
+            "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives the training processes no GPU; "
+            "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
         )
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
     graph = Graph.open(run.graph)
@@ -180,9 +187,9 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
 
 @contextlib.contextmanager
 def leading(config: Config) -> Iterator[bool]:
-    """Whether this process leads the command: it is alone, or the first of those that torchrun has started.
+    """Whether this process leads the command: it is the only one, or the first of those that torchrun started.
 
-    The others train with the first whenever it does, and have nothing else to do.
+    The others train whenever the first does, and do nothing else.
     """
     with join_world(config.runtime.timeout_s) as world:
         if not world.first:
@@ -197,18 +204,18 @@ def _follow(world: World) -> None:
         for values in world.calls():
             train_process(values)
     except (PeerError, StoppedError, DivergedError):
-        raise SystemExit(1) from None  # the first process tells
+        raise SystemExit(1) from None  # the first process prints the error
 
 
 @contextlib.contextmanager
 def _rounds(config: Config, run: Run, world: World) -> Iterator[SomeRounds]:
-    """The rounds on disk, or rounds that are made while they are used."""
+    """The rounds on disk, or rounds that are sampled during the training."""
     if not config.rings.ahead:
         yield Samples.open(run.samples)
         return
     if world.size > 1:
         raise ConfigError(
-            f"rings.ahead: rounds are made during a training of one process only, this one has {world.size}; "
+            f"rings.ahead: rounds are sampled during a training of one process only, this one has {world.size}; "
             "set rings.ahead to 0"
         )
     asked = rounds_asked(config.rings, config.train.epochs)
@@ -225,37 +232,31 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[SomeRounds]:
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     settings = deciding(config, "training", begun=0)
-    sections = ("model", "train", "loss") if config.train.reads_samples else ("model", "train")
-    shared = {name: settings[name] for name in sections}
-    shared["train"].pop("objective", None)  # stands among what follows
-    own = _samples(config, run) if config.train.reads_samples else _graph_and_objective(config, run)
-    start = {"start": sha256_of(run.start)} if run.start.exists() else {}
-    return Checkpoints(run.checkpoints, fingerprint_of({**shared, **own, **start}))
-
-
-def _samples(config: Config, run: Run) -> dict[str, Any]:
-    samples = Samples.open(run.samples)
-    asked = rounds_asked(config.rings, config.train.epochs)
-    return {"samples": samples.identity(), "rounds": asked if config.rings.ahead else samples.num_rounds}
-
-
-def _graph_and_objective(config: Config, run: Run) -> dict[str, Any]:
-    learns = config.train.objective == "supervised"
-    splits = {**deciding_in(config.evaluate, "splits", begun=0), "random_splits": config.evaluate.random_splits}
-    return {
-        "graph": Graph.open(run.graph).fingerprint,
-        "objective": config.train.objective,
-        "settings": settings_of(config),
-        "labels": splits if learns else None,
-    }
+    made_from: dict[str, object] = {"model": settings["model"], "train": settings["train"]}
+    settings["train"].pop("objective", None)  # stands among what follows
+    if config.train.reads_samples:
+        samples, asked = Samples.open(run.samples), rounds_asked(config.rings, config.train.epochs)
+        rounds = asked if config.rings.ahead else samples.num_rounds
+        made_from |= {"loss": settings["loss"], "samples": samples.identity(), "rounds": rounds}
+    else:
+        splits = {**deciding_in(config.evaluate, "splits", begun=0), "random_splits": config.evaluate.random_splits}
+        made_from |= {
+            "graph": Graph.open(run.graph).fingerprint,
+            "objective": config.train.objective,
+            "settings": settings_of(config),
+            "labels": splits if config.train.objective == "supervised" else None,
+        }
+    if run.start.exists():
+        made_from["start"] = sha256_of(run.start)
+    return Checkpoints(run.checkpoints, fingerprint_of(made_from))
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:
     workers = config.runtime.for_training().workers[1] if config.runtime.engine == "ray" else world.size
     if not config.train.reads_samples and max(workers, world.size) > 1:
         raise ConfigError(
-            f"train.objective: {config.train.objective} takes a step over the whole graph in one process, "
-            f"this training has {max(workers, world.size)}; start one, or set runtime.train_workers to 1"
+            f"train.objective: {config.train.objective} trains on the whole graph in one process, "
+            f"this training has {max(workers, world.size)}; start one process, or set runtime.train_workers to 1"
         )
 
 
@@ -270,7 +271,7 @@ def _validated_on(config: Config, graph: Graph) -> list[Split]:
 
 
 def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
-    """Validation accuracy of a quick probe on the first split; labels of its test nodes are never looked at."""
+    """Validation accuracy of a quick probe on the first split; labels of its test nodes are never read."""
     splits = _validated_on(config, graph)
     quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
 

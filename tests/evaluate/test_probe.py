@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.evaluate import linear_probe
-from gscl_scale.evaluate.linear_probe import _correct, _gradient, _Labelled, probe, probe_splits
+from gscl_scale.evaluate.linear_probe import ProbeResult, _correct, _gradient, _Labelled, probe_splits
 from gscl_scale.evaluate.splits import Split
 from gscl_scale.evaluate.vectors import KINDS, Scaling, fit_scaling, load_rows, stays_sparse
 from gscl_scale.graph.types import SparseFeatures
@@ -31,33 +31,41 @@ def as_sparse(dense: np.ndarray) -> SparseFeatures:
     )
 
 
+def probe(vectors: Any, labels: Any, codes: Any, config: EvaluateConfig, device: str = "cpu") -> ProbeResult:
+    """Probe three classes on one split."""
+    return probe_splits(vectors, labels, [Split("given", None, codes)], 3, config, device)
+
+
+def quick(**settings: Any) -> EvaluateConfig:
+    return QUICK.model_copy(update=settings)
+
+
 QUICK = EvaluateConfig(initialisations=4, probe_epochs=120, probe_learning_rate=0.05, probe_scaling="none")
 
 
 def test_probe_reaches_what_scikit_learn_reaches() -> None:
     vectors, labels, codes = blobs(2.0)
     codes = np.where(codes == 2, 1, codes).astype(np.int8)  # trained to the end, with scikit-learn's penalty C = 1
-    settings = {"probe_epochs": 1000, "probe_weight_decay": [1 / 120], "initialisations": 4}
     reference = LogisticRegression().fit(vectors[codes == 1], labels[codes == 1])
     expected = reference.score(vectors[codes == 3], labels[codes == 3])
-    result = probe(vectors, labels, codes, 3, QUICK.model_copy(update=settings))
+    result = probe(vectors, labels, codes, quick(probe_epochs=1000, probe_weight_decay=[1 / 120]))
     np.testing.assert_allclose(result.test, expected, atol=0.006)
 
 
 def test_probe_is_perfect_on_separable_data_under_every_scaling() -> None:
     vectors, labels, codes = blobs(12.0)
     for scaling in ("none", "l2", "standard"):
-        result = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_scaling": scaling}))
+        result = probe(vectors, labels, codes, quick(probe_scaling=scaling))
         assert result.figures()["test_mean"] > 0.99
         assert (result.val == 1).all()
 
 
 def test_probe_is_the_same_for_the_same_seed_and_initialisations_differ() -> None:
     vectors, labels, codes = blobs(1.0)
-    one, two = (probe(vectors, labels, codes, 3, QUICK) for _ in range(2))
+    one, two = (probe(vectors, labels, codes, QUICK) for _ in range(2))
     np.testing.assert_array_equal(one.val, two.val)
     np.testing.assert_array_equal(one.test, two.test)
-    other = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"seed": 1}))
+    other = probe(vectors, labels, codes, quick(seed=1))
     assert not np.array_equal(one.test, other.test)
     assert len(set(one.test[0])) > 1
 
@@ -80,10 +88,10 @@ def test_training_many_initialisations_at_once_gives_each_its_own_gradient() -> 
 
 def test_test_labels_are_never_looked_at_when_choosing() -> None:
     vectors, labels, codes = blobs(1.0)
-    config = QUICK.model_copy(update={"probe_weight_decay": [0.0, 1e-2, 1e-1, 1.0]})
+    config = quick(probe_weight_decay=[0.0, 1e-2, 1e-1, 1.0])
     shuffled = labels.copy()
     shuffled[codes == 3] = seeding.generator("shuffle", 1).permutation(labels[codes == 3])
-    honest, shuffle = (probe(vectors, each, codes, 3, config) for each in (labels, shuffled))
+    honest, shuffle = (probe(vectors, each, codes, config) for each in (labels, shuffled))
     assert honest.weight_decay == shuffle.weight_decay
     assert honest.val_by_decay == shuffle.val_by_decay
     np.testing.assert_array_equal(honest.val, shuffle.val)
@@ -93,10 +101,12 @@ def test_test_labels_are_never_looked_at_when_choosing() -> None:
 
 def test_the_test_figure_is_taken_at_the_first_best_validation_epoch() -> None:
     vectors, labels, codes = blobs(1.0)
-    config = QUICK.model_copy(update={"probe_weight_decay": [0.0], "initialisations": 1})
-    by_epochs = [probe(vectors, labels, codes, 3, config.model_copy(update={"probe_epochs": n})) for n in range(1, 41)]
     no_val = np.where(codes == 2, 0, codes).astype(np.int8)
-    last = [probe(vectors, labels, no_val, 3, config.model_copy(update={"probe_epochs": n})) for n in range(1, 41)]
+
+    def until(epoch: int, split: Any) -> ProbeResult:
+        return probe(vectors, labels, split, quick(probe_weight_decay=[0.0], initialisations=1, probe_epochs=epoch))
+
+    by_epochs, last = ([until(epoch, split) for epoch in range(1, 41)] for split in (codes, no_val))
     result = by_epochs[-1]
     best = int(result.best_epoch[0, 0])
     # where the best stands, training for exactly so many epochs and taking the last gives the same test figure
@@ -107,11 +117,11 @@ def test_the_test_figure_is_taken_at_the_first_best_validation_epoch() -> None:
 
 def test_the_decay_with_the_best_mean_validation_is_kept_and_the_first_on_ties() -> None:
     vectors, labels, codes = blobs(1.0)
-    result = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [1.0, 0.0]}))
+    result = probe(vectors, labels, codes, quick(probe_weight_decay=[1.0, 0.0]))
     assert result.weight_decay == max(result.val_by_decay, key=lambda decay: result.val_by_decay[decay])
     assert result.val_mean == max(result.val_by_decay.values())
     separable, labels, codes = blobs(12.0)
-    tie = probe(separable, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [1e-4, 0.0]}))
+    tie = probe(separable, labels, codes, quick(probe_weight_decay=[1e-4, 0.0]))
     assert tie.weight_decay == 1e-4
     assert tie.best_epoch.max() < 60  # all later epochs are as good
 
@@ -120,9 +130,9 @@ def test_the_decay_with_the_best_mean_validation_is_kept_and_the_first_on_ties()
 def test_decays_side_by_side_are_fitted_as_each_alone(monkeypatch: pytest.MonkeyPatch, logits: int) -> None:
     vectors, labels, codes = blobs(1.0)
     decays = [0.0, 1e-2, 0.1, 1.0]
-    alone = [probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": [one]})) for one in decays]
+    alone = [probe(vectors, labels, codes, quick(probe_weight_decay=[one])) for one in decays]
     monkeypatch.setattr(linear_probe, "_LOGITS", logits)
-    together = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_weight_decay": decays}))
+    together = probe(vectors, labels, codes, quick(probe_weight_decay=decays))
     assert list(together.val_by_decay.values()) == pytest.approx([one.val_mean for one in alone])
     assert len(set(together.val_by_decay.values())) > 2
     best = alone[decays.index(together.weight_decay)]
@@ -133,8 +143,8 @@ def test_decays_side_by_side_are_fitted_as_each_alone(monkeypatch: pytest.Monkey
 def test_the_scaling_with_the_best_validation_is_kept_if_asked_for() -> None:
     vectors, labels, codes = blobs(1.0)
     vectors = vectors * np.linspace(0.01, 30, vectors.shape[0], dtype=np.float32)[:, None]  # lengths say nothing
-    tried = {kind: probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_scaling": kind})) for kind in KINDS}
-    auto = probe(vectors, labels, codes, 3, QUICK.model_copy(update={"probe_scaling": "auto"}))
+    tried = {kind: probe(vectors, labels, codes, quick(probe_scaling=kind)) for kind in KINDS}
+    auto = probe(vectors, labels, codes, quick(probe_scaling="auto"))
     assert len({result.val_mean for result in tried.values()}) > 1
     assert auto.scaling == max(tried, key=lambda kind: tried[kind].val_mean)
     np.testing.assert_array_equal(auto.test, tried[auto.scaling].test)
@@ -142,7 +152,7 @@ def test_the_scaling_with_the_best_validation_is_kept_if_asked_for() -> None:
 
 def test_a_split_without_validation_nodes_uses_the_last_epoch_and_has_no_validation_figure() -> None:
     vectors, labels, codes = blobs(3.0)
-    result = probe(vectors, labels, np.where(codes == 2, 0, codes).astype(np.int8), 3, QUICK)
+    result = probe(vectors, labels, np.where(codes == 2, 0, codes).astype(np.int8), QUICK)
     assert set(result.best_epoch[0]) == {120}
     assert result.figures()["val_mean"] is None
     assert result.figures()["test_mean"] > 0.8
@@ -164,9 +174,9 @@ def test_sparse_vectors_give_what_the_same_dense_ones_give(scaling: Any) -> None
 
 def test_large_splits_are_worked_off_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, labels, codes = blobs(3.0)
-    whole = probe(vectors, labels, codes, 3, QUICK)
+    whole = probe(vectors, labels, codes, QUICK)
     monkeypatch.setattr("gscl_scale.evaluate.linear_probe._BLOCK_ROWS", 17)
-    parts = probe(vectors, labels, codes, 3, QUICK)
+    parts = probe(vectors, labels, codes, QUICK)
     assert parts.rows_per_step == 17
     assert parts.test_mean == pytest.approx(whole.test_mean, abs=0.05)
     assert parts.val.shape == whole.val.shape
@@ -181,7 +191,7 @@ def test_no_step_is_taken_on_a_few_rows_that_are_left_over(monkeypatch: pytest.M
 
     monkeypatch.setattr(linear_probe, "_fit", watched)
     monkeypatch.setattr(linear_probe, "_BLOCK_ROWS", 59)
-    probe(*blobs(3.0), 3, QUICK)
+    probe(*blobs(3.0), QUICK)
     assert all(sizes == [30, 30] for sizes in steps)
 
 
@@ -193,13 +203,13 @@ def test_figures_over_several_splits_carry_a_standard_error() -> None:
     figures = result.figures()
     assert figures["test_std"] == pytest.approx(result.test.std(ddof=1))
     assert figures["test_se"] == pytest.approx(abs(np.diff(result.test.mean(axis=1))[0]) / 2)
-    assert "test_se" not in probe(vectors, labels, codes, 3, QUICK).figures()
+    assert "test_se" not in probe(vectors, labels, codes, QUICK).figures()
 
 
 @pytest.mark.gpu
 def test_probe_agrees_on_a_gpu() -> None:
     vectors, labels, codes = blobs(2.0)
-    on_cpu, on_gpu = (probe(vectors, labels, codes, 3, QUICK, device) for device in ("cpu", "cuda"))
+    on_cpu, on_gpu = (probe(vectors, labels, codes, QUICK, device) for device in ("cpu", "cuda"))
     assert on_gpu.test_mean == pytest.approx(on_cpu.test_mean, abs=0.02)
 
 
@@ -209,8 +219,8 @@ def test_probe_agrees_on_a_gpu() -> None:
 def test_tiny_and_huge_vectors_are_probed_as_those_near_one(scaling: Any, form: Any, factor: float) -> None:
     vectors, labels, codes = blobs(6.0)
     vectors = np.pad(vectors, ((0, 0), (0, 110)))  # few values are stored, and the last columns are constant
-    settings = QUICK.model_copy(update={"probe_scaling": scaling})
-    expected = probe(form(vectors), labels, codes, 3, settings).test_mean
+    settings = quick(probe_scaling=scaling)
+    expected = probe(form(vectors), labels, codes, settings).test_mean
     assert expected > 0.9
     far = form((vectors * np.float64(factor)).astype(np.float32))
-    assert probe(far, labels, codes, 3, settings).test_mean == pytest.approx(expected, abs=0.02)
+    assert probe(far, labels, codes, settings).test_mean == pytest.approx(expected, abs=0.02)

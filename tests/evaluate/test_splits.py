@@ -89,7 +89,7 @@ def test_published_splits_are_used_where_there_are_some_without_their_unlabelled
         (np.full(12, -1), {}, "the graph has no labels"),
         (np.zeros(12, np.int64), {}, "all labelled nodes are of one class"),
         (np.array([0, 1] + [-1] * 10), {}, "only 2 nodes have a label"),
-        (np.arange(12) % 2, {"split": "published"}, "brings no split"),
+        (np.arange(12) % 2, {"split": "published"}, "has no split"),
     ],
 )
 def test_unusable_labels_give_no_splits_and_a_reason(

@@ -18,7 +18,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.embed.rotation import write_rotation
 from gscl_scale.embed.store import Embeddings
 from gscl_scale.neighbors.index import open_index
-from gscl_scale.report.node_map import kept_map
+from gscl_scale.report.node_map import load_map
 from gscl_scale.retrain.night import retrain
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
@@ -57,7 +57,7 @@ def make(folder: Path, bombs: bool = True) -> None:
     run = Run.at(Path("run"))
     pipeline.run(config, run.folder, quiet)
     open_index(Embeddings(run.embeddings), run.embeddings / "index", quiet)
-    kept_map(Path("map"), np.eye(NODES, 4, dtype=np.float32), "made", 0)
+    load_map(Path("map"), np.eye(NODES, 4, dtype=np.float32), "made", 0)
     retrain(config, "registry", quiet)
     changed = config.model_copy(update={"train": config.train.model_copy(update={"seed": 5})})
     retrain(changed, "registry", quiet)

@@ -31,7 +31,7 @@ from gscl_scale.io.json import read_json_lines
 from gscl_scale.model.model import build_model
 from gscl_scale.neighbors.index import open_index
 from gscl_scale.registry.versions import Registry
-from gscl_scale.report.node_map import kept_map
+from gscl_scale.report.node_map import load_map
 from gscl_scale.retrain.gate import figures_of
 from gscl_scale.retrain.night import Outcome
 from gscl_scale.retrain.notify import write_metrics
@@ -239,7 +239,7 @@ def _embeddings(rng: Random) -> None:
 
 
 def _map(rng: Random) -> None:
-    kept_map(Path("map"), np.eye(40, 4, dtype=np.float32), "made", 0)
+    load_map(Path("map"), np.eye(40, 4, dtype=np.float32), "made", 0)
     read_rotation(Path("rotation.npy"))
 
 

@@ -124,7 +124,7 @@ def test_what_an_objective_of_the_whole_graph_cannot_do_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="in one process, this training has 3"):
         training._refuse_shared_work(config, World(0, 3))
     ray = Config.load(None, ["train.objective=dgi", "runtime.engine=ray", "runtime.train_workers=1-2"])
-    with pytest.raises(ConfigError, match=r"this training has 2; start one, or set runtime\.train_workers"):
+    with pytest.raises(ConfigError, match=r"this training has 2; start one process, or set runtime\.train_workers"):
         training._refuse_shared_work(ray, World())
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gscl_scale.report.compare_runs import neighbour_overlap
 from gscl_scale.report.map_section import _class_table, as_json, packed, texts
-from gscl_scale.report.node_map import draw_map, kept_map
+from gscl_scale.report.node_map import draw_map, load_map
 from tests.report.made import clustered, graph_of
 
 
@@ -69,24 +69,24 @@ def test_few_nodes_and_vectors_without_any_difference_have_finite_places(num_nod
 
 def test_a_map_is_kept_until_the_embeddings_are_others(tmp_path: Path) -> None:
     vectors, _ = clustered(40, 2)
-    first = kept_map(tmp_path / "map", vectors, "a", seed=0)
+    first = load_map(tmp_path / "map", vectors, "a", seed=0)
     stamp = (tmp_path / "map/nodes.arrow").stat().st_mtime_ns
-    again = kept_map(tmp_path / "map", vectors, "a", seed=0)
+    again = load_map(tmp_path / "map", vectors, "a", seed=0)
     assert (tmp_path / "map/nodes.arrow").stat().st_mtime_ns == stamp
     assert again.places.tobytes() == first.places.tobytes()
-    assert kept_map(tmp_path / "map", vectors[::-1].copy(), "b", seed=0).nearest.tolist() != first.nearest.tolist()
+    assert load_map(tmp_path / "map", vectors[::-1].copy(), "b", seed=0).nearest.tolist() != first.nearest.tolist()
 
 
 @pytest.mark.parametrize("name", ["nodes.arrow", "manifest.json"])
 def test_a_damaged_map_is_drawn_again(tmp_path: Path, name: str) -> None:
     vectors, _ = clustered(40, 2)
-    first = kept_map(tmp_path / "map", vectors, "a", seed=0)
+    first = load_map(tmp_path / "map", vectors, "a", seed=0)
     expected = {part: np.array(getattr(first, part)) for part in ("nodes", "places", "nearest", "cosines")}
     content = bytearray((tmp_path / "map" / name).read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "map" / name).unlink()
     (tmp_path / "map" / name).write_bytes(content)
-    again = kept_map(tmp_path / "map", vectors, "a", seed=0)
+    again = load_map(tmp_path / "map", vectors, "a", seed=0)
     for part, values in expected.items():
         np.testing.assert_array_equal(getattr(again, part), values)
 
