@@ -31,13 +31,13 @@ Validate = Callable[[Model], float]
 
 
 class Stream(Protocol):
-    """The batches of a run in their one order, each in so many pieces."""
+    """The batches of a run in their one order, each in so many micro-batches."""
 
     @property
     def steps_per_epoch(self) -> int: ...  # noqa: D102
 
     @property
-    def pieces(self) -> int: ...  # noqa: D102
+    def num_micro_batches(self) -> int: ...  # noqa: D102
 
     def batches(self, first: int, end: int) -> Iterator[Any]: ...  # noqa: D102
 
@@ -70,9 +70,11 @@ class Trainer:
         """What a checkpoint holds, by name."""
         return {"model": self.model, "optimizer": self.optimizer}
 
-    def step(self, inputs: Inputs, pieces: Iterable[Any], config: Config, world: World, stop: bool) -> StepResult:
+    def step(
+        self, inputs: Inputs, micro_batches: Iterable[Any], config: Config, world: World, stop: bool
+    ) -> StepResult:
         """Take one step with our share of a batch."""
-        return training_step(self.model, self.optimizer, inputs, pieces, config, self.position.step, world, stop)
+        return training_step(self.model, self.optimizer, inputs, micro_batches, config, self.position.step, world, stop)
 
 
 class Training:
@@ -117,8 +119,8 @@ class Training:
             batches = _Waited(self._stream.batches(first, total))
             while not trainer.position.finished:
                 began = time.monotonic()
-                pieces = itertools.islice(batches, self._stream.pieces)
-                result = trainer.step(self._inputs, pieces, self._config, self._world, stop.is_set())
+                micro_batches = itertools.islice(batches, self._stream.num_micro_batches)
+                result = trainer.step(self._inputs, micro_batches, self._config, self._world, stop.is_set())
                 if trainer.position.step == first and (lack := _lack_of_negatives(result, self._config.rings.hops)):
                     self._console.say(f"training: {lack}")
                 told = Told(result, time.monotonic() - began, batches.waited(), self._inputs.device)

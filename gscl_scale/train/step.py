@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch
-from gscl_scale.batches.field import Block
+from gscl_scale.batches.sampled_subgraph import Block
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import DivergedError
@@ -54,23 +54,23 @@ def training_step(
     model: Model,
     optimizer: torch.optim.Optimizer,
     inputs: Inputs,
-    pieces: Iterable[Batch],
+    micro_batches: Iterable[Batch],
     config: Config,
     step: int,
     world: World = ALONE,
     stop: bool = False,
 ) -> StepResult:
-    """Take one step with our share of a batch, whole or in pieces whose gradients add up.
+    """Take one step with our share of a batch, whole or in micro-batches whose gradients add up.
 
-    Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and pieces are as one. `stop` of
-    one process becomes the `stop` of all.
+    Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and micro-batches are as one.
+    `stop` of one process becomes the `stop` of all.
     """
     model.train()
     optimizer.zero_grad(set_to_none=True)
     key = seeding.integer("step", config.train.seed, step)
     results, anchors, nodes, own, used = [], 0, 0, 0, 0
     negatives = asked = 0
-    for batch in pieces:
+    for batch in micro_batches:
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
         result.loss.backward()  # type: ignore[no-untyped-call]
         results.append(result.flat())
@@ -143,24 +143,24 @@ def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, k
 
 def batch_inputs(whole: Inputs, batch: Batch) -> Inputs:
     """What the encoder reads for the nodes of a batch: of the whole graph, only what they depend on."""
-    field = batch.field
+    subgraph = batch.subgraph
 
     def on_device(array: npt.NDArray[Any] | None) -> Tensor | None:
         return None if array is None else torch.from_numpy(array).to(whole.device, non_blocking=True)
 
-    if field is None:
+    if subgraph is None:
         return replace(whole, rows=on_device(batch.nodes))
-    features, nodes = whole.features, on_device(field.inputs)
+    features, nodes = whole.features, on_device(subgraph.inputs)
     if nodes is not None and batch.features is not None:
         features = features_on(whole.device, batch.features, nodes, whole.product)
     elif nodes is not None and features is not None:
         features = features.rows(nodes) if isinstance(features, SparseInput) else features[nodes]
     layers = [
         layer if block is None else Layer(_edges(block, whole), on_device(block.own), on_device(block.nodes))
-        for layer, block in zip(whole.layers, field.blocks, strict=True)
+        for layer, block in zip(whole.layers, subgraph.blocks, strict=True)
     ]
     return Inputs(
-        features, layers, whole.propagated, nodes, on_device(field.rows), product=whole.product, device=whole.device
+        features, layers, whole.propagated, nodes, on_device(subgraph.rows), product=whole.product, device=whole.device
     )
 
 
