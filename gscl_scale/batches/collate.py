@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.batches.field import Field, transpose_pattern
+from gscl_scale.batches.sampled_subgraph import SampledSubgraph, transpose_pattern
 from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.kernel import kernel
@@ -45,19 +45,19 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step needs of its A anchors, which may be a share of a larger batch.
+    """What a step needs of its A anchors, which may be a share or a micro-batch of a larger batch.
 
     nodes [U]            distinct nodes, ascending
     anchors [A]          positions of the anchors
     pairs                the members of all levels: k rings, then each anchor's own far nodes
-    present              k + 1 times [A, M]: which entries of padded rows are members
+    present              k + 1 masks [A, M]: which entries of padded rows are members
     candidates [C]       positions of the far nodes drawn for the whole batch
     decided [A, C]       True where the candidate is certainly beyond the anchor's rings and not among its own far nodes
     log_weight [A, k+1]  log of |ring| / members in use, rings then beyond; None where sums are taken as they are
-    whole_size           anchors of the batch that this is a share of
-    field                what the encoder reads to encode the nodes
-    asked                candidates that were asked for: there are fewer where anchors cannot decide about so many nodes
-    features             of the field's inputs, where these are not in memory for all batches
+    whole_size           anchors of the whole batch
+    subgraph             what the encoder reads to encode the nodes
+    asked                candidates that were asked for; there are fewer where anchors cannot decide about so many nodes
+    features             of the subgraph's inputs, where the features of all nodes are not in memory
     """
 
     nodes: npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ class Batch:
     log_weight: npt.NDArray[np.float32] | None
     whole_size: int
     asked: int = 0
-    field: Field | None = None
+    subgraph: SampledSubgraph | None = None
     features: npt.NDArray[np.float32] | SparseFeatures | None = None
 
 
@@ -86,7 +86,7 @@ def collate(
 ) -> Batch:
     """The batch of a step, or a share of it, from the stored samples of its anchors.
 
-    Depends on the seed, epoch and step alone; `decided_of_all` is that of all anchors of the step.
+    Depends on the seed, epoch and step alone. `decided_of_all` is the column `decided` of all anchors of the step.
     """
     member_key = seeding.key("members", train.seed, epoch)
     lists = [_choose(sample, hop, rings, train, member_key) for hop in range(len(sample.rings))]
@@ -118,7 +118,7 @@ Padded = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
 
 
 def _choose(sample: RingSample, hop: int, rings: RingsConfig, train: TrainConfig, key: np.uint64) -> Padded:
-    """The members of a ring that take part: all stored, the lowest, or a random choice of as many."""
+    """The members of a ring that a batch uses: all that are stored, the lowest, or a random choice of as many."""
     ring = sample.rings[hop]
     stored = ring.lengths()
     if train.members == "stored":
@@ -156,7 +156,7 @@ def _draw_candidates(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Nodes drawn at random among those that most anchors can decide about, ascending, and their ranks.
 
-    They can decide about the nodes below a priority, and all of them about the `known` lowest nodes.
+    Most can decide about the nodes below a priority, and all of them about the `known` lowest nodes.
     """
     if priorities is None or train.negatives == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -177,7 +177,7 @@ def _decide(
     ranks: npt.NDArray[np.int64],
     words: int,
 ) -> npt.NDArray[np.bool_]:
-    """Which candidates are certainly beyond each anchor's rings, less those it stores as its own far nodes."""
+    """Which candidates are certainly beyond each anchor's rings, without its own far nodes, which it stores."""
     decided = priority < sample.decided[:, None]
     if sample.near is not None:
         _decide_by_bits(sample.near.offsets, sample.near.members, ranks, words, decided)
@@ -189,7 +189,7 @@ def _decide(
 
 @kernel
 def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-untyped-def]
-    """Decide about the candidates of which an anchor has bits, the last of so many words: those not within k hops."""
+    """Decide about the candidates that an anchor has bits of, in the last of so many words: far if the bit is 0."""
     for a in range(decided.shape[0]):
         last = offsets[a + 1] - words  # where the first word would be
         for c in range(ranks.size if offsets[a + 1] > offsets[a] else 0):

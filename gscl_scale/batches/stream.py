@@ -1,4 +1,4 @@
-"""The batches of a run in their one order, from any step on: made ahead, beside the step that runs."""
+"""The batches of a run in their one order, from any step on, made in the background while steps run."""
 
 import itertools
 import threading
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
-from gscl_scale.batches.field import Draw, FieldMaker
+from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
 from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
@@ -22,7 +22,7 @@ ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | Spars
 
 
 def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Which nodes [N] are never anchors of a training; decided by a node's own id, so that it stays as others come."""
+    """Which nodes [N] are never anchors of a training: decided by a node's own id, whatever other nodes there are."""
     if not share:
         return np.zeros(graph.num_nodes, np.bool_)
     draws = seeding.exponentials(seeding.key("held out", seed), graph.identities())
@@ -42,17 +42,17 @@ def steps_per_epoch(num_anchors: int, batch_size: int) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """Which part of every batch is ours: that of `rank` of `size` workers."""
+    """The share of worker `rank` of `size` in every batch."""
 
     rank: int = 0
     size: int = 1
 
-    def piece(self, number: int, of: int) -> "Share":
-        """One of so many pieces of our part."""
+    def micro_batch(self, number: int, of: int) -> "Share":
+        """One of so many micro-batches of our share."""
         return Share(self.rank * of + number, self.size * of)
 
     def of(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Our anchors of a batch: parts of equal size, in the order of the batch."""
+        """Our anchors of a batch: shares are of equal size, in the order of the batch."""
         bounds = anchors.size * np.arange(self.rank, self.rank + 2) // self.size
         return anchors[bounds[0] : bounds[1]]
 
@@ -67,47 +67,47 @@ class BatchStream:
         rings: RingsConfig,
         train: TrainConfig,
         loss: LossConfig,
-        fields: FieldMaker | None = None,
+        sampler: NeighbourSampler | None = None,
         share: Share | None = None,
         read_features: ReadFeatures | None = None,
         anchors: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self._anchors, self._num_anchors = anchors, num_nodes if anchors is None else anchors.size
         self.steps_per_epoch = steps_per_epoch(self._num_anchors, train.batch_size)
-        self.pieces = train.accumulate
+        self.num_micro_batches = train.accumulate
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
-        self._fields, self._share, self._read_features = fields, share or Share(), read_features
+        self._sampler, self._share, self._read_features = sampler, share or Share(), read_features
         self._reader: tuple[int, RoundReader, Draw | None] | None = None
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         self._making = threading.Lock()
 
-    def batch(self, step: int, piece: int = 0) -> Batch:
-        """A piece of our share of the batch of a step, counted from 0 over all epochs."""
+    def batch(self, step: int, micro_batch: int = 0) -> Batch:
+        """A micro-batch of our share of a step's batch; steps are counted from 0 over all epochs."""
         epoch, within = divmod(step, self.steps_per_epoch)
         size = self._train.batch_size
         with self._making:
             reader, draw = self._round(epoch)
             anchors = self._epoch(epoch)[within * size : (within + 1) * size]
-            sample = reader.take(self._share.piece(piece, self.pieces).of(anchors))
+            sample = reader.take(self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors))
             batch = collate(
                 sample, reader.decided(anchors), reader.priorities, self._num_nodes,
                 self._rings, self._train, self._loss, epoch, step,
             )  # fmt: skip
-            if self._fields is None:
+            if self._sampler is None:
                 return batch
-            field = self._fields.field(batch.nodes, draw)
-            if self._read_features is None or field.inputs is None:
-                return replace(batch, field=field)
-            return replace(batch, field=field, features=self._read_features(field.inputs))
+            subgraph = self._sampler.sample(batch.nodes, draw)
+            if self._read_features is None or subgraph.inputs is None:
+                return replace(batch, subgraph=subgraph)
+            return replace(batch, subgraph=subgraph, features=self._read_features(subgraph.inputs))
 
     def batches(self, first: int, end: int, ahead: int = 2) -> Iterator[Batch]:
-        """The batches of the steps first..end, piece by piece, `ahead` of them made while the caller works on one."""
+        """The micro-batches of the steps first..end; `ahead` of them are made while the caller works on one."""
         with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
             waiting: deque[Future[Batch]] = deque()
             try:
-                for step, piece in itertools.product(range(first, end), range(self.pieces)):
-                    waiting.append(pool.submit(self.batch, step, piece))
+                for step, number in itertools.product(range(first, end), range(self.num_micro_batches)):
+                    waiting.append(pool.submit(self.batch, step, number))
                     if len(waiting) > ahead:
                         yield waiting.popleft().result()
                 while waiting:
@@ -121,7 +121,7 @@ class BatchStream:
             reader = self._samples.of_epoch(epoch)
             reader.check_nodes(self._num_nodes)
             draw = None
-            if self._fields is not None and self._fields.samples:
+            if self._sampler is not None and self._sampler.samples:
                 assert reader.priorities is not None
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
             self._reader = (number, reader, draw)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from gscl_scale import seeding
-from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, epoch_order, steps_per_epoch
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
@@ -72,12 +72,12 @@ def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any],
         pairs.DENSE_PER_PAIR = 1 << 40
     if without == "a lean gradient of PReLU":
         model.encoder.activations = nn.ModuleList(nn.PReLU() for _ in model.encoder.activations)
-    fields = None
+    sampler = None
     if without != "only what the batch depends on":
         messages = NormalisedAdjacency.of(graph, *config.model.messages())
-        fields = FieldMaker(messages, config.model.layers, None, inputs.propagated is not None)
+        sampler = NeighbourSampler(messages, config.model.layers, None, inputs.propagated is not None)
     samples = Samples.open(folder / "samples")
-    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss, fields)
+    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss, sampler)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
     took, waited, nodes = [], [], []
     batches = stream.batches(0, steps + 1)

@@ -1,4 +1,4 @@
-"""What the lists of the sketch cannot tell is finished by the exact engine: the same samples, bit for bit."""
+"""Short lists of the sketch are finished by the exact engine, so that both engines write the same samples."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,13 +9,11 @@ import numpy.typing as npt
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact import frontier
-from gscl_scale.rings.exact.hubs import shortcuts
-from gscl_scale.rings.exact.multi_source import finish_words
+from gscl_scale.rings.exact.multi_source import Finished, finish_words
+from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.exact.twins import twins
-from gscl_scale.rings.exact.workspace import marks
-from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, replace_lists
+from gscl_scale.rings.sample import Lists, RingSample, offsets_of, replace_lists
 
 _FEW = 16  # so few searches are quicker one by one: together they sweep over all edges
 
@@ -30,13 +28,13 @@ def complete(
     config: RingsConfig,
     undirected: bool,
 ) -> RingSample:
-    """The sample with its short lists [A, k + 1] finished, and the ring sizes that came with them exact."""
+    """The sample with its short lists [A, k + 1] finished, and the ring sizes that are found on the way exact."""
     assert isinstance(config.per_ring, int)
     rows = np.flatnonzero(short.any(axis=1))
     if not rows.size:
         return sample
     rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
-    short, hops = short[rows], config.hops
+    short, hops, order = short[rows], config.hops, priorities.order
     one_of_each, which = np.arange(rows.size), np.arange(rows.size)
     if undirected:
         # nodes with the same neighbours are two hops apart: their first two lists differ by themselves
@@ -46,39 +44,38 @@ def complete(
     asked = np.zeros((anchors.size, hops + 1), np.bool_)
     for level in range(hops + 1):
         asked[which[short[:, level]], level] = True
-    sizes, lengths = np.zeros((anchors.size, hops), np.int64), np.zeros((anchors.size, hops + 1), np.int64)
-    members = np.empty((anchors.size, hops, config.per_ring), priorities.order.dtype)
-    far = np.empty((anchors.size, config.beyond if asked[:, -1].any() else 0), priorities.order.dtype)
+    out = Finished(
+        np.zeros((anchors.size, hops), np.int64),
+        np.zeros((anchors.size, hops + 1), np.int64),
+        np.empty((anchors.size, hops, config.per_ring), order.dtype),
+        np.empty((anchors.size, config.beyond if asked[:, -1].any() else 0), order.dtype),
+    )
     only_far = np.flatnonzero(asked[:, -1] & ~asked[:, :-1].any(axis=1))
     if only_far.size <= _FEW:
-        _search_far(indptr, indices, anchors, only_far, hops, undirected, priorities.order, lengths[:, -1], far)
+        _search_far(indptr, indices, anchors, only_far, hops, undirected, order, out)
         asked[only_far, -1] = False
     if asked.any():
-        with marks(rank.size) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
-            finish_words(
-                indptr, indices, known, mine.bits, anchors, asked, priorities.order, rank, config.per_ring,
-                config.beyond, undirected, sizes, lengths, members, far,
-            )  # fmt: skip
-    lists = [
-        _replaced(mine, rows, short[:, level], which, lengths[:, level], found)
-        for level, (mine, found) in enumerate(
-            zip((*sample.rings, sample.beyond), (*members.swapaxes(0, 1), far), strict=True)
-        )
-    ]
+        with shared_search(indptr, indices, anchors, hops, order.dtype) as search:
+            finish_words(indptr, indices, search, anchors, asked, order, rank, undirected, out)
+    *rings, beyond = (
+        _replaced(lists, rows, short[:, level], which, out.lengths[:, level], members)
+        for level, (lists, members) in enumerate(zip(sample.lists, (*out.members.swapaxes(0, 1), out.far), strict=True))
+    )
     counted = np.logical_or.accumulate(short[:, -2::-1], axis=1)[:, ::-1]  # the rings up to the last that is short
     ring_size, exact = sample.ring_size.copy(), sample.ring_size_exact.copy()
-    ring_size[rows] = np.where(counted, sizes[which], ring_size[rows])
+    ring_size[rows] = np.where(counted, out.ring_size[which], ring_size[rows])
     exact[rows[counted[:, -1]]] = True
-    return replace(sample, rings=lists[:-1], beyond=lists[-1], ring_size=ring_size, ring_size_exact=exact)
+    return replace(sample, rings=rings, beyond=beyond, ring_size=ring_size, ring_size_exact=exact)
 
 
 @kernel
-def _search_far(indptr, indices, anchors, those, hops, undirected, order, lengths, far):  # type: ignore[no-untyped-def]
-    """The lowest nodes beyond some anchors, by a search for each: as many as a row of `far` holds, or all.
+def _search_far(indptr, indices, anchors, those, hops, undirected, order, out):  # type: ignore[no-untyped-def]
+    """The lowest nodes beyond some anchors, by a search for each: as many as a row has room for, or all.
 
     In an undirected graph these are the nodes that are not, and have no neighbour, within k - 1 hops. So the last hop
     of the search, which is most of it where balls are large, is never made.
     """
+    far = out.far
     seen = np.zeros(order.size, np.uint8)
     queue = np.empty(order.size + 1, order.dtype)
     for a in those:
@@ -98,7 +95,7 @@ def _search_far(indptr, indices, anchors, those, hops, undirected, order, length
             if not near:
                 far[a, found] = x
                 found += 1
-        lengths[a] = found
+        out.lengths[a, hops] = found
         frontier.clear(queue, tail, seen)
 
 
@@ -110,14 +107,13 @@ def _replaced(
     lengths: npt.NDArray[np.int64],
     found: npt.NDArray[Any],
 ) -> Lists:
-    """The lists with those at `rows` that are `short` as they were `found`: `lengths` of them for each of `which`."""
+    """The lists with the `short` ones at `rows` replaced: by the first `lengths` of the `found` in row `which`."""
     those = np.flatnonzero(short)
     if not those.size:
         return lists
     length = lengths[which[those]]
-    offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
     members = found[which[those]][np.arange(found.shape[1]) < length[:, None]]
-    return replace_lists(lists, rows[those], Lists(offsets, members))
+    return replace_lists(lists, rows[those], Lists(offsets_of(length), members))
 
 
 def _lowest(ring: Lists, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -1,9 +1,10 @@
-"""Words of bits, and three machine instructions that numba has no name for."""
+"""What kernels of both engines share: their arguments, lists of ranks, and instructions that numba has no name for."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba.extending import intrinsic
 
@@ -12,8 +13,43 @@ from gscl_scale.kernel import kernel
 BITS = 64  # of a word: anchors that share a search
 
 
+class Drawn(NamedTuple):
+    """The priorities of a round: nodes by rank [N], rank of each node [N], priorities by rank [N]."""
+
+    order: npt.NDArray[Any]
+    rank: npt.NDArray[Any]
+    priority: npt.NDArray[np.float64]
+
+
+class Wanted(NamedTuple):
+    """The settings of a sample; `kind` and `value` are those of `sample.parse_per_ring`."""
+
+    hops: int
+    width: int
+    kind: int
+    value: float
+    beyond: int
+
+
+class Filled(NamedTuple):
+    """The columns of A anchors that a search fills, whose members it returns in one array.
+
+    ring_size [A, k]
+    ends [A, k + 1]    where the lists of the rings and of beyond end in that array
+    decided [A]
+    near [A, M / 64]   bits of the lowest nodes
+    first_near [A]     the first word of these that is kept
+    """
+
+    ring_size: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    decided: npt.NDArray[np.float64]
+    near: npt.NDArray[np.uint64]
+    first_near: npt.NDArray[np.int64]
+
+
 def _ones(typingctx: Any, word: Any) -> Any:
-    """How many bits are set."""
+    """Number of bits that are set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -54,7 +90,7 @@ prefetch: Any = intrinsic(_prefetch)
 
 @kernel
 def merge(left, num_left, right, num_right, out):  # type: ignore[no-untyped-def]
-    """The lowest of two ascending lists, as many as `out` holds; returns how many."""
+    """The lowest of two ascending lists, as many as `out` has room for; returns how many."""
     i = j = n = 0
     while n < out.size and (i < num_left or j < num_right):
         if j >= num_right or (i < num_left and left[i] < right[j]):
@@ -75,3 +111,24 @@ def reserve(flat, size):  # type: ignore[no-untyped-def]
     larger = np.empty(2 * size, flat.dtype)
     larger[: flat.size] = flat
     return larger
+
+
+@kernel
+def append_ring(flat, used, order, ring, least, low, num_low):  # type: ignore[no-untyped-def]
+    """Append the nodes of the ranks in a `ring` that are in L_n (`low`), and at least the `least` lowest.
+
+    Both are prefixes of the ring, so that the longer one is appended. Returns (flat, used).
+    """
+    stored = least
+    while stored < ring.size and (num_low < low.size or ring[stored] <= low[low.size - 1]):
+        stored += 1
+    flat = reserve(flat, used + stored)
+    for i in range(stored):
+        flat[used + i] = order[ring[i]]
+    return flat, used + stored
+
+
+@kernel
+def last_rank(low, num_low):  # type: ignore[no-untyped-def]
+    """The last rank of a full list, -1 where it holds the whole ball."""
+    return np.int64(low[low.size - 1]) if num_low == low.size else -1

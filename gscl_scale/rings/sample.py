@@ -33,9 +33,9 @@ class RingSample:
     decided [A]           below this priority, a node in none of the rings is certainly beyond
     ring_size [A, k]      size of each whole ring
     ring_size_exact [A]   False where ring_size is an estimate
-    near                  a bit for each of the M lowest nodes of the round, set if it is within k hops: the last of
-                          M / 64 words, from the one where the nodes end whose priority is below `decided`; no word
-                          where these are all M. None: samples of an older version do not have them
+    near                  a bit for each of the M lowest nodes of the round, set if it is within k hops; of their
+                          M / 64 words only those from where the nodes end whose priority is below `decided`. None:
+                          samples of an older version do not have them
     """
 
     anchors: npt.NDArray[np.int64]
@@ -46,50 +46,47 @@ class RingSample:
     ring_size_exact: npt.NDArray[np.bool_]
     near: Lists | None
 
+    @property
+    def lists(self) -> tuple[Lists, ...]:
+        """The rings, and beyond."""
+        return (*self.rings, self.beyond)
+
+
+def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where lists of these lengths begin, one after the other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
 
 def near_lists(bits: npt.NDArray[np.uint64], first: npt.NDArray[np.int64]) -> Lists:
-    """Of each row [A, M / 64] the words from the `first` on, as lists."""
+    """The words of each row [A, M / 64] from the `first` on, as lists."""
     words = bits.shape[1]
-    offsets = np.concatenate([[0], np.cumsum(words - first)]).astype(np.int64)
-    return Lists(offsets, bits[np.arange(words) >= first[:, None]])
+    return Lists(offsets_of(words - first), bits[np.arange(words) >= first[:, None]])
 
 
 def rename_nodes(sample: RingSample, anchors: npt.NDArray[np.int64], name_of: npt.NDArray[np.int64]) -> RingSample:
-    """The same samples where node u is called name_of[u], for anchors of these names."""
-    return replace(
-        sample,
-        anchors=anchors,
-        rings=[_rename(ring, name_of) for ring in sample.rings],
-        beyond=_rename(sample.beyond, name_of),
+    """The same samples with node u renamed to name_of[u], for anchors of these names."""
+    *rings, beyond = (
+        Lists(lists.offsets, name_of[lists.members].astype(lists.members.dtype)) for lists in sample.lists
     )
-
-
-def _rename(lists: Lists, name_of: npt.NDArray[np.int64]) -> Lists:
-    return Lists(lists.offsets, name_of[lists.members].astype(lists.members.dtype))
+    return replace(sample, anchors=anchors, rings=rings, beyond=beyond)
 
 
 def replace_rows(sample: RingSample, rows: npt.NDArray[np.int64], other: RingSample) -> RingSample:
-    """The sample with the anchors at `rows` as `other` has them, in the same order."""
+    """The sample with the anchors at `rows` replaced by those of `other`, in this order."""
     decided, sizes, exact = sample.decided.copy(), sample.ring_size.copy(), sample.ring_size_exact.copy()
     decided[rows], sizes[rows], exact[rows] = other.decided, other.ring_size, other.ring_size_exact
-    return RingSample(
-        sample.anchors,
-        [replace_lists(mine, rows, theirs) for mine, theirs in zip(sample.rings, other.rings, strict=True)],
-        replace_lists(sample.beyond, rows, other.beyond),
-        decided,
-        sizes,
-        exact,
-        None if sample.near is None or other.near is None else replace_lists(sample.near, rows, other.near),
-    )
+    *rings, beyond = (replace_lists(old, rows, new) for old, new in zip(sample.lists, other.lists, strict=True))
+    near = None if sample.near is None or other.near is None else replace_lists(sample.near, rows, other.near)
+    return RingSample(sample.anchors, rings, beyond, decided, sizes, exact, near)
 
 
 def replace_lists(lists: Lists, rows: npt.NDArray[np.int64], other: Lists) -> Lists:
-    """The lists with those at `rows` as `other` has them, in the same order."""
+    """The lists with those at `rows` replaced by those of `other`, in this order."""
     source = np.full(lists.offsets.size - 1, -1, np.int64)
     source[rows] = np.arange(rows.size)
     lengths = lists.lengths().copy()
     lengths[rows] = other.lengths()
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     members = np.empty(offsets[-1], lists.members.dtype)
     _copy_rows(lists.offsets, lists.members, other.offsets, other.members, source, offsets, members)
     return Lists(offsets, members)
@@ -97,7 +94,7 @@ def replace_lists(lists: Lists, rows: npt.NDArray[np.int64], other: Lists) -> Li
 
 @kernel
 def _copy_rows(offsets, members, other_offsets, other_members, source, out_offsets, out):  # type: ignore[no-untyped-def]
-    """Rows of their own in runs, those of the other one by one."""
+    """Copy rows that stay in runs, and rows of `other` one by one."""
     a = 0
     while a < source.size:
         run = a
@@ -110,6 +107,15 @@ def _copy_rows(offsets, members, other_offsets, other_members, source, out_offse
         a = run + 1
 
 
+@kernel
+def copy_lists(source, starts, targets, offsets, members):  # type: ignore[no-untyped-def]
+    """Fill list targets[i] of (offsets, members) from `source`, where it begins at starts[i]."""
+    for i in range(starts.size):
+        first = offsets[targets[i]]
+        for j in range(offsets[targets[i] + 1] - first):
+            members[first + j] = source[starts[i] + j]
+
+
 def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
     """The setting `rings.per_ring` as (kind, value) for kernels."""
     if isinstance(per_ring, int):
@@ -119,15 +125,16 @@ def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
 
 @kernel(inline="always")
 def first_open_word(last, words, num_nodes):  # type: ignore[no-untyped-def]
-    """The first of the words of the lowest nodes about which a list does not decide that ends at rank `last` (-1: all
-    are decided); `words` where it decides about all of them.
+    """The first word of the lowest nodes that a list which ends at rank `last` does not decide.
+
+    `words` where it decides all of them; `last` is -1 where the list is the whole ball.
     """
     return (last + 1) >> 6 if 0 <= last < min(64 * words, num_nodes) - 1 else words
 
 
 @kernel
 def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
-    """How many members of a ring of `size` are asked for."""
+    """How many members of a ring of this size are wanted."""
     if kind == ALL:
         return size
     if kind == RATIO:
@@ -137,7 +144,7 @@ def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
 
 
 def wanted(per_ring: int | str, ring_size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many members of rings of these sizes the setting `rings.per_ring` asks for.
+    """How many members of rings of these sizes `rings.per_ring` asks for.
 
     >>> wanted("ratio:0.2", np.array([0, 1, 11, 15]))
     array([0, 1, 3, 3])

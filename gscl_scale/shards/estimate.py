@@ -1,4 +1,4 @@
-"""Memory and disk that a precompute takes, told before the start, and refused where this machine has less."""
+"""Memory and disk that a precompute takes, printed before the start, and refused where this machine has less."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,13 @@ _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes: of memory on this machine, of the files that tasks read at random, of a round, and of what it leaves."""
+    """Bytes that a round takes.
+
+    memory    of this machine
+    mapped    of the files that tasks read at random
+    scratch   of disk until the round is finished
+    samples   of disk for good
+    """
 
     memory: int
     mapped: int
@@ -29,7 +35,7 @@ class Need:
 
 
 def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
-    """What a round takes with so many workers on one machine."""
+    """What a round takes with so many workers on this machine."""
     config, num_nodes, item = plan.config, plan.num_nodes, graph.indices.dtype.itemsize
     row = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, graph.indices.dtype.name).row_bytes()
     members, words = expected_lists(graph.indptr, graph.indices, config)
@@ -46,9 +52,9 @@ def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
 
 
 def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, missing: float = 1.0) -> str:
-    """One line for the reader; an error where memory or disk are too small.
+    """A line on what the work takes; an error where memory or disk are too small.
 
-    local     tasks elsewhere are held to what their machines have by the settings runtime.task_memory_gb
+    local     whether tasks run on this machine: on others runtime.task_memory_gb limits their memory
     missing   share of the first round that is not in the folder yet
     """
     need = need_of(graph, plan, workers)
@@ -66,22 +72,16 @@ def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, mis
             f"{in_words(more)} of disk and {in_words(disk)} are free in {folder.parent}; "
             "lower rings.width or rings.beyond, or choose another --run on a larger disk"
         )
-    where = f"{in_words(need.memory + need.mapped)} of memory ({in_words(memory)} available)" if local else ""
-    scratch = f"{in_words(need.scratch)} of disk for the time being" if need.scratch else ""
-    told = [
-        part
-        for part in (
-            f"{in_words(need.samples)} of disk per round ({in_words(disk)} free)",
-            scratch,
-            where,
-        )
-        if part
-    ]
-    return "precompute takes about " + ", ".join(told)
+    takes = [f"{in_words(need.samples)} of disk per round ({in_words(disk)} free)"]
+    if need.scratch:
+        takes.append(f"{in_words(need.scratch)} of disk until a round is finished")
+    if local:
+        takes.append(f"{in_words(need.memory + need.mapped)} of memory ({in_words(memory)} available)")
+    return "precompute takes about " + ", ".join(takes)
 
 
 def _written(folder: Path) -> int:
-    """Bytes of disk that the files of a folder take; what was never written of them takes none."""
+    """Bytes of disk that the files of a folder take; holes in them take none."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*"))
 
 

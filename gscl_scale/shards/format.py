@@ -19,40 +19,41 @@ _WORDS = ("uint64",)
 
 
 def round_folder(folder: Path, round_number: int) -> Path:
-    """Where a round lives."""
+    """The folder of a round."""
     return folder / f"round-{round_number:03d}"
 
 
 def rounds_in(folder: Path) -> set[int]:
-    """Numbers of the rounds that live in a folder, whole or not."""
+    """Numbers of the rounds that have a folder, finished or not."""
     names = (path.name.removeprefix("round-") for path in folder.glob("round-*"))
     return {int(name) for name in names if name.isdecimal()}
 
 
 def part_path(folder: Path, round_number: int, part: int) -> Path:
-    """Where a part lives."""
+    """The file of a part."""
     return round_folder(folder, round_number) / f"part-{part:05d}.arrow"
 
 
 def priorities_path(folder: Path, round_number: int) -> Path:
-    """Where the priorities of a round live."""
+    """The file of the priorities of a round."""
     return round_folder(folder, round_number) / "priorities.arrow"
 
 
 def weights_path(folder: Path) -> Path:
-    """Where the weights of the nodes live, if they have any."""
+    """The file of the weights of the nodes; it is there where sampling is by PageRank."""
     return folder / "weights.arrow"
 
 
 def write_part(path: Path, sample: RingSample) -> str:
     """Publish the samples of a range of anchors; returns the checksum of what was written, read back."""
-    columns = {"anchor": pa.array(sample.anchors)}
-    for hop, ring in enumerate(sample.rings, start=1):
-        columns[f"ring_{hop}"] = _list_column(ring, path)
-    columns["beyond"] = _list_column(sample.beyond, path)
-    columns["decided"] = pa.array(sample.decided)
-    columns["ring_size"] = as_rows(sample.ring_size)
-    columns["ring_size_exact"] = pa.array(sample.ring_size_exact)
+    columns = {
+        "anchor": pa.array(sample.anchors),
+        **{f"ring_{hop}": _list_column(ring, path) for hop, ring in enumerate(sample.rings, start=1)},
+        "beyond": _list_column(sample.beyond, path),
+        "decided": pa.array(sample.decided),
+        "ring_size": as_rows(sample.ring_size),
+        "ring_size_exact": pa.array(sample.ring_size_exact),
+    }
     if sample.near is not None:
         columns["near"] = _list_column(sample.near, path)
     with publish(path) as temporary:

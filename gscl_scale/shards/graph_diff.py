@@ -1,10 +1,10 @@
 """What changed between two graphs, and which anchors of a round have to be sampled again because of it.
 
 A row is the neighbours of a node. A changed row of u changes distances only for anchors that reach u in k - 1 hops.
-Where u is k - 1 hops away exactly, only the neighbours that u won or lost come or go, at distance k; and a sample tells
-nothing of nodes whose priority is above `decided` and of all that it lists, but in the bits of the head and in the size
-of ring k. In that size the sketch tells of the head too, and of every node where the exact engine finished it; for
-samples of the exact engine those that came and went are counted.
+Where u is k - 1 hops away exactly, only the neighbours that u won or lost come or go, at distance k. A sample shows
+nothing of a node whose priority is above `decided` and above all that it lists, except in the bits of the head and in
+the size of ring k. The sketch reads that size off the head too, and off every node where the exact engine finished it;
+for samples of the exact engine the nodes that came and went are counted.
 """
 
 from dataclasses import dataclass
@@ -61,14 +61,14 @@ def match_nodes(old: Graph, new: Graph) -> Matching:
 
 
 @dataclass(frozen=True)
-class Change:
-    """What the rows of two graphs differ in.
+class ChangedRows:
+    """The differences between the rows of two graphs.
 
-    lowest [N]        the lowest priority among those that each node won or lost as neighbours: infinity where nobody
-    node, other [P]   who won or lost whom, nodes ascending, of each first those lost, then those won, these ascending;
-                      a node that is gone has the number N + its old one
+    lowest [N]        the lowest priority among the neighbours that each node won or lost; infinity if it has none
+    node, other [P]   which node won or lost which neighbour: nodes ascending, the lost ones of each before the won
+                      ones, these ascending; a node that is gone has the number N + its old one
     won [P]
-    listed            whether they are listed at all
+    listed            whether there were few enough to list
     """
 
     lowest: npt.NDArray[np.float64]
@@ -85,14 +85,14 @@ def changed_rows(
     priority_of: npt.NDArray[np.float64],
     old_priority_of: npt.NDArray[np.float64],
     most: int,
-) -> Change:
-    """Compare the neighbours of every node; those won and lost are listed if they are no more than `most`."""
+) -> ChangedRows:
+    """Compare the neighbours of every node, and list those won and lost if there are no more than `most`."""
     lowest = np.full(new.num_nodes, _NOTHING)
     node, other, won, listed = _compare_rows(
         old.indptr, old.indices, new.indptr, new.indices, matching.old_of_new, matching.new_of_old,
         priority_of, old_priority_of, matching.same, most, lowest,
     )  # fmt: skip
-    return Change(lowest, node, other, won.view(np.bool_), listed)
+    return ChangedRows(lowest, node, other, won.view(np.bool_), listed)
 
 
 @kernel
@@ -139,7 +139,7 @@ def _compare_rows(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Reach:
-    """How far the changes are from each anchor, in hops to the nearest changed row.
+    """How far from each anchor the nearest changed row is.
 
     inside [N]   a changed row is nearer than k - 1 hops
     rim [N]      for the others: the lowest priority that changed k - 1 hops away, infinity where nothing did
@@ -176,77 +176,56 @@ def anchors_to_sample(
     config: RingsConfig,
     countable: bool,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which anchors of a round are to be sampled again [N], and for which ring k is only to be counted again [N].
+    """Which anchors of a round are sampled again [N], and of which only ring k is counted again [N].
 
-    The second are none where it cannot be counted. All others have the old sample.
+    All others keep the old sample. Unless changes are `countable`, no ring is only counted.
     """
     again = matching.old_of_new < 0
     known, place = ~again, matching.old_of_new[~again]
+    recount = np.zeros(again.size, np.bool_)
     old_priority_of = by_node(old_priorities)
-    last_beyond = _last_priorities([part.beyond for part in old], old_priority_of, config.beyond)
-    come_and_gone = _lowest_come_and_gone(matching, old_priorities, priorities)
-    stale = last_beyond >= come_and_gone if come_and_gone < _NOTHING else np.zeros(last_beyond.size, np.bool_)
-    rim = reach.rim[known]
     decided = np.concatenate([part.decided for part in old])
+    last_beyond = _last_priorities([part.beyond for part in old], old_priority_of, config.beyond)
+    come = priorities.priority[matching.old_of_new[priorities.order] < 0]
+    gone = old_priorities.priority[matching.new_of_old[old_priorities.order] < 0]
+    lowest = min([_NOTHING, *come[:1], *gone[:1]])  # of the nodes that are new or gone
+    stale = (last_beyond >= lowest) & (lowest < _NOTHING)
     heads = [_head_priority(each, config) for each in (priorities, old_priorities)]
     head = max(priority for priority, _ in heads)
-    if come_and_gone <= head:
-        stale = stale | (decided <= head)  # their bits are of other nodes, and the sketch counts their rings by these
+    if lowest <= head:
+        stale |= decided <= head  # their bits are of other nodes, and the sketch counts their rings by these
+    seen = np.full(decided.size, np.inf)  # the priority up to which nodes k hops away show in the old sample
     if config.engine == "sketch":
         if not all(more for _, more in heads):
-            return np.ones(again.size, np.bool_), np.zeros(again.size, np.bool_)
-        told = _told_by_sketch(old, head, last_beyond)
-    else:
-        told = np.full(last_beyond.size, np.inf)  # the size of ring k tells of every node
-        if countable:
-            assert isinstance(config.per_ring, int)
-            told = _told_by_lists(old, old_priority_of, config.per_ring, last_beyond)
-            told = np.where(decided <= head, np.maximum(told, head), told)
-    again[known] = reach.inside[known] | ((rim < _NOTHING) & (rim <= told[place])) | stale[place]
-    counted = np.zeros(again.size, np.bool_)
+            return np.ones(again.size, np.bool_), recount
+        seen = np.maximum(decided, head)
+        finished = np.concatenate([part.ring_size_exact for part in old])
+        seen[finished | (last_beyond > seen)] = np.inf  # a search has finished what goes farther
+    elif countable:  # all but the size of ring k, which is counted
+        assert isinstance(config.per_ring, int)
+        last_of_ring = _last_priorities([part.rings[-1] for part in old], old_priority_of, config.per_ring)
+        seen = np.maximum(decided, np.maximum(last_of_ring, last_beyond))
+        seen = np.where(decided <= head, np.maximum(seen, head), seen)
+    rim = reach.rim[known]
+    changed = rim < _NOTHING
+    again[known] = reach.inside[known] | (changed & (rim <= seen[place])) | stale[place]
     if config.engine != "sketch":
-        counted[known] = (rim < _NOTHING) & ~again[known]
-    return again, counted
-
-
-def _told_by_sketch(
-    old: list[RingSample], head: float, last_beyond: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """The priority up to which the old sample of each anchor tells of nodes k hops away, in any column."""
-    finished = np.concatenate([part.ring_size_exact for part in old])
-    told = np.maximum(np.concatenate([part.decided for part in old]), head)
-    return np.where(finished | (last_beyond > told), np.inf, told)  # what goes farther was finished by a search
-
-
-def _told_by_lists(
-    old: list[RingSample],
-    old_priority_of: npt.NDArray[np.float64],
-    per_ring: int,
-    last_beyond: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
-    """The same in any column but the sizes of rings."""
-    last_of_ring = _last_priorities([part.rings[-1] for part in old], old_priority_of, per_ring)
-    return np.maximum(np.concatenate([part.decided for part in old]), np.maximum(last_of_ring, last_beyond))
+        recount[known] = changed & ~again[known]
+    return again, recount
 
 
 def _head_priority(priorities: Priorities, config: RingsConfig) -> tuple[float, bool]:
-    """The priority of the last node of which samples tell by a bit, and whether there are nodes with higher ones.
+    """The priority of the last node that has a bit, and whether there are nodes with higher ones.
 
-    Of the exact engine these bits are in the samples; the sketch counts rings by those of its whole head.
+    The samples of the exact engine hold these bits; the sketch counts rings by those of its whole head.
     """
     words = head_words if config.engine == "sketch" else near_words
     size = 64 * words(config.width, priorities.order.size)
     return float(priorities.priority[:size][-1]), size < priorities.order.size
 
 
-def _lowest_come_and_gone(matching: Matching, old_priorities: Priorities, priorities: Priorities) -> float:
-    come = priorities.priority[matching.old_of_new[priorities.order] < 0]
-    gone = old_priorities.priority[matching.new_of_old[old_priorities.order] < 0]
-    return float(min([_NOTHING, *come[:1], *gone[:1]]))
-
-
 def _last_priorities(parts: list[Lists], priority_of: npt.NDArray[np.float64], wanted: int) -> npt.NDArray[np.float64]:
-    """The priority of the last node of each anchor's list; infinity where there were fewer than wanted."""
+    """The priority of the last node of each anchor's list; infinity where there are fewer than wanted."""
     columns = []
     for lists in parts:
         full = lists.lengths() >= wanted

@@ -1,124 +1,89 @@
-"""What is finished: a line each while the work goes on, and the manifest once all is there."""
+"""The journal of a samples folder: a line for each finished part or pass, until the manifest names all of them."""
 
 import json
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import NotRequired
 
-from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from gscl_scale.io.atomic import naming, write_text
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json_lines
-from gscl_scale.io.validate import Count, of_kind, size_of
+from gscl_scale.io.validate import of_kind, size_of
 from gscl_scale.shards.format import part_path, priorities_path
 from gscl_scale.shards.levels import LevelFiles
-from gscl_scale.shards.plan import FORMAT, JOURNAL, MANIFEST, JournalHead, PartEntry, Plan, read_manifest
-from gscl_scale.shards.records import PartRecord, PassRecord
-
-
-class _Pass(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-
-    round_number: Count
-    radius: Count
-    first: Count
-    end: Count
-    checksum: Count
-
-
-class Weights(TypedDict):
-    """Which weights the nodes have: those of an earlier run, or of the graph; a manifest does not say which."""
-
-    sha256: str
-    earlier: NotRequired[bool]
-
+from gscl_scale.shards.plan import FORMAT, JOURNAL, MANIFEST, Plan, read_manifest
+from gscl_scale.shards.records import PartRecord, PassRecord, SamplesHead, Weights
 
 _Line = TypedDict(
-    "_Line", {"part": NotRequired[PartEntry], "pass": NotRequired[_Pass], "weights": NotRequired[Weights]}
+    "_Line", {"part": NotRequired[PartRecord], "pass": NotRequired[PassRecord], "weights": NotRequired[Weights]}
 )
 
 
 class Journal:
-    """Finished parts and passes of a samples folder; gone once the manifest tells it all."""
+    """Finished parts and passes of a samples folder; a folder that another plan has begun is refused."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        self._folder = folder
-        self._path = folder / JOURNAL
-        self._hops = int(plan.rings["hops"])
+        self._folder, self._path, self._hops = folder, folder / JOURNAL, plan.config.hops
         self.manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
-        if self.manifest is not None:
-            plan.refuse_other(self.manifest, folder)
-            plan.refuse_other_format(self.manifest, folder)
-        head = {"format": FORMAT, "graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings}
         lines = read_json_lines(self._path, _Line)
-        if lines and not of_kind(JournalHead, lines[0]):
-            plan.refuse_other(lines[0], folder)
-            plan.refuse_other_format(lines[0], folder)
-        else:
-            lines = [head]
-        self._lines = lines
+        begun = bool(lines) and not of_kind(SamplesHead, lines[0])
+        for head in (self.manifest, lines[0] if begun else None):
+            if head is not None:
+                plan.refuse_other(head, folder)
+                plan.refuse_other_format(head, folder)
+        own: SamplesHead = {"format": FORMAT, "graph_fingerprint": plan.graph_fingerprint, "rings": plan.rings}
+        self._head: SamplesHead = lines[0] if begun else own
+        self._lines: list[_Line] = lines[1:] if begun else []
 
     def begin(self) -> None:
-        """Write what was found again: a kill may have left half a line."""
-        write_text(self._path, "".join(_as_text(line) for line in self._lines))
+        """Write again what is known: a kill may have left half a line."""
+        write_text(self._path, "".join(json.dumps(line) + "\n" for line in (self._head, *self._lines)))
 
     def parts(self) -> dict[tuple[int, int], PartRecord]:
-        """The parts that were finished, whose files are still what was recorded."""
-        lines: list[Any] = [line["part"] for line in self._lines[1:] if "part" in line]
+        """The finished parts, by round and part, whose files are still what was recorded."""
+        records = [line["part"] for line in self._lines if "part" in line]
         if self.manifest is not None:
-            lines += [part for entry in self.manifest["rounds"] if entry for part in entry["parts"]]
-        records = [PartRecord.from_json(line) for line in lines]
-        return {(record.round_number, record.part): record for record in records if self._is_whole(record)}
+            records += [part for entry in self.manifest["rounds"] if entry for part in entry["parts"]]
+        return {(record["round_number"], record["part"]): record for record in records if self._is_intact(record)}
 
     def passes(self, round_number: int, radius: int, files: LevelFiles) -> set[int]:
         """First vertices of the finished ranges of a pass whose rows are still what was recorded."""
-        lines = [line["pass"] for line in read_json_lines(self._path, _Line)[1:] if "pass" in line]
-        records = [PassRecord(**line) for line in lines]
+        records = [line["pass"] for line in self._lines if "pass" in line]
         return {
-            record.first
+            record["first"]
             for record in records
-            if (record.round_number, record.radius) == (round_number, radius)
-            and files.checksum(record.first, record.end) == record.checksum
+            if (record["round_number"], record["radius"]) == (round_number, radius)
+            and files.checksum(record["first"], record["end"]) == record["checksum"]
         }
 
     def has_priorities(self, round_number: int) -> bool:
-        """Whether the priorities of a round are what a manifest says they are; without one they are not trusted."""
+        """Whether the priorities of a round are those that the manifest names; others are not trusted."""
         path = priorities_path(self._folder, round_number)
-        recorded = self.manifest["rounds"] if self.manifest is not None else []
-        if not path.exists() or round_number >= len(recorded) or recorded[round_number] is None:
+        rounds = self.manifest["rounds"] if self.manifest is not None else []
+        entry = rounds[round_number] if round_number < len(rounds) else None
+        if entry is None or "priorities" not in entry or not path.exists():
             return False
-        return bool(sha256_of(path) == recorded[round_number].get("priorities", {}).get("sha256"))
+        return sha256_of(path) == entry["priorities"]["sha256"]
 
     def weights(self) -> Weights | None:
         """What is recorded of the weights of the nodes."""
         if self.manifest is not None:
             return {"sha256": self.manifest["weights"]["sha256"]} if "weights" in self.manifest else None
-        lines = read_json_lines(self._path, _Line)[1:]
-        return next((line["weights"] for line in lines if "weights" in line), None)
+        return next((line["weights"] for line in self._lines if "weights" in line), None)
 
-    def append_weights(self, weights: Weights) -> None:
-        """Record the weights of the nodes."""
-        self._append({"weights": weights})
-
-    def append(self, record: PartRecord | PassRecord) -> None:
-        """Record a finished part or pass."""
-        self._append({"part" if isinstance(record, PartRecord) else "pass": record.to_json()})
+    def append(self, line: _Line) -> None:
+        """Record a finished part or pass, or the weights of the nodes."""
+        self._lines.append(line)
+        with naming(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
     def close(self) -> None:
-        """Remove the journal: the manifest tells everything now."""
+        """Remove the journal: the manifest names everything now."""
         self._path.unlink(missing_ok=True)
 
-    def _append(self, line: dict[str, Any]) -> None:
-        with naming(self._path), self._path.open("a", encoding="utf-8") as file:
-            file.write(_as_text(line))
-
-    def _is_whole(self, record: PartRecord) -> bool:
-        path = part_path(self._folder, record.round_number, record.part)
-        if (len(record.ring_size_sum), len(record.members)) != (self._hops, self._hops + 1):
+    def _is_intact(self, record: PartRecord) -> bool:
+        path = part_path(self._folder, record["round_number"], record["part"])
+        if (len(record["ring_size_sum"]), len(record["members"])) != (self._hops, self._hops + 1):
             return False
-        return path.exists() and size_of(path) == record.bytes and sha256_of(path) == record.sha256
-
-
-def _as_text(line: dict[str, Any]) -> str:
-    return json.dumps(line) + "\n"
+        return path.exists() and size_of(path) == record["bytes"] and sha256_of(path) == record["sha256"]

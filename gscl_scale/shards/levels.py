@@ -1,11 +1,9 @@
 """Levels of the sketch on disk: plain arrays that all tasks of a pass map, each writing the rows of its vertices."""
 
-import contextlib
 import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ PASS_SHIFT = 14  # a task of a pass has a block of 2^14 vertices: its rows begin
 
 @dataclass(frozen=True)
 class LevelFiles:
-    """Where the balls of one radius are, for all nodes of a round; scratch that lives as long as its round is made."""
+    """The balls of one radius around all nodes; the files are removed once their round is finished."""
 
     folder: Path
     num_nodes: int
@@ -37,11 +35,10 @@ class LevelFiles:
         return cls(scratch_folder(samples, round_number) / f"radius-{radius}", num_nodes, width, index_type)
 
     def create(self) -> None:
-        """Make room for all rows; rows that are there stay."""
+        """Make room for all rows; rows that are on disk stay."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, array in self._layout().items():
-            path = self.folder / name
-            size = array[0] * array[1] * np.dtype(array[2]).itemsize
+        for path, columns, dtype in self._layout():
+            size = self.num_nodes * columns * dtype.itemsize
             with naming(path):
                 path.touch()
                 if path.stat().st_size != size:
@@ -50,81 +47,72 @@ class LevelFiles:
     def map(self) -> Level:
         """All rows, read-only."""
         table, heads, tails = (
-            np.memmap(self.folder / name, dtype, "r", shape=(rows, columns))
-            for name, (rows, columns, dtype) in self._layout().items()
+            np.memmap(path, dtype, "r", shape=(self.num_nodes, columns)) for path, columns, dtype in self._layout()
         )
         return Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
 
     def load(self) -> Level:
-        """The same in memory, where large pages make reading at random about twice as fast."""
-        arrays = [np.empty(shape, dtype) for *shape, dtype in self._layout().values()]
-        table, heads, tails = arrays[0], arrays[1], arrays[2].reshape(-1)
-        with contextlib.ExitStack() as files:
-            of_table, of_heads, of_tails = (
-                files.enter_context((self.folder / name).open("rb")) for name in self._layout()
-            )
+        """All rows in memory, where large pages make reading at random about twice as fast."""
+        table, heads, tails = (np.empty((self.num_nodes, columns), dtype) for _, columns, dtype in self._layout())
+        level = Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
+        of_table, of_heads, of_tails = (path for path, _, _ in self._layout())
 
-            def fill(first: int) -> None:
-                block = Level(table[first : first + (1 << PASS_SHIFT)], heads, tails, self.width)
-                _read(of_table, first, block.table)
-                num_heads, num_tails = block.used()
-                if not _has_room(block, num_heads, num_tails):
-                    raise TaskError(f"{self.folder} is damaged; run the same command again")
-                start = first * self.width
-                _read(of_heads, first, heads[first : first + num_heads])
-                _read(of_tails, start, tails[start : start + num_tails])
+        def fill(first: int) -> None:
+            block, start = _block(level, first, min(first + (1 << PASS_SHIFT), self.num_nodes)), first * self.width
+            _read(of_table, first, block.table)
+            num_heads, num_tails = block.used()
+            if not _has_room(block, num_heads, num_tails):
+                raise TaskError(f"{self.folder} is damaged; run the same command again")
+            _read(of_heads, first, heads[first : first + num_heads])
+            _read(of_tails, start, level.tails[start : start + num_tails])
 
-            with ThreadPoolExecutor(num_cores()) as pool:
-                list(pool.map(fill, range(0, self.num_nodes, 1 << PASS_SHIFT)))
-        return Level(table, heads, tails, self.width, PASS_SHIFT)
+        with ThreadPoolExecutor(num_cores()) as pool:
+            list(pool.map(fill, range(0, self.num_nodes, 1 << PASS_SHIFT)))
+        return level
 
     def write(self, first: int, level: Level) -> int:
         """Write the rows from vertex `first` on, the beginning of a block; returns their checksum."""
         num_heads, num_tails = level.used()
-        pieces = (level.table, level.heads[:num_heads], level.tails[:num_tails])
-        checksum = 0
-        for (name, (_, columns, dtype)), piece in zip(self._layout().items(), pieces, strict=True):
-            path = self.folder / name
+        arrays = (level.table, level.heads[:num_heads], level.tails[:num_tails])
+        for (path, columns, dtype), array in zip(self._layout(), arrays, strict=True):
             with naming(path), path.open("r+b") as file:
-                file.seek(first * columns * np.dtype(dtype).itemsize)
-                file.write(piece.data)
-            checksum = zlib.crc32(piece.data.cast("B") if piece.size else b"", checksum)
-        return checksum
+                file.seek(first * columns * dtype.itemsize)
+                file.write(array.data)
+        return _checksum(*arrays)
 
     def checksum(self, first: int, end: int) -> int:
-        """Checksum of the rows first..end as they are on disk; -1 where there are none."""
-        for name, (rows, columns, dtype) in self._layout().items():
-            path = self.folder / name
-            if not path.exists() or path.stat().st_size != rows * columns * np.dtype(dtype).itemsize:
+        """Checksum of the rows first..end on disk; -1 where there are none, or they name what is not there."""
+        for path, columns, dtype in self._layout():
+            if not path.exists() or path.stat().st_size != self.num_nodes * columns * dtype.itemsize:
                 return -1
-        whole = self.map()
-        block = Level(whole.table[first:end], whole.heads, whole.tails, self.width)
+        level = self.map()
+        block, start = _block(level, first, end), first * self.width
         num_heads, num_tails = block.used()
-        start = first * self.width
-        if not _has_room(block, num_heads, num_tails) or not _fits(
-            block, whole.tails[start : start + num_tails], num_heads, self.num_nodes
-        ):
+        tails = level.tails[start : start + max(num_tails, 0)]
+        if not _has_room(block, num_heads, num_tails) or not _fits(block, tails, num_heads, self.num_nodes):
             return -1
-        checksum = 0
-        for piece in (block.table, whole.heads[first : first + num_heads], whole.tails[start : start + num_tails]):
-            checksum = zlib.crc32(np.ascontiguousarray(piece).data.cast("B") if piece.size else b"", checksum)
-        return checksum
+        return _checksum(block.table, level.heads[first : first + num_heads], tails)
 
     def row_bytes(self) -> int:
-        """Bytes of a vertex at the most."""
-        return sum(columns * np.dtype(dtype).itemsize for _, columns, dtype in self._layout().values())
+        """The most bytes that a vertex takes."""
+        return sum(columns * dtype.itemsize for _, columns, dtype in self._layout())
 
-    def _layout(self) -> dict[str, tuple[int, int, npt.DTypeLike]]:
-        columns: dict[str, tuple[int, Any]] = {
-            "table.raw": (6, self.index_type),
-            "heads.raw": (head_words(self.width, self.num_nodes), np.uint64),
-            "tails.raw": (self.width, self.index_type),
-        }
-        return {name: (self.num_nodes, number, dtype) for name, (number, dtype) in columns.items()}
+    def _layout(self) -> list[tuple[Path, int, "np.dtype[Any]"]]:
+        """Path, columns and type of the table, the heads and the tails."""
+        index = np.dtype(self.index_type)
+        return [
+            (self.folder / "table.raw", 6, index),
+            (self.folder / "heads.raw", head_words(self.width, self.num_nodes), np.dtype(np.uint64)),
+            (self.folder / "tails.raw", self.width, index),
+        ]
+
+
+def _block(level: Level, first: int, end: int) -> Level:
+    return Level(level.table[first:end], level.heads, level.tails, level.width)
 
 
 def _has_room(block: Level, num_heads: int, num_tails: int) -> bool:
-    """Whether what a block says that it has filled is not more than it can."""
+    """Whether a block has room for what it claims to have filled."""
     rows = block.table.shape[0]
     return 0 <= num_heads <= rows and 0 <= num_tails <= rows * block.width
 
@@ -139,17 +127,21 @@ def _fits(block: Level, tails: npt.NDArray[Any], num_heads: int, num_nodes: int)
     return bool(rows.all() and (not tails.size or (tails.min() >= 0 and tails.max() < num_nodes)))
 
 
-def _read(file: BufferedReader, first: int, rows: npt.NDArray[Any]) -> None:
-    """Fill rows from the place of row `first` in a file, whoever else reads it."""
-    start, filled = first * rows.strides[0], 0
-    left = rows.data.cast("B") if rows.size else memoryview(b"")
-    while filled < left.nbytes:
-        number = os.preadv(file.fileno(), [left[filled:]], start + filled)
-        if not number:
-            raise TaskError(f"{file.name} ends too early; run the same command again")
-        filled += number
+def _checksum(*arrays: npt.NDArray[Any]) -> int:
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(array.data, checksum)
+    return checksum
+
+
+def _read(path: Path, first: int, rows: npt.NDArray[Any]) -> None:
+    """Fill rows from row `first` of a file on."""
+    read = np.fromfile(path, rows.dtype, rows.size, offset=first * rows.strides[0])
+    if read.size < rows.size:
+        raise TaskError(f"{path} ends too early; run the same command again")
+    rows[:] = read.reshape(rows.shape)
 
 
 def scratch_folder(samples: Path, round_number: int) -> Path:
-    """Where the levels of a round live until its parts are written."""
+    """The folder of what the tasks of a round share until its parts are written."""
     return samples / "scratch" / f"round-{round_number:03d}"

@@ -3,18 +3,17 @@
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired
-
-from typing_extensions import TypedDict
+from typing import cast
 
 from gscl_scale.config.identity import deciding_in
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json, read_json_lines
-from gscl_scale.io.validate import Count, FileEntry, Number, of_kind
+from gscl_scale.io.validate import of_kind
 from gscl_scale.rings.choose_engine import Choice, choose_engine
 from gscl_scale.shards import levels
+from gscl_scale.shards.records import Manifest, SamplesHead
 from gscl_scale.text import quoted
 
 FORMAT = 2  # 1 has no column `near`
@@ -23,65 +22,34 @@ MANIFEST = "manifest.json"
 JOURNAL = "progress.jsonl"
 
 
-class PartEntry(FileEntry):
-    """A finished part, of a manifest or of a journal."""
-
-    round_number: Count
-    part: Count
-    members: list[Count]
-    ring_size_sum: list[Count]
-    short: NotRequired[list[Count]]
-    rows: Count
-    anchors: list[Count]
-
-
-class _Round(TypedDict):
-    parts: list[PartEntry]
-    priorities: NotRequired[FileEntry]
-
-
-class JournalHead(TypedDict):
-    """The first line of a journal: what its folder is made from. Format 1 does not say so."""
-
-    format: NotRequired[Count]
-    graph_fingerprint: str
-    rings: dict[str, Any]
-
-
-class Manifest(JournalHead):
-    """What a samples folder says of itself, as far as it is read; a round that is not there is null."""
-
-    num_nodes: Count
-    rounds_asked: Count
-    mean_ring_size: list[Number]
-    mean_stored: list[Number]
-    rounds: list[_Round | None]
-    weights: NotRequired[FileEntry]
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """The manifest of a samples folder, checked as far as it is read."""
-    manifest = read_json(folder / MANIFEST)
-    if manifest.get("format") not in _READABLE:
+    values = read_json(folder / MANIFEST)
+    if values.get("format") not in _READABLE:
         raise FolderError(
-            f"{folder}: expected samples format {FORMAT}, got {quoted(manifest.get('format'))}; sample again"
+            f"{folder}: expected samples format {FORMAT}, got {quoted(values.get('format'))}; sample again"
         )
-    if hindrance := of_kind(Manifest, manifest) or _flaw_of_ranges(manifest):
-        raise FolderError(f"{folder / MANIFEST} is damaged: {hindrance}; delete {folder} and sample again")
+    flaw = of_kind(Manifest, values)
+    manifest = cast(Manifest, values)
+    if flaw := flaw or _flaw_of_parts(manifest):
+        raise FolderError(f"{folder / MANIFEST} is damaged: {flaw}; delete {folder} and sample again")
     return manifest
 
 
-def _flaw_of_ranges(manifest: dict[str, Any]) -> str:
-    """Whether the parts of every round follow each other from the first node to the last."""
+def _flaw_of_parts(manifest: Manifest) -> str:
+    """What is wrong with the ranges of the parts, which have to cover all nodes in order; "" where nothing is."""
     rounds = [entry for entry in manifest["rounds"] if entry]
     if not rounds or not manifest["rounds"][0] or len({len(entry["parts"]) for entry in rounds}) > 1:
         return "expected the first round, and as many parts in each"
     for entry in rounds:
         ends = [0, *(part["anchors"][-1] for part in entry["parts"] if len(part["anchors"]) == 2)]
-        spans = [[low, high] for low, high in itertools.pairwise(ends)]
-        given = [part["anchors"] for part in entry["parts"]]
+        ranges = [[first, end] for first, end in itertools.pairwise(ends)]
         rows = [part["rows"] for part in entry["parts"]]
-        if given != spans or ends[-1] != manifest["num_nodes"] or rows != [high - low for low, high in spans]:
+        if (
+            [part["anchors"] for part in entry["parts"]] != ranges
+            or ends[-1] != manifest["num_nodes"]
+            or rows != [end - first for first, end in ranges]
+        ):
             return "expected parts that follow each other from the first node to the last"
         if not all(rows) or ("priorities" in entry) != ("priorities" in rounds[0]):
             return "expected parts with rows, and priorities for all rounds or none"
@@ -92,7 +60,7 @@ def _flaw_of_ranges(manifest: dict[str, Any]) -> str:
 class Plan:
     """A graph and the settings of its samples; a folder made by another plan is refused.
 
-    config   the settings with the engine that was chosen: ring sizes are exact by one and estimates by the other
+    config   the settings with the engine that was chosen: the exact engine counts rings, the sketch estimates some
     """
 
     graph_fingerprint: str
@@ -100,8 +68,8 @@ class Plan:
     config: RingsConfig
 
     @property
-    def rings(self) -> dict[str, Any]:
-        """What decides the content of a round."""
+    def rings(self) -> dict[str, object]:
+        """The settings that decide the content of a round."""
         return deciding_in(self.config, "samples", "ring sizes", begun=0)
 
     @property
@@ -129,31 +97,35 @@ class Plan:
         first = part * self.config.part_anchors
         return first, min(first + self.config.part_anchors, self.num_nodes)
 
-    def refuse_other_format(self, found: dict[str, Any], folder: Path) -> None:
-        """Refuse to add to what an earlier version has written."""
+    def refuse_other_format(self, found: SamplesHead, folder: Path) -> None:
+        """Refuse to add to samples of an earlier format."""
         if found.get("format") != FORMAT:
             raise FolderError(
                 f"{folder} was begun by an earlier version of gscl-scale, whose samples can be read but not added to; "
                 "choose another --run, or delete this folder to sample again"
             )
 
-    def refuse_other(self, found: dict[str, Any], folder: Path) -> None:
-        """Refuse what another plan has written."""
-        if found.get("graph_fingerprint") != self.graph_fingerprint:
+    def refuse_other(self, found: SamplesHead, folder: Path) -> None:
+        """Refuse samples of another plan."""
+        if found["graph_fingerprint"] != self.graph_fingerprint:
             raise FolderError(
                 f"{folder} holds samples of another graph; choose another --run, or delete this folder to sample again"
             )
-        theirs = found["rings"]
+        if difference := self.difference(found):
+            raise FolderError(
+                f"{folder} was made with {difference}; choose another --run, or delete this folder to sample again"
+            )
+
+    def difference(self, found: SamplesHead) -> str:
+        """The first setting that samples were made with and this plan has not; "" where there is none."""
         for name, value in self.rings.items():
-            if theirs.get(name) != value:
-                raise FolderError(
-                    f"{folder} was made with rings.{name} = {quoted(theirs.get(name))}, now it is "
-                    f"{value!r}; choose another --run, or delete this folder to sample again"
-                )
+            if (theirs := found["rings"].get(name)) != value:
+                return f"rings.{name} = {quoted(theirs)}, now it is {value!r}"
+        return ""
 
 
 def make_plan(graph: Graph, folder: Path, config: RingsConfig, since: Path | None = None) -> tuple[Plan, Choice]:
-    """The plan for a samples folder; `rings.engine: auto` keeps to the engine of the folder, or of `since`."""
+    """The plan for a samples folder; `rings.engine: auto` keeps the engine of the folder, or of `since`."""
     earlier = None
     if config.engine == "auto":
         earlier = _engine_of(folder) or (_engine_of(since) if since else None)
@@ -164,13 +136,8 @@ def make_plan(graph: Graph, folder: Path, config: RingsConfig, since: Path | Non
 
 def _engine_of(folder: Path) -> str | None:
     """The engine that a folder was begun with, if it was begun."""
-    if (folder / MANIFEST).exists():
-        known: dict[str, Any] | None = read_manifest(folder)["rings"]
-    else:
-        known = next((line["rings"] for line in read_json_lines(folder / JOURNAL, JournalHead)[:1]), None)
-    return _engine_in(known) if known is not None else None
-
-
-def _engine_in(rings: dict[str, Any]) -> str | None:
-    engine = rings.get("engine")
-    return engine if engine in ("exact", "sketch") else None
+    heads: list[SamplesHead] = (
+        [read_manifest(folder)] if (folder / MANIFEST).exists() else read_json_lines(folder / JOURNAL, SamplesHead)
+    )
+    engine = heads[0]["rings"].get("engine") if heads else None
+    return str(engine) if engine in ("exact", "sketch") else None

@@ -29,14 +29,14 @@ def precompute(
     console: Console,
     since: tuple[Path, Path] | None = None,
 ) -> None:
-    """Write the samples folder of a graph; finished parts of an earlier attempt are kept, and missing rounds added.
+    """Write the samples folder of a graph; keep the finished parts of an earlier attempt, and add missing rounds.
 
     since   graph and samples folder of an earlier run: what did not change is taken from there, with the same result
     """
     graph_folder, folder = graph_folder.absolute(), folder.absolute()  # tasks may run elsewhere
     graph = Graph.open(graph_folder)
     plan, choice = make_plan(graph, folder, config, since[1] if since else None)
-    console.say(f"precompute: engine {choice.engine}: {choice.reason}")
+    console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = Since.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
     console.say(admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner), rounds.missing(1)))
@@ -45,26 +45,28 @@ def precompute(
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords
     number = _affordable(config, asked, rounds, folder)
     if number < asked and not config.ahead:
-        console.say(f"{asked} rounds exceed rings.disk_gb = {config.disk_gb:g}: {number} are made and used in turn")
+        console.say(f"{asked} rounds exceed rings.disk_gb = {config.disk_gb:g}: making {number}, which take turns")
     rounds.make_rounds(number)
     rounds.finish(asked, number)
 
 
 def is_complete(folder: Path, graph: Graph, config: RingsConfig, epochs: int) -> bool:
-    """Whether the folder holds all rounds asked for; one made from another graph or configuration is refused.
+    """Whether the folder holds all rounds asked for; samples of another graph or configuration are refused.
 
-    Of rounds that are made ahead the first is enough: the training makes the others.
+    With `rings.ahead` the first round is enough: the training makes the others.
     """
     if not (folder / MANIFEST).exists():
         return False
     plan, _ = make_plan(graph, folder, config)
     manifest = read_manifest(folder)
     plan.refuse_other(manifest, folder)
-    rounds, asked = manifest["rounds"], rounds_asked(config, epochs)
+    asked = rounds_asked(config, epochs)
     if manifest["rounds_asked"] < asked or config.ahead:
-        return bool(manifest["rounds_asked"] >= asked)
+        return manifest["rounds_asked"] >= asked
+    rounds = [entry for entry in manifest["rounds"] if entry]
     round_bytes = sum(part["bytes"] for part in rounds[0]["parts"])
-    return all(rounds) and len(rounds) >= min(asked, _most_rounds(config, round_bytes))
+    number = len(manifest["rounds"])
+    return len(rounds) == number >= min(asked, _most_rounds(config, round_bytes))
 
 
 def rounds_asked(config: RingsConfig, epochs: int) -> int:
@@ -73,7 +75,7 @@ def rounds_asked(config: RingsConfig, epochs: int) -> int:
 
 
 def name_of_samples(config: RingsConfig, epochs: int) -> str:
-    """A name for a folder of samples that several trainings share: the same for those that ask for the same ones."""
+    """A name for a folder of samples that trainings share: the same for all that ask for the same samples."""
     return fingerprint_of([named(config, *RESULTS, begun=0), rounds_asked(config, epochs)])[:12]
 
 
@@ -83,7 +85,7 @@ def _most_rounds(config: RingsConfig, round_bytes: int) -> int:
 
 
 def _affordable(config: RingsConfig, asked: int, made: Rounds, folder: Path) -> int:
-    """How many rounds are made before the training: what fits `rings.disk_gb` and the disk, or the first of many."""
+    """How many rounds are made before the training: those that fit `rings.disk_gb` and the disk, or only the first."""
     round_bytes = made.round_bytes()
     limit = _most_rounds(config, round_bytes)
     if config.ahead and asked > 1:

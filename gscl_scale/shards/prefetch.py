@@ -1,4 +1,4 @@
-"""Rounds made while a training uses them: some wait on disk, and used ones are dropped."""
+"""Rounds made while a training runs: some wait on disk, and used ones are deleted."""
 
 import threading
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from gscl_scale.shards.rounds import Rounds
 
 
 class _Stopped(Exception):
-    """The training ended: what is being made is not needed."""
+    """The training has ended: the round in the making is not needed."""
 
 
 class RoundsAhead:
-    """The rounds of a training, by epoch; asking for one says that those before it are not needed any more.
+    """The rounds of a training, by epoch; asking for one deletes those before it.
 
-    The first round stays, for the evaluation. What the manifest names is on disk, at any moment; what else a training
-    that was killed has left there goes, unless it is needed next.
+    The first round stays, for the evaluation. The rounds that the manifest names are on disk at any moment; others that
+    a killed training has left are deleted, unless they are needed next.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class RoundsAhead:
         self.num_rounds, self._epochs = num_rounds, epochs
         self._graph_folder, self._folder = graph_folder.absolute(), folder.absolute()
         self._config, self._start_runner, self._console = config, start_runner, console
-        self._epoch: int | None = None  # the one that the training is at
-        self._there: set[int] = set()
-        self._left: set[int] = set()  # on disk, and in no manifest of ours yet
+        self._epoch: int | None = None  # that the training is at
+        self._ready: set[int] = set()
+        self._leftover: set[int] = set()  # on disk, and not in a manifest of this process yet
         self._error: BaseException | None = None
         self._stopped = False
         self._changed = threading.Condition()
@@ -64,15 +64,15 @@ class RoundsAhead:
         self._thread.join()
 
     def of_epoch(self, epoch: int) -> RoundReader:
-        """The round of an epoch, once it is made."""
+        """The round of an epoch, as soon as it is made."""
         number = epoch % self.num_rounds
         with self._changed:
             self._epoch = epoch
             self._changed.notify_all()
-            self._changed.wait_for(lambda: number in self._there or self._error is not None or self._stopped)
+            self._changed.wait_for(lambda: number in self._ready or self._error is not None or self._stopped)
             if self._error is not None:
                 raise self._error
-            if number not in self._there:
+            if number not in self._ready:
                 raise StoppedError("the training has ended")
         return Samples.open(self._folder).round(number)
 
@@ -93,51 +93,51 @@ class RoundsAhead:
         journal = Journal(self._folder, plan)
         rounds = Rounds(graph, self._graph_folder, self._folder, plan, journal, runner, self._console, None)
         rounds.begin()
-        rounds.make_round(0, self._go_on)  # every manifest names it; what is whole is not made again
-        self._left = rounds_in(self._folder) - {0}
+        rounds.make_round(0, self._check_stopped)  # every manifest names it; nothing is done where it is finished
+        self._leftover = rounds_in(self._folder) - {0}
         while self._wait():
             self._drop_used(rounds)
             if (number := self._wanted()) is not None:
-                rounds.make_round(number, self._go_on)
+                rounds.make_round(number, self._check_stopped)
                 self._console.event("precompute", "round", round=number)
-                self._publish(rounds, self._there | {0, number})
+                self._publish(rounds, self._ready | {0, number})
         if self._epoch is not None and self._epoch + 1 >= self._epochs and self._wanted() is None:
             journal.close()
             rounds.clear_scratch()
 
     def _wait(self) -> bool:
-        """Wait for something to do; False at the end."""
+        """Wait for work; False at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._wanted() is not None or self._used())
             return not self._stopped
 
     def _wanted(self) -> int | None:
         """The next round to make."""
-        return next((number for number in self._needed() if number not in self._there), None)
+        return next((number for number in self._needed() if number not in self._ready), None)
 
     def _needed(self) -> list[int]:
-        """The rounds of this epoch and of the next ones, none before the training has asked for one."""
+        """The rounds of this epoch and the next ones; none before the training has asked for one."""
         if self._epoch is None:
             return []
         epochs = range(self._epoch, max(self._epoch + 1, min(self._epoch + self._config.ahead + 1, self._epochs)))
         return [epoch % self.num_rounds for epoch in epochs]
 
     def _used(self) -> set[int]:
-        return (self._there | self._left) - {0, *self._needed()} if self._epoch is not None else set()
+        return (self._ready | self._leftover) - {0, *self._needed()} if self._epoch is not None else set()
 
     def _drop_used(self, rounds: Rounds) -> None:
         if used := self._used():
-            self._publish(rounds, {0, *(self._there - used)})  # first: what the manifest names is there
+            self._publish(rounds, {0, *(self._ready - used)})  # first: what the manifest names has to be on disk
             for number in used:
                 rounds.drop_round(number)
-            self._left -= used
+            self._leftover -= used
 
-    def _publish(self, rounds: Rounds, there: set[int]) -> None:
+    def _publish(self, rounds: Rounds, on_disk: set[int]) -> None:
         with self._changed:
-            rounds.write_manifest(self.num_rounds, there)
-            self._there = there
+            rounds.write_manifest(self.num_rounds, on_disk)
+            self._ready = on_disk
             self._changed.notify_all()
 
-    def _go_on(self, steps: int = 1, note: str = "") -> None:
+    def _check_stopped(self, steps: int = 1, note: str = "") -> None:
         if self._stopped:
             raise _Stopped

@@ -1,4 +1,4 @@
-"""What the tasks of one process share: the graph, the round, and the level that a pass reads, each opened once."""
+"""What the tasks of one process share, each opened once: the graph, the round, the level that a pass reads."""
 
 import threading
 from collections.abc import Callable
@@ -13,19 +13,18 @@ from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import map_array
 from gscl_scale.machine import hand_back_memory
-from gscl_scale.rings.exact.recount import RowChanges
 from gscl_scale.rings.exact.workspace import forget_marks
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sketch.level import Level
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
-from gscl_scale.shards.incremental import map_row_changes
+from gscl_scale.shards.incremental import Changes
 from gscl_scale.shards.levels import LevelFiles, scratch_folder
 from gscl_scale.shards.reader import RoundReader, Samples, flaw_of_priorities
 
 Thing = TypeVar("Thing")
 
 _LOCK = threading.RLock()
-_KEPT: dict[str, tuple[Any, Any]] = {}
+_OPEN: dict[str, tuple[Any, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def open_round(samples: Path, round_number: int, num_nodes: int) -> OpenRound:
 
 
 def open_weights(samples: Path) -> npt.NDArray[np.float64] | None:
-    """The weights of a samples folder, None where all nodes count alike."""
+    """The weights of the nodes in a samples folder, None where sampling is uniform."""
     path = weights_path(samples)
     return map_array(path, "weight", "double") if path.exists() else None
 
@@ -72,28 +71,28 @@ def open_old_round(samples: Samples, round_number: int) -> RoundReader:
     return _keep("old round", (samples.folder, round_number), lambda: samples.round(round_number))
 
 
-def open_row_changes(samples: Path, round_number: int, num_nodes: int) -> RowChanges:
-    """Who won or lost whom as a neighbour since the samples that a round builds on."""
-    key = (samples, round_number, _stamp(scratch_folder(samples, round_number) / "change.arrow"))
-    return _keep("row changes", key, lambda: map_row_changes(samples, round_number, num_nodes))
+def open_changes(samples: Path, round_number: int) -> Changes:
+    """The changes since the samples that a round builds on."""
+    stamp = _stamp(scratch_folder(samples, round_number) / "depths.arrow")
+    return _keep("changes", (samples, round_number, stamp), lambda: Changes.map(samples, round_number))
 
 
 def close_round() -> None:
-    """Let go of the files of a round, so that the disk of removed ones is free again, and of memory kept for it."""
+    """Close the files of a round, so that the disk of removed ones is free again, and free its memory."""
     forget_marks()
     with _LOCK:
-        for kind in ("round", "level", "old round", "row changes"):
-            _KEPT.pop(kind, None)
+        for kind in ("round", "level", "old round", "changes"):
+            _OPEN.pop(kind, None)
     hand_back_memory()
 
 
 def _keep(kind: str, key: Any, opened: Callable[[], Thing]) -> Thing:
-    """The last thing of its kind, if it is still the one asked for; another one is opened in its place."""
+    """The thing of a kind that was opened last, if it has this key; else another one is opened in its place."""
     with _LOCK:
-        if kind not in _KEPT or _KEPT[kind][0] != key:
-            _KEPT.pop(kind, None)
-            _KEPT[kind] = (key, opened())
-        return _KEPT[kind][1]
+        if kind not in _OPEN or _OPEN[kind][0] != key:
+            _OPEN.pop(kind, None)
+            _OPEN[kind] = (key, opened())
+        return _OPEN[kind][1]
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -13,15 +13,15 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.checksum import sha256_of
-from gscl_scale.io.validate import size_of
-from gscl_scale.kernel import kernel
+from gscl_scale.io.validate import FileEntry, size_of
 from gscl_scale.machine import let_go_of_files, num_cores
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample
+from gscl_scale.rings.sample import Lists, RingSample, copy_lists, offsets_of
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
 from gscl_scale.shards.plan import MANIFEST, read_manifest
+from gscl_scale.shards.records import Manifest, PartRecord, RoundEntry
 
-Rows = tuple[RingSample, npt.NDArray[Any], npt.NDArray[Any]]
+_Place = tuple[RingSample, npt.NDArray[np.int64], npt.NDArray[np.int64]]  # of anchors: a part, rows there, and which
 
 _MAPPED = 4 << 30  # bytes of mapped files in memory above which a reader gives back its own
 
@@ -31,7 +31,7 @@ class Samples:
     """A finished samples folder."""
 
     folder: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
 
     @classmethod
     def open(cls, folder: Path) -> "Samples":
@@ -40,61 +40,72 @@ class Samples:
             raise FolderError(f"{folder} holds no finished samples; run gscl-scale precompute first")
         return cls(folder, read_manifest(folder))
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What the samples depend on: equal identities mean equal samples, whatever is on disk at the moment."""
-        return {name: self.manifest[name] for name in ("graph_fingerprint", "rings")}
+        return {"graph_fingerprint": self.manifest["graph_fingerprint"], "rings": self.manifest["rings"]}
 
     @property
     def num_rounds(self) -> int:
         """Rounds on disk."""
         return len(self.manifest["rounds"])
 
+    @property
+    def num_parts(self) -> int:
+        """Parts of each round."""
+        return len(self._entry(0)["parts"])
+
+    def entry(self, number: int) -> RoundEntry | None:
+        """A round in the manifest, if it is on disk."""
+        return self.manifest["rounds"][number] if number < self.num_rounds else None
+
+    def _entry(self, number: int) -> RoundEntry:
+        if (entry := self.entry(number)) is None:
+            raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
+        return entry
+
+    def part_record(self, number: int, part: int) -> PartRecord:
+        """A part of a round in the manifest."""
+        return self._entry(number)["parts"][part]
+
     def round(self, number: int) -> "RoundReader":
         """Map a round, after comparing its files with the manifest's checksums."""
-        if number >= self.num_rounds or self.manifest["rounds"][number] is None:
-            raise FolderError(f"{self.folder} does not hold round {number}; run gscl-scale precompute again")
-        shared = "priorities" in self.manifest["rounds"][number]
+        shared = "priorities" in self._entry(number)
         with ThreadPoolExecutor(num_cores()) as pool:
             parts = list(pool.map(lambda part: self.part(number, part), range(self.num_parts)))
         return RoundReader(self.folder, parts, self.priorities(number) if shared else None, self.weights())
 
     def of_epoch(self, epoch: int) -> "RoundReader":
-        """The round of an epoch: they are used in turn."""
+        """The round of an epoch: rounds are used in turn."""
         return self.round(epoch % self.num_rounds)
-
-    @property
-    def num_parts(self) -> int:
-        """Parts of each round."""
-        return len(self.manifest["rounds"][0]["parts"])
 
     def part(self, number: int, part: int, verify: bool = True) -> RingSample:
         """Map a part of a round, after comparing it with its checksum."""
-        path, entry = part_path(self.folder, number, part), self.manifest["rounds"][number]["parts"][part]
+        path, record = part_path(self.folder, number, part), self.part_record(number, part)
         if verify:
-            _verify(path, entry)
+            _verify(path, record)
         sample = map_part(path)
-        if flaw := flaw_of_part(sample, entry["anchors"][0], entry["rows"], self.manifest["num_nodes"]):
-            raise FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
+        if flaw := flaw_of_part(sample, record["anchors"][0], record["rows"], self.manifest["num_nodes"]):
+            raise _damaged(path, flaw)
         return sample
 
     def priorities(self, number: int) -> Priorities:
         """Map the priorities of a round, after comparing them with their checksum."""
         path = priorities_path(self.folder, number)
-        _verify(path, self.manifest["rounds"][number]["priorities"])
+        _verify(path, self._entry(number)["priorities"])
         priorities = map_priorities(path)
         if flaw := flaw_of_priorities(priorities, self.manifest["num_nodes"]):
-            raise FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
+            raise _damaged(path, flaw)
         return priorities
 
     def weights(self) -> npt.NDArray[np.float64] | None:
-        """Map the weights of the nodes, after comparing them with their checksum; None where all nodes count alike."""
+        """Map the weights of the nodes, after comparing them with their checksum; None where sampling is uniform."""
         if "weights" not in self.manifest:
             return None
         path = weights_path(self.folder)
         _verify(path, self.manifest["weights"])
         weights = map_array(path, "weight", "double")
         if weights.size != self.manifest["num_nodes"]:
-            raise FolderError(f"{path} is damaged: expected a weight for each node; run gscl-scale precompute again")
+            raise _damaged(path, "expected a weight for each node")
         return weights
 
 
@@ -103,11 +114,11 @@ class SomeRounds(Protocol):
 
     @property
     def num_rounds(self) -> int:
-        """How many there are; later epochs use them in turn."""
+        """The number of rounds; later epochs use them in turn."""
         ...
 
     def of_epoch(self, epoch: int) -> "RoundReader":
-        """That of an epoch, counted from 0."""
+        """The round of an epoch, counted from 0."""
         ...
 
 
@@ -115,7 +126,7 @@ class SomeRounds(Protocol):
 class RoundReader:
     """The samples of one round, mapped from `folder`; priorities are None where every anchor drew its own.
 
-    weights [N]   the priorities were drawn with these; None: all nodes alike
+    weights [N]   the priorities were drawn with these; None: sampling was uniform
     """
 
     folder: Path
@@ -129,7 +140,7 @@ class RoundReader:
             raise FolderError(f"{self.folder} holds samples of {ours:,} nodes, expected {num_nodes:,}; sample again")
 
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Of some anchors, the priority below which all is decided."""
+        """The column `decided` of some anchors."""
         decided = np.empty(anchors.size, np.float64)
         for part, rows, places in self._where(anchors):
             decided[places] = part.decided[rows]
@@ -139,11 +150,12 @@ class RoundReader:
         """The samples of some anchors, in the order asked for."""
         let_go_of_files(_MAPPED, self.folder)
         where, first = list(self._where(anchors)), self.parts[0]
-        hops = len(first.rings)
-        levels = [[(*part.rings, part.beyond)[level] for part, _, _ in where] for level in range(hops + 1)]
-        columns = [_take_lists(level, where, anchors.size, first.beyond.members.dtype) for level in levels]
+        columns = [
+            _take_lists([part.lists[level] for part, _, _ in where], where, anchors.size, first.beyond.members.dtype)
+            for level in range(len(first.lists))
+        ]
         decided = np.empty(anchors.size, np.float64)
-        sizes = np.empty((anchors.size, hops), first.ring_size.dtype)
+        sizes = np.empty((anchors.size, len(first.rings)), first.ring_size.dtype)
         exact = np.empty(anchors.size, np.bool_)
         for part, rows, places in where:
             decided[places] = part.decided[rows]
@@ -153,7 +165,7 @@ class RoundReader:
         near = _take_lists(words, where, anchors.size, np.uint64) if first.near is not None else None
         return RingSample(anchors, columns[:-1], columns[-1], decided, sizes, exact, near)
 
-    def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[Rows]:
+    def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[_Place]:
         """The parts that hold anchors, with their rows there and their places among the anchors."""
         starts = np.array([part.anchors[0] for part in self.parts])
         part_of = np.searchsorted(starts, anchors, side="right") - 1
@@ -163,28 +175,22 @@ class RoundReader:
             yield self.parts[number], anchors[places] - starts[number], places
 
 
-def _take_lists(of_part: list[Lists], where: list[Rows], num_anchors: int, dtype: npt.DTypeLike) -> Lists:
-    columns = [(lists, rows, places) for lists, (_, rows, places) in zip(of_part, where, strict=True)]
+def _take_lists(of_part: list[Lists], where: list[_Place], num_anchors: int, dtype: npt.DTypeLike) -> Lists:
     lengths = np.empty(num_anchors, np.int64)
-    for column, rows, places in columns:
-        lengths[places] = column.offsets[rows + 1] - column.offsets[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    for lists, (_, rows, places) in zip(of_part, where, strict=True):
+        lengths[places] = lists.offsets[rows + 1] - lists.offsets[rows]
+    offsets = offsets_of(lengths)
     members = np.empty(offsets[-1], dtype)
-    for column, rows, places in columns:
-        _copy(column.offsets, column.members, rows, places, offsets, members)
+    for lists, (_, rows, places) in zip(of_part, where, strict=True):
+        copy_lists(lists.members, lists.offsets[rows], places, offsets, members)
     return Lists(offsets, members)
 
 
-@kernel
-def _copy(source_offsets, source, rows, targets, offsets, members):  # type: ignore[no-untyped-def]
-    for i in range(rows.size):
-        start = source_offsets[rows[i]]
-        first = offsets[targets[i]]
-        for j in range(offsets[targets[i] + 1] - first):
-            members[first + j] = source[start + j]
+def _damaged(path: Path, flaw: str) -> FolderError:
+    return FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
 
 
-def _verify(path: Path, entry: dict[str, Any]) -> None:
+def _verify(path: Path, entry: FileEntry) -> None:
     size = size_of(path) if path.exists() else -1
     if size == entry["bytes"] and _sha256(path, path.stat().st_mtime_ns) == entry["sha256"]:
         return
@@ -207,17 +213,18 @@ def flaw_of_part(sample: RingSample, first: int, rows: int, num_nodes: int) -> s
         return f"expected the anchors {first:,} to {first + rows - 1:,} in ascending order"
     if not sample.rings or (sample.ring_size < 0).any() or sample.ring_size.shape != (rows, len(sample.rings)):
         return f"expected a size of each of {len(sample.rings)} rings"
-    kinds = {lists.members.dtype for lists in (*sample.rings, sample.beyond)}
-    if len(kinds) > 1 or np.isnan(sample.decided).any():
+    if len({lists.members.dtype for lists in sample.lists}) > 1 or np.isnan(sample.decided).any():
         return "columns are of different types, or have numbers that are none"
-    for name, lists in [
-        *((f"ring_{hop}", ring) for hop, ring in enumerate(sample.rings, 1)),
-        ("beyond", sample.beyond),
-    ]:
-        if flaw := _flaw_of_lists(lists, rows, num_nodes):
-            return f"{name} {flaw}"
-    if sample.near is not None and (flaw := _flaw_of_offsets(sample.near, rows)):
-        return f"near {flaw}"
+    names = [*(f"ring_{hop}" for hop in range(1, len(sample.rings) + 1)), "beyond", "near"]
+    for name, lists in zip(names, (*sample.lists, sample.near), strict=True):
+        if lists is None:
+            continue
+        offsets, members = lists.offsets, lists.members
+        if offsets.size != rows + 1 or offsets[0] < 0 or offsets[-1] > members.size or (np.diff(offsets) < 0).any():
+            return f"{name} has no {rows:,} lists"
+        # as unsigned numbers, negative ones are the highest
+        if name != "near" and members.size and members.view(f"u{members.itemsize}").max() >= num_nodes:
+            return f"{name} names nodes outside 0 to {num_nodes - 1:,}"
     return ""
 
 
@@ -228,22 +235,6 @@ def flaw_of_priorities(priorities: Priorities, num_nodes: int) -> str:
         return f"expected each of {num_nodes:,} nodes once"
     if np.isnan(priority).any() or (priority[1:] < priority[:-1]).any():
         return "expected ascending priorities"
-    return ""
-
-
-def _flaw_of_lists(lists: Lists, rows: int, num_nodes: int) -> str:
-    members = lists.members
-    if flaw := _flaw_of_offsets(lists, rows):
-        return flaw
-    if members.size and members.view(f"u{members.itemsize}").max() >= num_nodes:  # negative ones are the highest
-        return f"names nodes outside 0 to {num_nodes - 1:,}"
-    return ""
-
-
-def _flaw_of_offsets(lists: Lists, rows: int) -> str:
-    offsets, members = lists.offsets, lists.members
-    if offsets.size != rows + 1 or offsets[0] < 0 or offsets[-1] > members.size or (np.diff(offsets) < 0).any():
-        return f"has no {rows:,} lists"
     return ""
 
 

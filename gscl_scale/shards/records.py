@@ -1,93 +1,102 @@
-"""Tasks of a round and what they report: plain values, cheap to send anywhere."""
+"""Tasks of a round, the records of finished ones, and the manifest that names them: plain values."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired
+
+from typing_extensions import TypedDict
 
 from gscl_scale.config.sections import RingsConfig
+from gscl_scale.io.validate import Count, FileEntry, Number
 
 
 @dataclass(frozen=True)
-class PassTask:
-    """The balls of radius `radius` around the vertices first..end: plain values, cheap to send anywhere.
+class _RoundTask:
+    """The nodes first..end of a round.
 
-    since     an earlier samples folder, where only the vertices that `map_depths` names are needed
+    since     an earlier samples folder: only what changed since then is computed
     threads   whether all tasks run in one process, which then keeps a level in its memory
     """
 
     graph_folder: Path
     folder: Path
     round_number: int
-    radius: int
-    first: int
-    end: int
     config: RingsConfig
-    since: Path | None = None
-    threads: bool = False
-
-
-@dataclass(frozen=True)
-class PassRecord:
-    """What is reported of a finished pass over a range of vertices."""
-
-    round_number: int
-    radius: int
+    since: Path | None
+    threads: bool
     first: int
     end: int
-    checksum: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
-class PartTask:
-    """The samples of a range of anchors: plain values, cheap to send anywhere.
+class PassTask(_RoundTask):
+    """The balls of one radius around a range of vertices."""
 
-    since     an earlier samples folder, from which anchors are taken that have no other lists now
-    threads   whether all tasks run in one process, which then keeps a level in its memory
-    """
+    radius: int
 
-    graph_folder: Path
-    folder: Path
-    round_number: int
+
+@dataclass(frozen=True)
+class PartTask(_RoundTask):
+    """The samples of a range of anchors."""
+
     part: int
-    first_anchor: int
-    end_anchor: int
-    config: RingsConfig
-    since: Path | None = None
-    threads: bool = False
 
 
-@dataclass(frozen=True)
-class PartRecord:
-    """What is reported of a finished part: a few bytes for the manifest.
+class PassRecord(TypedDict):
+    """A finished pass over a range of vertices."""
+
+    round_number: Count
+    radius: Count
+    first: Count
+    end: Count
+    checksum: Count
+
+
+class PartRecord(FileEntry):
+    """A finished part.
 
     members   entries of each ring and of beyond
-    short     lists of each that the exact engine finished for the sketch, of the anchors that were sampled now
+    short     lists of each that the exact engine finished for the sketch; not in a manifest, nor for parts that were
+              taken from an earlier run
     """
 
-    round_number: int
-    part: int
-    anchors: tuple[int, int]
-    rows: int
-    bytes: int
+    round_number: Count
+    part: Count
+    members: list[Count]
+    ring_size_sum: list[Count]
+    short: NotRequired[list[Count]]
+    rows: Count
+    anchors: list[Count]
+
+
+class RoundEntry(TypedDict):
+    """A round in a manifest; it has no priorities where every anchor draws its own."""
+
+    priorities: NotRequired[FileEntry]
+    parts: list[PartRecord]
+
+
+class SamplesHead(TypedDict):
+    """What a samples folder is made from: the first line of a journal, and in every manifest. Format 1 is not named."""
+
+    format: NotRequired[Count]
+    graph_fingerprint: str
+    rings: dict[str, object]
+
+
+class Manifest(SamplesHead):
+    """The manifest of a samples folder, as far as it is read; a round that is not on disk is null."""
+
+    num_nodes: Count
+    rounds_asked: Count
+    mean_ring_size: list[Number]
+    mean_stored: list[Number]
+    rounds: list[RoundEntry | None]
+    weights: NotRequired[FileEntry]
+
+
+class Weights(TypedDict):
+    """Which weights the nodes have: those of an earlier run, or of the graph; a manifest does not say which."""
+
     sha256: str
-    members: list[int]
-    ring_size_sum: list[int]
-    short: list[int] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    def for_manifest(self) -> dict[str, Any]:
-        """What is the same however the part was made."""
-        return {name: value for name, value in self.to_json().items() if name != "short"}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "PartRecord":
-        """From plain values."""
-        known = {one.name: values[one.name] for one in fields(cls) if one.name in values}
-        return cls(**{**known, "anchors": tuple(values["anchors"])})
+    earlier: NotRequired[bool]

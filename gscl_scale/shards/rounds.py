@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import half_written
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
+from gscl_scale.io.validate import FileEntry
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import draw_priorities
 from gscl_scale.runtime.console import Console
@@ -32,14 +33,14 @@ from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.levels import scratch_folder
 from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
 from gscl_scale.shards.process_cache import close_round, open_weights
-from gscl_scale.shards.records import PartRecord, PartTask, PassTask
+from gscl_scale.shards.records import PartRecord, PartTask, PassTask, RoundEntry
 from gscl_scale.shards.task import level_files, run_part, run_pass
 
 Advance = Callable[..., None]
 
 
 class Rounds:
-    """The rounds of a samples folder: what is finished so far, and how the rest is made."""
+    """The rounds of a samples folder: what is finished, and how the rest is made."""
 
     def __init__(
         self,
@@ -52,44 +53,40 @@ class Rounds:
         console: Console,
         since: Since | None,
     ) -> None:
-        self._since = since
         self._graph, self._graph_folder, self._folder = graph, graph_folder, folder
         self._plan, self._config, self._journal = plan, plan.config, journal
-        self._runner, self._console = runner, console
-        self._threads = isinstance(runner, LocalRunner)
+        self._runner, self._console, self._since = runner, console, since
         self._done = journal.parts()
-        self._kept = len(self._done)
+        self._num_resumed = len(self._done)
         self._drawn: set[int] = set()
-        self._kept_passes = 0
-        self._new_passes = 0
+        self._kept_passes = self._new_passes = 0
 
     def begin(self) -> None:
-        """What all rounds need: the weights of the nodes; and tell what an earlier attempt left."""
+        """Prepare what all rounds need, and report what an earlier attempt left."""
         self._journal.begin()
         self._runner.check_shared(self._folder)
         close_round()  # of an attempt in this process that failed
-        self._clear_away()
+        self._clear_half_written()
         if self._config.sampling == "pagerank":
             self._choose_weights(self._since.weights() if self._since else None)
-        if self._kept and self._journal.manifest is None:
-            self._console.event("precompute", "resumed", finished_parts=self._kept)
+        if self._num_resumed and self._journal.manifest is None:
+            self._console.event("precompute", "resumed", finished_parts=self._num_resumed)
 
     def _choose_weights(self, earlier: npt.NDArray[np.float64] | None) -> None:
-        """Those of the earlier run, or their own PageRank; never others than the folder was begun with."""
+        """Load the earlier run's weights or compute PageRank; refuse weights that differ from the recorded ones."""
         path, recorded = weights_path(self._folder), self._journal.weights()
         if recorded is not None and recorded.get("earlier") and earlier is None:
             raise self._other_weights()
         if recorded is not None and path.exists() and sha256_of(path) == recorded["sha256"]:
-            there = open_weights(self._folder)
-            if there is not None and earlier is not None and not np.array_equal(there, earlier):
+            on_disk = open_weights(self._folder)
+            if on_disk is not None and earlier is not None and not np.array_equal(on_disk, earlier):
                 raise self._other_weights()
             return
-        weights = pagerank(self._graph.indptr, self._graph.indices) if earlier is None else earlier
-        write_weights(path, weights)
-        made = sha256_of(path)
+        write_weights(path, pagerank(self._graph.indptr, self._graph.indices) if earlier is None else earlier)
+        checksum = sha256_of(path)
         if recorded is None:
-            self._journal.append_weights({"sha256": made, "earlier": earlier is not None})
-        elif made != recorded["sha256"]:
+            self._journal.append({"weights": {"sha256": checksum, "earlier": earlier is not None}})
+        elif checksum != recorded["sha256"]:
             path.unlink()
             raise self._other_weights()
 
@@ -109,32 +106,33 @@ class Rounds:
 
     def round_bytes(self) -> int:
         """Bytes of the parts of a round."""
-        return sum(record.bytes for record in self._done.values() if record.round_number == 0)
+        return sum(record["bytes"] for record in self._done.values() if record["round_number"] == 0)
 
     def missing(self, rounds: int) -> float:
-        """How many of the first rounds are not there yet."""
+        """How many of the first rounds are still to be made; a fraction where some parts of one are finished."""
         done = sum(sum(self._parts_done(number)) for number in range(rounds))
         return rounds - done / self._plan.num_parts
 
     def finish(self, asked: int, rounds: int) -> None:
-        """Write the manifest, and clear away what it does not name and what only the work needed."""
+        """Write the manifest, and remove the rounds that it does not name and what only the work needed."""
         self.write_manifest(asked, range(rounds))
         for number in rounds_in(self._folder) - set(range(rounds)):
             self.drop_round(number)
         self._journal.close()
         self.clear_scratch()
-        self._clear_away()
-        counted = [record for record in self._done.values() if record.short]  # made now
-        lists = sum(record.rows for record in counted) * (self._config.hops + 1)
-        short = {"short": sum(sum(record.short) for record in counted) / lists} if lists else {}
+        self._clear_half_written()
+        sampled = [record for record in self._done.values() if record.get("short")]  # now, not by an earlier command
+        lists = sum(record["rows"] for record in sampled) * (self._config.hops + 1)
+        short = {"short": sum(sum(record["short"]) for record in sampled) / lists} if lists else {}
         self._console.event(
             "precompute", "done", engine=self._config.engine, rounds=rounds, parts=len(self._done),
-            bytes=sum(record.bytes for record in self._done.values()), computed=len(self._done) - self._kept,
+            bytes=sum(record["bytes"] for record in self._done.values()),
+            computed=len(self._done) - self._num_resumed,
             passes_computed=self._new_passes, passes_kept=self._kept_passes, **short,
         )  # fmt: skip
 
     def clear_scratch(self) -> None:
-        """Clear away what only the work needed."""
+        """Remove what only the work needed."""
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
 
     def drop_round(self, number: int) -> None:
@@ -144,8 +142,8 @@ class Rounds:
         for part in range(self._plan.num_parts):
             self._done.pop((number, part), None)
 
-    def _clear_away(self) -> None:
-        """Remove half-written files of processes that were killed, those of tasks on other machines too."""
+    def _clear_half_written(self) -> None:
+        """Remove the half-written files of processes that were killed, on other machines too."""
         for path in half_written(self._folder):
             path.unlink(missing_ok=True)
 
@@ -153,7 +151,7 @@ class Rounds:
         return [(number, part) in self._done for part in range(self._plan.num_parts)]
 
     def make_round(self, number: int, advance: Advance) -> None:
-        """Make what is missing of a round; `advance` is told of every task that is finished."""
+        """Make what is missing of a round; `advance` is called after every task."""
         missing = [part for part, done in enumerate(self._parts_done(number)) if not done]
         if self._config.sharing == "shared" and number not in self._drawn:
             if missing or not self._journal.has_priorities(number):
@@ -161,44 +159,43 @@ class Rounds:
             self._drawn.add(number)
         if not missing:
             return
-        if self._since is not None and self._since.has(number):
-            self._find_changes(self._since, number)
+        since = self._since if self._since is not None and self._since.has(number) else None
+        if since is not None:
+            self._find_changes(since, number)
+        task = (
+            self._graph_folder, self._folder, number, self._config, since.samples.folder if since else None,
+            isinstance(self._runner, LocalRunner),
+        )  # fmt: skip
         for radius in self._plan.radii:
-            self._run(run_pass, self._passes(number, radius, advance), advance)
+            ranges = self._missing_ranges(number, radius, since is not None, advance)
+            for finished in self._runner.run(run_pass, (PassTask(*task, *ends, radius) for ends in ranges)):
+                self._new_passes += 1
+                if since is None:  # else the pass has only some of its rows
+                    self._journal.append({"pass": finished})
+                advance(1)
         advance(self._plan.num_parts - len(missing))
-        self._run(run_part, self._parts(number, missing), advance)
+        parts = (PartTask(*task, *self._plan.anchors(part), part) for part in missing)
+        for record in self._runner.run(run_part, parts):
+            self._done[record["round_number"], record["part"]] = record
+            self._journal.append({"part": record})
+            advance(1)
         close_round()
         shutil.rmtree(scratch_folder(self._folder, number), ignore_errors=True)
 
-    def _run(self, function: Any, tasks: Iterable[Any], advance: Advance) -> None:
-        for record in self._runner.run(function, tasks):
-            if isinstance(record, PartRecord):
-                self._done[record.round_number, record.part] = record
-                self._journal.append(record)
-            else:
-                self._new_passes += 1
-                if self._since_of(record.round_number) is None:  # else it is not the whole pass
-                    self._journal.append(record)
-            advance(1)
-
-    def _since_of(self, number: int) -> Path | None:
-        """The earlier samples that a round builds on, if there are any."""
-        return self._since.samples.folder if self._since is not None and self._since.has(number) else None
-
     def _find_changes(self, since: Since, number: int) -> None:
-        """Find what is to be done again after the earlier run."""
+        """Find what is to be sampled again after the earlier run."""
         priorities = map_priorities(priorities_path(self._folder, number))
-        found = since.prepare(self._folder, number, self._graph, priorities, self._config)
+        counts = since.prepare(self._folder, number, self._graph, priorities, self._config)
         self._console.event(
-            "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=found.again,
-            anchors_counted=found.counted, rows_changed=found.rows,
+            "precompute", "since", round=number, earlier=str(since.samples.folder), anchors_again=counts.again,
+            anchors_counted=counts.counted, rows_changed=counts.rows,
             nodes_come=int((since.matching.old_of_new < 0).sum()),
             nodes_gone=int((since.matching.new_of_old < 0).sum()),
         )  # fmt: skip
         self._console.say(
-            f"round {number}: {found.again:,} of {self._graph.num_nodes:,} anchors are sampled again"
-            + (f", the last ring of {found.counted:,} is counted again" if found.counted else "")
-            + ", the others are as before"
+            f"round {number}: sampling {counts.again:,} of {self._graph.num_nodes:,} anchors again"
+            + (f", counting the last ring of {counts.counted:,}" if counts.counted else "")
+            + ", taking the others from the earlier run"
         )
 
     def _draw(self, number: int) -> None:
@@ -208,41 +205,19 @@ class Rounds:
         drawn = draw_priorities(identities, self._config.seed, number, weights, self._graph.indices.dtype.type)
         write_priorities(priorities_path(self._folder, number), drawn)
 
-    def _passes(self, number: int, radius: int, advance: Advance) -> Iterator[PassTask]:
+    def _missing_ranges(self, number: int, radius: int, partly: bool, advance: Advance) -> Iterator[tuple[int, int]]:
+        """The ranges of a pass that no attempt has finished; a pass around changes is made `partly`, and anew."""
         files = level_files(self._graph, self._folder, number, radius, self._config)
-        since = self._since_of(number)
-        finished = self._journal.passes(number, radius, files) if since is None else set()
+        finished: set[int] = set() if partly else self._journal.passes(number, radius, files)
         files.create()
         self._kept_passes += len(finished)
         advance(len(finished))
-        for first, end in self._plan.ranges():
-            if first not in finished:
-                yield PassTask(
-                    self._graph_folder, self._folder, number, radius, first, end, self._config, since, self._threads
-                )
-
-    def _parts(self, number: int, missing: list[int]) -> Iterator[PartTask]:
-        for part in missing:
-            first, end = self._plan.anchors(part)
-            since = self._since_of(number)
-            yield PartTask(
-                self._graph_folder, self._folder, number, part, first, end, self._config, since, self._threads
-            )
+        yield from (ends for ends in self._plan.ranges() if ends[0] not in finished)
 
     def write_manifest(self, asked: int, numbers: Iterable[int]) -> None:
-        """Name the rounds that are there; the place of any other is null."""
-        there, parts = set(numbers), range(self._plan.num_parts)
-        entries: list[dict[str, Any] | None] = []
-        for number in range(max(there) + 1):
-            if number not in there:
-                entries.append(None)
-                continue
-            entry: dict[str, Any] = {}
-            if self._config.sharing == "shared":
-                entry["priorities"] = _described(priorities_path(self._folder, number))
-            entry["parts"] = [self._done[number, part].for_manifest() for part in parts]
-            entries.append(entry)
-        first = [self._done[0, part] for part in parts]
+        """Name the rounds that are on disk; the place of any other is null."""
+        on_disk = set(numbers)
+        first = [self._done[0, part] for part in range(self._plan.num_parts)]
         manifest = {
             "format": FORMAT,
             "graph_fingerprint": self._plan.graph_fingerprint,
@@ -250,15 +225,26 @@ class Rounds:
             "seed": self._config.seed,
             "num_nodes": self._plan.num_nodes,
             "index_type": self._graph.indices.dtype.name,
-            "mean_ring_size": list(np.sum([r.ring_size_sum for r in first], axis=0) / self._plan.num_nodes),
-            "mean_stored": list(np.sum([r.members for r in first], axis=0) / self._plan.num_nodes),
+            "mean_ring_size": list(np.sum([r["ring_size_sum"] for r in first], axis=0) / self._plan.num_nodes),
+            "mean_stored": list(np.sum([r["members"] for r in first], axis=0) / self._plan.num_nodes),
             "rounds_asked": asked,
-            "rounds": entries,
+            "rounds": [self._entry(number) if number in on_disk else None for number in range(max(on_disk) + 1)],
         }
         if self._config.sampling == "pagerank":
-            manifest["weights"] = _described(weights_path(self._folder))
+            manifest["weights"] = _file_entry(weights_path(self._folder))
         write_json(self._folder / MANIFEST, {**manifest, "fingerprint": fingerprint_of(manifest)})
 
+    def _entry(self, number: int) -> RoundEntry:
+        """A round in the manifest: its files, however they were made."""
+        records = [self._done[number, part] for part in range(self._plan.num_parts)]
+        required = PartRecord.__required_keys__
+        parts = [
+            cast(PartRecord, {name: value for name, value in record.items() if name in required}) for record in records
+        ]
+        if self._config.sharing != "shared":
+            return {"parts": parts}
+        return {"priorities": _file_entry(priorities_path(self._folder, number)), "parts": parts}
 
-def _described(path: Path) -> dict[str, Any]:
+
+def _file_entry(path: Path) -> FileEntry:
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}

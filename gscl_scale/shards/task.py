@@ -17,97 +17,88 @@ from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
 from gscl_scale.rings.sketch.level import Level, head_words
 from gscl_scale.rings.sketch.read import read_rings
 from gscl_scale.shards.format import part_path, write_part
-from gscl_scale.shards.incremental import map_counted, map_depths, map_matching
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.process_cache import (
     OpenRound,
+    open_changes,
     open_graph,
     open_level,
     open_old_round,
     open_round,
-    open_row_changes,
     open_weights,
 )
 from gscl_scale.shards.reader import Samples
 from gscl_scale.shards.records import PartRecord, PartTask, PassRecord, PassTask
 
+Sampled = tuple[RingSample, npt.NDArray[np.bool_] | None]  # and the lists [A, k + 1] that were short in the sketch
+
 
 def run_pass(task: PassTask) -> PassRecord:
     """Compute the task's rows of a level and write them into the level's files."""
-    graph = open_graph(task.graph_folder)
-    opened = open_round(task.folder, task.round_number, graph.num_nodes)
-    needed = None
+    graph, needed, checksum = open_graph(task.graph_folder), None, 0
     if task.since is not None:
-        needed = map_depths(task.folder, task.round_number)[task.first : task.end] >= task.radius
-        if not needed.any():
-            return PassRecord(task.round_number, task.radius, task.first, task.end, 0)
-    level = _level(task, graph, opened, task.radius, task.first, task.end, needed)
-    checksum = level_files(graph, task.folder, task.round_number, task.radius, task.config).write(task.first, level)
-    return PassRecord(task.round_number, task.radius, task.first, task.end, checksum)
+        needed = open_changes(task.folder, task.round_number).depths[task.first : task.end] >= task.radius
+    if needed is None or needed.any():
+        level = _level(task, graph, open_round(task.folder, task.round_number, graph.num_nodes), task.radius, needed)
+        files = level_files(graph, task.folder, task.round_number, task.radius, task.config)
+        checksum = files.write(task.first, level)
+    return {
+        "round_number": task.round_number, "radius": task.radius, "first": task.first, "end": task.end,
+        "checksum": checksum,
+    }  # fmt: skip
 
 
 def run_part(task: PartTask) -> PartRecord:
     """Sample the rings of the task's anchors and publish its part."""
     if task.since is not None:
-        return _run_again(task, task.since)
-    anchors = np.arange(task.first_anchor, task.end_anchor, dtype=np.int64)
-    return publish_part(task, *_sample(task, anchors))
+        return _run_since(task, task.since)
+    return _publish(task, *_sample(task, np.arange(task.first, task.end, dtype=np.int64)))
 
 
-def _run_again(task: PartTask, since: Path) -> PartRecord:
+def _run_since(task: PartTask, since: Path) -> PartRecord:
     """Sample the anchors that may have changed, and take the others from the earlier samples."""
-    old, matching = Samples.open(since), map_matching(task.folder, task.round_number)
-    depths = map_depths(task.folder, task.round_number)[task.first_anchor : task.end_anchor]
-    rows = np.flatnonzero(depths == task.config.hops)
-    counted = np.flatnonzero(map_counted(task.folder, task.round_number)[task.first_anchor : task.end_anchor])
-    place = matching.old_of_new[task.first_anchor : task.end_anchor]
-    if matching.same:
+    old, changes = Samples.open(since), open_changes(task.folder, task.round_number)
+    rows = np.flatnonzero(changes.depths[task.first : task.end] == task.config.hops)
+    recount = np.flatnonzero(changes.recount[task.first : task.end])
+    if changes.matching.same:
         before = old.part(task.round_number, task.part)
-        if not rows.size and not counted.size:
+        if not rows.size and not recount.size:
             return _keep_part(task, old)
     else:
-        taken = open_old_round(old, task.round_number).take(np.maximum(place, 0))
-        before = rename_nodes(taken, np.arange(task.first_anchor, task.end_anchor), matching.new_of_old)
-    if counted.size:
-        before = _count_last_ring(task, before, counted)
-    fresh, short = _sample(task, task.first_anchor + rows)
-    return publish_part(task, replace_rows(before, rows, fresh), short)
-
-
-def _count_last_ring(task: PartTask, before: RingSample, rows: npt.NDArray[np.int64]) -> RingSample:
-    """Those at `rows` have their old lists, but nodes that these do not name may have come to ring k, or gone."""
-    graph = open_graph(task.graph_folder)
-    changes = open_row_changes(task.folder, task.round_number, graph.num_nodes)
-    sizes = before.ring_size.copy()
-    sizes[rows, -1] += growth_of_last_ring(
-        graph.indptr, graph.indices, task.first_anchor + rows, task.config.hops, changes
-    )
-    return replace(before, ring_size=sizes)
+        place = np.maximum(changes.old_of_new[task.first : task.end], 0)
+        taken = open_old_round(old, task.round_number).take(place)
+        before = rename_nodes(taken, np.arange(task.first, task.end), changes.new_of_old)
+    if recount.size:  # nodes that no list names may have come to ring k, or gone
+        graph, sizes = open_graph(task.graph_folder), before.ring_size.copy()
+        sizes[recount, -1] += growth_of_last_ring(
+            graph.indptr, graph.indices, task.first + recount, task.config.hops, changes.rows
+        )
+        before = replace(before, ring_size=sizes)
+    fresh, short = _sample(task, task.first + rows)
+    return _publish(task, replace_rows(before, rows, fresh), short)
 
 
 def _keep_part(task: PartTask, old: Samples) -> PartRecord:
-    """A part in which nothing changed is the earlier file."""
-    path = part_path(task.folder, task.round_number, task.part)
-    with publish(path) as temporary:
+    """Publish the earlier file of a part in which nothing changed."""
+    with publish(part_path(task.folder, task.round_number, task.part)) as temporary:
         link_or_copy(part_path(old.folder, task.round_number, task.part), temporary)
-    return PartRecord.from_json(old.manifest["rounds"][task.round_number]["parts"][task.part])
+    return old.part_record(task.round_number, task.part)
 
 
-def publish_part(task: PartTask, sample: RingSample, short: npt.NDArray[np.bool_] | None) -> PartRecord:
-    """Write a part and report it."""
+def _publish(task: PartTask, sample: RingSample, short: npt.NDArray[np.bool_] | None) -> PartRecord:
     path = part_path(task.folder, task.round_number, task.part)
     checksum = write_part(path, sample)
-    return PartRecord(
-        round_number=task.round_number,
-        part=task.part,
-        anchors=(task.first_anchor, task.end_anchor),
-        rows=sample.anchors.size,
-        bytes=path.stat().st_size,
-        sha256=checksum,
-        members=[int(ring.offsets[-1]) for ring in (*sample.rings, sample.beyond)],
-        ring_size_sum=[int(total) for total in sample.ring_size.sum(axis=0)],
-        short=[0] * (task.config.hops + 1) if short is None else [int(number) for number in short.sum(axis=0)],
-    )
+    return {
+        "round_number": task.round_number,
+        "part": task.part,
+        "anchors": [task.first, task.end],
+        "rows": sample.anchors.size,
+        "bytes": path.stat().st_size,
+        "sha256": checksum,
+        "members": [int(lists.offsets[-1]) for lists in sample.lists],
+        "ring_size_sum": sample.ring_size.sum(axis=0).tolist(),
+        "short": [0] * (task.config.hops + 1) if short is None else short.sum(axis=0).tolist(),
+    }
 
 
 def level_files(graph: Graph, samples: Path, round_number: int, radius: int, config: RingsConfig) -> LevelFiles:
@@ -115,58 +106,44 @@ def level_files(graph: Graph, samples: Path, round_number: int, radius: int, con
     return LevelFiles.of(samples, round_number, radius, graph.num_nodes, config.width, graph.indices.dtype.name)
 
 
-def _sample(task: PartTask, anchors: npt.NDArray[np.int64]) -> tuple[RingSample, npt.NDArray[np.bool_] | None]:
-    """The samples of anchors of a part, and which of their lists were short in the sketch."""
+def _sample(task: PartTask, anchors: npt.NDArray[np.int64]) -> Sampled:
+    """The samples of some anchors of a part."""
     graph, config = open_graph(task.graph_folder), task.config
+    csr = graph.indptr, graph.indices
     if config.sharing == "independent":
         weights = open_weights(task.folder)
-        identities = graph.identities()
-        sample = independent_rings(graph.indptr, graph.indices, anchors, identities, weights, task.round_number, config)
-        return sample, None
+        return independent_rings(*csr, anchors, graph.identities(), weights, task.round_number, config), None
     opened = open_round(task.folder, task.round_number, graph.num_nodes)
     if config.engine == "sketch":
         return _sketch_sample(task, graph, opened, anchors)
-    return exact_rings(graph.indptr, graph.indices, anchors, opened.priorities, opened.rank, config), None
+    return exact_rings(*csr, anchors, opened.priorities, opened.rank, config), None
 
 
-def _sketch_sample(
-    task: PartTask, graph: Graph, opened: OpenRound, anchors: npt.NDArray[np.int64]
-) -> tuple[RingSample, npt.NDArray[np.bool_]]:
-    """Read the rings off the levels; what they cannot tell is left to the exact engine."""
-    config, first, end = task.config, task.first_anchor, task.end_anchor
-    rows = anchors - first
-    needed = np.zeros(end - first, np.bool_)
+def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound, anchors: npt.NDArray[np.int64]) -> Sampled:
+    """Read the rings off the levels; short lists are finished by the exact engine."""
+    config, rows = task.config, anchors - task.first
+    assert isinstance(config.per_ring, int)
+    needed = np.zeros(task.end - task.first, np.bool_)
     needed[rows] = True
     alone = level_zero(opened.rank, anchors, config.width, head_words(config.width, graph.num_nodes))
     levels = [alone.rows(np.arange(anchors.size))]
     for radius in range(1, config.hops):
         files = level_files(graph, task.folder, task.round_number, radius, config)
         levels.append(files.map().rows(anchors))
-    last = _level(task, graph, opened, config.hops, first, end, needed)
-    levels.append(last.rows(rows))
-    assert isinstance(config.per_ring, int)
-    sample, short = read_rings(levels, anchors, opened.priorities, opened.weights, config.per_ring, config.beyond)
-    undirected = graph.undirected
-    return (
-        complete(graph.indptr, graph.indices, sample, short, opened.priorities, opened.rank, config, undirected),
-        short,
-    )
+    levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
+    priorities, rank = opened.priorities, opened.rank
+    sample, short = read_rings(levels, anchors, priorities, opened.weights, config.per_ring, config.beyond)
+    return complete(graph.indptr, graph.indices, sample, short, priorities, rank, config, graph.undirected), short
 
 
 def _level(
-    task: PassTask | PartTask,
-    graph: Graph,
-    opened: OpenRound,
-    radius: int,
-    first: int,
-    end: int,
-    needed: npt.NDArray[np.bool_] | None,
+    task: PassTask | PartTask, graph: Graph, opened: OpenRound, radius: int, needed: npt.NDArray[np.bool_] | None
 ) -> Level:
-    """The rows first..end of a level, from the level before."""
-    config = task.config
+    """The task's rows of a level, from the level before."""
+    config, rows = task.config, (task.first, task.end)
     if radius == 1:
         words = head_words(config.width, graph.num_nodes)
-        return first_level(graph.indptr, graph.indices, opened.rank, first, end, config.width, words, needed)
+        return first_level(graph.indptr, graph.indices, opened.rank, *rows, config.width, words, needed)
     files = level_files(graph, task.folder, task.round_number, radius - 1, config)
     before = open_level(files, in_memory=task.threads and task.since is None)
-    return next_level(graph.indptr, graph.indices, opened.rank, before, first, end, graph.undirected, needed)
+    return next_level(graph.indptr, graph.indices, opened.rank, before, *rows, graph.undirected, needed)

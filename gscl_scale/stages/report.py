@@ -56,7 +56,7 @@ def findings(config: Config, run: Run, console: Console, mapped: bool = True) ->
         curve=read_curve(first.log),
         events=[*(read_events(run.log) if first != run else []), *read_events(first.log)],
         record=dict(read_record(run.folder)),
-        samples=read_manifest(first.samples) if (first.samples / "manifest.json").exists() else None,
+        samples=dict(read_manifest(first.samples)) if (first.samples / "manifest.json").exists() else None,
         notes=graph.manifest["notes"],
         graph=graph,
         nodes=_map(config, run, first, console) if mapped else None,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from typing_extensions import TypedDict
 
-from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding, deciding_in
@@ -111,11 +111,11 @@ def load_start(model: Model, run: Run) -> None:
 
 def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: SomeRounds, world: World) -> BatchStream:
     messages = NormalisedAdjacency.of(graph, *config.model.messages())
-    maker = FieldMaker(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
+    sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
     return BatchStream(
-        rounds, graph.num_nodes, config.rings, config.train, config.loss, maker, share, read, _anchors(config, graph)
+        rounds, graph.num_nodes, config.rings, config.train, config.loss, sampler, share, read, _anchors(config, graph)
     )
 
 

@@ -32,13 +32,13 @@ Part = torch.nn.Module | torch.optim.Optimizer
 
 
 class Stream(Protocol):
-    """The batches of a run in their one order, each in so many pieces."""
+    """The batches of a run in their one order, each in so many micro-batches."""
 
     @property
     def steps_per_epoch(self) -> int: ...  # noqa: D102
 
     @property
-    def pieces(self) -> int: ...  # noqa: D102
+    def num_micro_batches(self) -> int: ...  # noqa: D102
 
     def batches(self, first: int, end: int) -> Iterator[Any]: ...  # noqa: D102
 
@@ -73,9 +73,11 @@ class Trainer:
         """The parts of a checkpoint, by name."""
         return {"model": self.model, "optimizer": self.optimizer}
 
-    def step(self, inputs: Inputs, pieces: Iterable[Any], config: Config, world: World, stop: bool) -> StepResult:
+    def step(
+        self, inputs: Inputs, micro_batches: Iterable[Any], config: Config, world: World, stop: bool
+    ) -> StepResult:
         """Take one step with our share of a batch."""
-        return training_step(self.model, self.optimizer, inputs, pieces, config, self.position.step, world, stop)
+        return training_step(self.model, self.optimizer, inputs, micro_batches, config, self.position.step, world, stop)
 
 
 @dataclass
@@ -118,8 +120,8 @@ class Training:
             batches = DataWait(self.stream.batches(first, total))
             while not trainer.position.finished:
                 began = time.monotonic()
-                pieces = itertools.islice(batches, self.stream.pieces)
-                result = trainer.step(self.inputs, pieces, self.config, self.world, stop.is_set())
+                micro_batches = itertools.islice(batches, self.stream.num_micro_batches)
+                result = trainer.step(self.inputs, micro_batches, self.config, self.world, stop.is_set())
                 if trainer.position.step == first and (lack := _lack_of_negatives(result, self.config.rings.hops)):
                     self.console.say(f"training: {lack}")
                 metrics = StepMetrics(result, time.monotonic() - began, batches.seconds(), self.inputs.device)

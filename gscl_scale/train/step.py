@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch
-from gscl_scale.batches.field import Block
+from gscl_scale.batches.sampled_subgraph import Block
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import DivergedError
@@ -55,23 +55,23 @@ def training_step(
     model: Model,
     optimizer: torch.optim.Optimizer,
     inputs: Inputs,
-    pieces: Iterable[Batch],
+    micro_batches: Iterable[Batch],
     config: Config,
     step: int,
     world: World = ALONE,
     stop: bool = False,
 ) -> StepResult:
-    """Take one step with our share of a batch, whole or in pieces whose gradients add up.
+    """Take one step with our share of a batch, whole or in micro-batches whose gradients add up.
 
-    Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and pieces are as one. `stop` of
-    one process becomes the `stop` of all.
+    Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and micro-batches are as one.
+    `stop` of one process becomes the `stop` of all.
     """
     model.train()
     optimizer.zero_grad(set_to_none=True)
     key = seeding.integer("step", config.train.seed, step)
     results, anchors, nodes, own, used = [], 0, 0, 0, 0
     negatives = asked = 0
-    for batch in pieces:
+    for batch in micro_batches:
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
         result.loss.backward()  # type: ignore[no-untyped-call]
         results.append(result.flat())
@@ -141,19 +141,19 @@ def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, k
 
 def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     """What the encoder reads for the nodes of a batch: only the part of the graph that they depend on."""
-    field, on_device = batch.field, functools.partial(_on_device, inputs.device)
-    if field is None:
+    subgraph, on_device = batch.subgraph, functools.partial(_on_device, inputs.device)
+    if subgraph is None:
         return replace(inputs, rows=on_device(batch.nodes))
-    features, nodes = inputs.features, None if field.inputs is None else on_device(field.inputs)
+    features, nodes = inputs.features, None if subgraph.inputs is None else on_device(subgraph.inputs)
     if nodes is not None and batch.features is not None:
         features = features_on(inputs.device, batch.features, nodes, inputs.product)
     elif nodes is not None and features is not None:
         features = features.rows(nodes) if isinstance(features, SparseInput) else features[nodes]
     layers = [
         layer if block is None else Layer(_edges(block, inputs), on_device(block.own), on_device(block.nodes))
-        for layer, block in zip(inputs.layers, field.blocks, strict=True)
+        for layer, block in zip(inputs.layers, subgraph.blocks, strict=True)
     ]
-    rows = None if field.rows is None else on_device(field.rows)
+    rows = None if subgraph.rows is None else on_device(subgraph.rows)
     return Inputs(features, layers, inputs.propagated, nodes, rows, product=inputs.product, device=inputs.device)
 
 

@@ -30,9 +30,27 @@ def folders(tmp_path_factory):
     return folder
 
 
+def stream_of(folders, **options):
+    return BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS, **options)
+
+
 @pytest.fixture(scope="module")
 def stream(folders):
-    return BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
+    return stream_of(folders)
+
+
+@pytest.fixture
+def fresh(folders):
+    return stream_of(folders)
+
+
+@pytest.fixture(scope="module")
+def reader(folders):
+    return Samples.open(folders / "samples").round(0)
+
+
+def visited_by(stream):
+    return np.concatenate([(b := stream.batch(step)).nodes[b.anchors] for step in range(stream.steps_per_epoch)])
 
 
 @pytest.fixture(scope="module")
@@ -56,35 +74,27 @@ def collated(reader, anchors, train=TRAIN, epoch=0):
 
 
 def test_an_epoch_visits_every_anchor_once_in_an_order_of_seed_and_epoch_alone(stream):
-    steps = range(stream.steps_per_epoch)
-    visited = np.concatenate([(b := stream.batch(step)).nodes[b.anchors] for step in steps])
+    visited = visited_by(stream)
     assert sorted(visited) == list(range(NODES))
     assert visited.tolist() == epoch_order(NODES, TRAIN.seed, 0).tolist()
     assert epoch_order(NODES, 0, 0).tolist() != epoch_order(NODES, 0, 1).tolist()
     assert steps_per_epoch(NODES, 70) == 5
 
 
-def test_a_batch_is_the_same_from_a_fresh_stream_at_any_step(folders, stream):
-    fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
-    for step in (7, 3):
-        one, other = stream.batch(step), fresh.batch(step)
+def test_batches_made_ahead_are_those_that_a_fresh_stream_makes_at_any_step(stream, fresh):
+    ahead = list(stream.batches(3, 8))
+    assert len(ahead) == 5
+    for step in (7, 3, 5, 4, 6):
+        one, other = ahead[step - 3], fresh.batch(step)
         assert one.nodes.tolist() == other.nodes.tolist()
+        assert one.pairs.indices.tolist() == other.pairs.indices.tolist()
         assert one.candidates.tolist() == other.candidates.tolist()
         assert (one.decided == other.decided).all()
 
 
-def test_batches_made_ahead_are_those_of_their_steps_from_any_step_on(stream):
-    ahead = list(stream.batches(3, 8))
-    assert len(ahead) == 5
-    for step, batch in enumerate(ahead, start=3):
-        assert batch.nodes.tolist() == stream.batch(step).nodes.tolist()
-        assert batch.pairs.indices.tolist() == stream.batch(step).pairs.indices.tolist()
-
-
-def test_batches_are_made_ahead_and_no_more_of_them_than_asked_for(folders, monkeypatch):
-    fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
+def test_batches_are_made_ahead_and_no_more_of_them_than_asked_for(fresh, monkeypatch):
     made, make = [], fresh.batch
-    monkeypatch.setattr(fresh, "batch", lambda step, piece: made.append(step) or make(step, piece))
+    monkeypatch.setattr(fresh, "batch", lambda step, number: made.append(step) or make(step, number))
     batches = fresh.batches(0, 10, ahead=2)
     next(batches)
     batches.close()
@@ -93,14 +103,13 @@ def test_batches_are_made_ahead_and_no_more_of_them_than_asked_for(folders, monk
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
-def test_an_error_in_the_making_of_a_batch_is_raised_at_its_step(folders, monkeypatch):
-    fresh = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS)
+def test_an_error_in_the_making_of_a_batch_is_raised_at_its_step(fresh, monkeypatch):
     make = fresh.batch
 
-    def fail_at_two(step, piece):
+    def fail_at_two(step, number):
         if step == 2:
             raise ZeroDivisionError
-        return make(step, piece)
+        return make(step, number)
 
     monkeypatch.setattr(fresh, "batch", fail_at_two)
     batches = fresh.batches(0, 5)
@@ -141,10 +150,11 @@ def test_a_node_of_a_ring_that_ties_with_the_last_one_that_is_known_is_not_taken
     assert not set(batch.nodes[batch.candidates[batch.decided[0]]]) & set(leaves)
 
 
-def test_most_candidates_serve_most_anchors(stream):
-    batch = stream.batch(0)
-    assert batch.candidates.size == 50
-    assert batch.decided.mean() > 0.5
+def test_most_candidates_serve_most_anchors_and_change_with_every_step(stream):
+    one, other = stream.batch(0), stream.batch(1)
+    assert one.candidates.size == 50
+    assert one.decided.mean() > 0.5
+    assert one.nodes[one.candidates].tolist() != other.nodes[other.candidates].tolist()
 
 
 def test_a_step_has_the_negatives_that_it_asks_for_where_balls_hold_much_of_the_graph(tmp_path):
@@ -173,17 +183,11 @@ def test_a_step_has_the_negatives_that_it_asks_for_where_balls_hold_much_of_the_
 
 
 @pytest.mark.parametrize(("low", "number"), [(24, 50), (26, 20)])
-def test_candidates_are_drawn_where_three_anchors_in_four_can_decide(folders, low, number):
-    reader, anchors = Samples.open(folders / "samples").round(0), np.arange(100)
-    sample = dataclasses.replace(reader.take(anchors), near=None)
+def test_candidates_are_drawn_where_three_anchors_in_four_can_decide(reader, low, number):
+    sample = dataclasses.replace(reader.take(np.arange(100)), near=None)
     decided = np.where(np.arange(100) < low, *reader.priorities.priority[[20, 200]])
     batch = collate(sample, decided, reader.priorities, NODES, RINGS, TRAIN, LOSS, 0, 0)
     assert batch.candidates.size == number
-
-
-def test_candidates_change_with_every_step(stream):
-    one, other = stream.batch(0), stream.batch(1)
-    assert one.nodes[one.candidates].tolist() != other.nodes[other.candidates].tolist()
 
 
 def test_nodes_are_distinct_and_nothing_is_carried_along_unused(stream):
@@ -202,7 +206,7 @@ def test_pairs_by_node_are_the_pairs_by_anchor_turned_round(stream):
     assert (by_anchor.T.toarray() == by_node.toarray()).all()
 
 
-def test_weights_scale_each_sum_to_the_whole_ring(folders, stream, distance):
+def test_weights_scale_each_sum_to_the_whole_ring(stream, distance):
     batch = stream.batch(0)
     anchors = batch.nodes[batch.anchors]
     for level, hop in enumerate((1, 2)):
@@ -215,8 +219,8 @@ def test_weights_scale_each_sum_to_the_whole_ring(folders, stream, distance):
     assert np.exp(batch.log_weight[:, 2]) == pytest.approx(far / used, rel=1e-5)
 
 
-def test_far_nodes_count_where_estimated_rings_leave_none(folders):
-    reader, anchors = Samples.open(folders / "samples").round(0), np.arange(70)
+def test_far_nodes_count_where_estimated_rings_leave_none(reader):
+    anchors = np.arange(70)
     sample, decided = reader.take(anchors), reader.decided(anchors)
     sizes = sample.ring_size.copy()
     sizes[:, -1] = NODES - sizes[:, 0] + 3  # more than there are
@@ -226,8 +230,7 @@ def test_far_nodes_count_where_estimated_rings_leave_none(folders):
 
 
 @pytest.mark.parametrize("members", ["lowest", "random", "stored"])
-def test_each_choice_of_members_takes_as_many_as_it_says(folders, members):
-    reader = Samples.open(folders / "samples").round(0)
+def test_each_choice_of_members_takes_as_many_as_it_says(reader, members):
     sample = reader.take(np.arange(50))
     train = TRAIN.model_copy(update={"members": members})
     batch = collated(reader, np.arange(50), train)
@@ -241,8 +244,7 @@ def test_each_choice_of_members_takes_as_many_as_it_says(folders, members):
                 assert chosen.tolist() == whole[: asked[row]].tolist()
 
 
-def test_random_members_change_with_the_epoch_and_not_with_the_batch(folders):
-    reader = Samples.open(folders / "samples").round(0)
+def test_random_members_change_with_the_epoch_and_not_with_the_batch(reader):
     train = TRAIN.model_copy(update={"members": "random"})
 
     def chosen(anchors, epoch):
@@ -266,8 +268,7 @@ def test_anchors_with_the_same_ring_choose_random_members_of_their_own():
     assert len(chosen) == twins.size  # of 4,845 choices each
 
 
-def test_what_is_decided_about_anchors_is_read_in_the_order_asked_for(folders):
-    reader = Samples.open(folders / "samples").round(0)
+def test_what_is_decided_about_anchors_is_read_in_the_order_asked_for(reader):
     decided = np.random.default_rng(0).random(NODES)
     parts = [dataclasses.replace(part, decided=decided[part.anchors]) for part in reader.parts]
     assert len(parts) > 1
@@ -277,9 +278,8 @@ def test_what_is_decided_about_anchors_is_read_in_the_order_asked_for(folders):
     assert reader.take(anchors).decided.tolist() == decided[anchors].tolist()
 
 
-def test_without_common_priorities_only_stored_far_nodes_are_used(folders):
-    reader = dataclasses.replace(Samples.open(folders / "samples").round(0), priorities=None)
-    batch = collated(reader, np.arange(20))
+def test_without_common_priorities_only_stored_far_nodes_are_used(reader):
+    batch = collated(dataclasses.replace(reader, priorities=None), np.arange(20))
     assert batch.candidates.size == 0
     assert batch.decided.shape == (20, 0)
 
@@ -291,9 +291,8 @@ def test_nodes_that_are_held_out_are_never_anchors_and_are_the_same_whatever_els
     assert not held_out(graph, 0.0, seed=0).any()
     assert (out != held_out(graph, 0.5, seed=1)).any()
     anchors = np.flatnonzero(~out)
-    stream = BatchStream(Samples.open(folders / "samples"), NODES, RINGS, TRAIN, LOSS, anchors=anchors)
+    stream = stream_of(folders, anchors=anchors)
     assert stream.steps_per_epoch == steps_per_epoch(anchors.size, TRAIN.batch_size)
-    visited = np.concatenate([(b := stream.batch(step)).nodes[b.anchors] for step in range(stream.steps_per_epoch)])
-    assert sorted(visited) == anchors.tolist()
+    assert sorted(visited_by(stream)) == anchors.tolist()
     make_graph(tmp_path / "more", random_edges(NODES + 50, 450, seed=9), NODES + 50)
     assert held_out(Graph.open(tmp_path / "more"), 0.5, seed=0)[:NODES].tolist() == out.tolist()

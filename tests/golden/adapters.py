@@ -14,7 +14,7 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from gscl_scale.__main__ import main
-from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, held_out
 from gscl_scale.cli.main import app
 from gscl_scale.graph.adjacency import NormalisedAdjacency
@@ -76,21 +76,27 @@ def _names(parameter: click.Parameter) -> str:
 def batches(run: Path):
     """Every micro-batch of a run in order, as (epoch, arrays by name); None stands for all nodes."""
     config, graph = config_in(run), Graph.open(run / "graph")
-    maker = FieldMaker(
+    sampler = NeighbourSampler(
         NormalisedAdjacency.of(graph, *config.model.messages()), config.model.layers, config.model.fanouts()
     )
     share = config.train.held_out
     anchors = np.flatnonzero(~held_out(graph, share, config.train.seed)) if share else None
     stream = BatchStream(
-        Samples.open(run / "samples"), graph.num_nodes, config.rings, config.train, config.loss, maker, anchors=anchors
+        Samples.open(run / "samples"),
+        graph.num_nodes,
+        config.rings,
+        config.train,
+        config.loss,
+        sampler,
+        anchors=anchors,
     )
     for step in range(config.train.epochs * stream.steps_per_epoch):
-        for piece in range(stream.pieces):
-            yield step // stream.steps_per_epoch, _arrays(stream.batch(step, piece))
+        for micro_batch in range(stream.num_micro_batches):
+            yield step // stream.steps_per_epoch, _arrays(stream.batch(step, micro_batch))
 
 
 def _arrays(batch):
-    pairs, subgraph = batch.pairs, batch.field
+    pairs, subgraph = batch.pairs, batch.subgraph
     layers = [layer for layer in subgraph.blocks if layer is not None]
     messages = [layer.messages for layer in layers]
     return {

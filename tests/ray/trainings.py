@@ -28,12 +28,12 @@ def traced_process(values: dict[str, Any], stop: threading.Event | None = None, 
     (traces / f"process-{rank}").write_text(str(os.getpid()))
 
     def traced_step(model, optimizer, inputs, batches, config, number, *rest):
-        pieces = list(batches)
-        anchors = np.concatenate([batch.nodes[batch.anchors] for batch in pieces])
+        micro_batches = list(batches)
+        anchors = np.concatenate([batch.nodes[batch.anchors] for batch in micro_batches])
         np.save(traces / f"anchors-{number:03d}-{rank}-of-{size}.npy", anchors)
         with contextlib.suppress(FileNotFoundError):
             time.sleep(float((folder / "pace").read_text()))
-        return step(model, optimizer, inputs, pieces, config, number, *rest)
+        return step(model, optimizer, inputs, micro_batches, config, number, *rest)
 
     loop.training_step = traced_step
     try:

@@ -7,21 +7,23 @@ from hypothesis import strategies as st
 
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.rings.complete import complete
-from gscl_scale.rings.exact import hubs, multi_source
-from gscl_scale.rings.exact.bfs import exact_rings
+from gscl_scale.rings.exact import hubs
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 from gscl_scale.rings.exact.workspace import marks
 from gscl_scale.rings.pagerank import pagerank
-from gscl_scale.rings.priorities import Priorities, draw_priorities
+from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
 from gscl_scale.rings.sketch.level import Level, head_words, near_words
 from gscl_scale.rings.sketch.read import read_rings
 from tests.graphs import awkward_graphs, random_edges
 from tests.oracles import csr_of, distances
-
-
-def identities(num_nodes):
-    return np.arange(num_nodes).astype(np.uint64)
+from tests.rings.checks import (
+    assert_one_by_one_equals_64_at_once,
+    assert_same_lists,
+    drawn,
+    exact,
+    take_every_shortcut,
+)
 
 
 def sketch(indptr, indices, priorities, config, words, weights=None, undirected=True):
@@ -55,18 +57,14 @@ def completed(indptr, indices, priorities, config, words, weights=None, undirect
     return complete(indptr, indices, sample, short, priorities, priorities.rank(), config, undirected), short
 
 
-def assert_same_samples(one, other):
-    for mine, theirs in zip((*one.rings, one.beyond), (*other.rings, other.beyond), strict=True):
-        assert mine.offsets.tolist() == theirs.offsets.tolist()
-        assert mine.members.tolist() == theirs.members.tolist()
-    assert one.decided.tolist() == other.decided.tolist()
-
-
-def assert_same_bits(one, other, words, config):
-    """The bits of the lowest nodes, where the sketch had as many words as are kept."""
-    if words >= near_words(config.width, one.anchors.size):
-        assert one.near.offsets.tolist() == other.near.offsets.tolist()
-        assert one.near.members.tolist() == other.near.members.tolist()
+def assert_equals_exact(indptr, indices, priorities, config, words, weights=None, undirected=True):
+    """The finished sketch is the exact sample; bits are compared where the sketch has as many words as are kept."""
+    sample, short = completed(indptr, indices, priorities, config, words, weights, undirected)
+    searched = exact(indptr, indices, priorities, config)
+    assert_same_lists(sample, searched, near=words >= near_words(config.width, sample.anchors.size))
+    known = sample.ring_size_exact
+    assert sample.ring_size[known].tolist() == searched.ring_size[known].tolist()
+    return short
 
 
 weightings = st.sampled_from(["uniform", "pagerank", "six orders of magnitude"])
@@ -94,16 +92,11 @@ def weights_of(weighting, indptr, indices, seed):
 def test_the_sketch_with_short_lists_completed_is_the_exact_sample(
     graph, undirected, hops, width, per_ring, beyond, weighting, words, round_number
 ):
-    edges, num_nodes = graph
-    indptr, indices = csr_of(edges, num_nodes, undirected)
+    indptr, indices = csr_of(*graph, undirected)
     config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
     weights = weights_of(weighting, indptr, indices, round_number)
-    priorities = draw_priorities(identities(num_nodes), 3, round_number, weights, np.int32)
-    exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
-    mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
-    assert_same_samples(mine, exact)
-    assert_same_bits(mine, exact, words, config)
-    assert (mine.ring_size[mine.ring_size_exact] == exact.ring_size[mine.ring_size_exact]).all()
+    priorities = drawn(graph[1], 3, round_number, weights)
+    assert_equals_exact(indptr, indices, priorities, config, words, weights, undirected)
 
 
 @given(
@@ -126,11 +119,8 @@ def test_the_same_on_larger_random_graphs_with_hubs_where_head_and_tail_mix(
     indptr, indices = csr_of(edges, num_nodes, undirected)
     config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=beyond)
     weights = weights_of(weighting, indptr, indices, seed)
-    priorities = draw_priorities(identities(num_nodes), seed, 0, weights, np.int32)
-    exact = exact_rings(indptr, indices, np.arange(num_nodes), priorities, priorities.rank(), config)
-    mine, _ = completed(indptr, indices, priorities, config, words, weights, undirected)
-    assert_same_samples(mine, exact)
-    assert_same_bits(mine, exact, words, config)
+    priorities = drawn(num_nodes, seed, weights=weights)
+    assert_equals_exact(indptr, indices, priorities, config, words, weights, undirected)
 
 
 @given(
@@ -143,16 +133,13 @@ def test_the_same_on_larger_random_graphs_with_hubs_where_head_and_tail_mix(
 def test_searches_that_take_every_shortcut_find_the_same(graph, undirected, hops, width, per_ring):
     edges, num_nodes = graph[0], 20 * graph[1]  # where most nodes are near, searches sweep over all and take none
     indptr, indices = csr_of(edges, num_nodes, undirected)
-    priorities = draw_priorities(identities(num_nodes), 3, 0, None, np.int32)
+    priorities = drawn(num_nodes, 3)
     config = RingsConfig(hops=hops, width=width, per_ring=per_ring, beyond=5)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_DEGREE", "_EDGES", "_SAVED"):
-            patch.setattr(hubs, name, 0)
+        take_every_shortcut(patch)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
         twice = np.tile(np.arange(graph[1]), 2)  # few enough for shortcuts in their first hop, too
-        one, other = (exact(indptr, indices, twice, priorities, config, together) for together in (True, False))
-        assert_same_samples(one, other)
-        assert one.ring_size.tolist() == other.ring_size.tolist()
+        assert_one_by_one_equals_64_at_once(indptr, indices, priorities, config, twice)
 
 
 @pytest.mark.parametrize("hops", [3, 4])
@@ -171,7 +158,7 @@ def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undi
     edges += list(zip(range(1203, 1233), range(1233, 1263), strict=True))
     num_nodes = 30_000  # where most are near, searches sweep over all and take no shortcut
     indptr, indices = csr_of(edges, num_nodes, undirected)
-    priorities = draw_priorities(identities(num_nodes), 8, 0, None, np.int32)
+    priorities = drawn(num_nodes, 8)
     config = RingsConfig(hops=hops, width=12, per_ring=8, beyond=5)
     with marks(num_nodes) as mine, hubs.shortcuts(indptr, indices, np.arange(1263), hops, 64, mine) as known:
         assert known.offsets.size > 2
@@ -181,24 +168,16 @@ def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undi
 
 def assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected):
     """The sketch, finished, and the exact engine with and without shared traversals."""
-    anchors = np.arange(indptr.size - 1)
     told, _ = sketch(indptr, indices, priorities, config, 0, undirected=undirected)
     sample, short = completed(indptr, indices, priorities, config, 0, undirected=undirected)
     after = ~np.logical_or.accumulate(short[:, -2::-1], axis=1)[:, ::-1]  # rings behind the last that was finished
     after &= ~short[:, -1:] | undirected
     assert sample.ring_size[after].tolist() == told.ring_size[after].tolist()
+    known = sample.ring_size_exact
     for together in (True, False):
-        searched = exact(indptr, indices, anchors, priorities, config, together)
-        assert_same_samples(sample, searched)
-        known = sample.ring_size_exact
+        searched = exact(indptr, indices, priorities, config, together=together)
+        assert_same_lists(sample, searched)
         assert sample.ring_size[known].tolist() == searched.ring_size[known].tolist()
-
-
-def exact(indptr, indices, anchors, priorities, config, together):
-    """The exact engine, 64 anchors `together` or one by one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multi_source, "pays", lambda *_: together)
-        return exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
 
 
 def test_pages_with_the_same_links_may_lead_to_each_other_where_links_have_a_direction():
@@ -207,16 +186,15 @@ def test_pages_with_the_same_links_may_lead_to_each_other_where_links_have_a_dir
     indptr, indices = csr_of(edges, 60, undirected=False)
     config = RingsConfig(hops=3, width=5, per_ring=3, beyond=1)
     for number in range(50):
-        priorities = draw_priorities(identities(60), 2, number, None, np.int32)
+        priorities = drawn(60, 2, number)
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=False)
 
 
 def test_marks_are_left_as_they_were_and_those_of_a_search_that_failed_are_dropped():
     indptr, indices = csr_of(random_edges(700, 2500, seed=4, hubs=4), 700)
-    priorities = draw_priorities(identities(700), 5, 0, None, np.int32)
+    priorities = drawn(700, 5)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_DEGREE", "_EDGES", "_SAVED"):
-            patch.setattr(hubs, name, 0)
+        take_every_shortcut(patch)
         completed(indptr, indices, priorities, RingsConfig(hops=3, width=4, per_ring=8), 0)
     with marks(700) as first:
         assert not first.bits.any()
@@ -233,7 +211,7 @@ def test_most_lists_need_no_completion_and_those_marked_short_are_short():
     edges = random_edges(2000, 8000, seed=0, hubs=3)
     indptr, indices = csr_of(edges, 2000)
     config = RingsConfig(hops=2, width=32, per_ring=8, beyond=16)
-    priorities = draw_priorities(identities(2000), 0, 0, None, np.int32)
+    priorities = drawn(2000)
     _, with_head = sketch(indptr, indices, priorities, config, head_words(32, 2000))
     lists, without = sketch(indptr, indices, priorities, config, 0)
     assert with_head.mean() < 0.002
@@ -249,18 +227,15 @@ def test_samples_of_leaves_are_those_of_the_exact_engine_where_many_are_short(ho
     leaves = np.stack([rng.integers(0, 6, 600), np.arange(40, 640)], axis=1)
     indptr, indices = csr_of(np.concatenate([core, leaves]), 640)
     config = RingsConfig(hops=hops, per_ring=8, width=8, beyond=8)
-    priorities = draw_priorities(identities(640), 3, 0, None, np.int32)
-    sample, short = completed(indptr, indices, priorities, config, 1)
+    priorities = drawn(640, 3)
+    short = assert_equals_exact(indptr, indices, priorities, config, 1)
     assert short[:, :-1].any(axis=1).mean() > 0.1
-    exact = exact_rings(indptr, indices, np.arange(640), priorities, priorities.rank(), config)
-    assert_same_samples(sample, exact)
-    assert sample.ring_size[sample.ring_size_exact].tolist() == exact.ring_size[sample.ring_size_exact].tolist()
 
 
 def test_the_head_says_of_the_lowest_nodes_exactly_whose_balls_they_are_in():
     edges = random_edges(300, 500, seed=4, hubs=2)
     indptr, indices = csr_of(edges, 300, undirected=False)
-    priorities = draw_priorities(identities(300), 0, 0, None, np.int32)
+    priorities = drawn(300)
     rank = priorities.rank()
     one = first_level(indptr, indices, rank, 0, 300, 8, 2)
     two = next_level(indptr, indices, rank, one, 0, 300, undirected=False)
@@ -285,7 +260,7 @@ def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(width, wor
     """Pages 2 to 19 lead to index 0, pages 20 to 63 and 70 to 99 to 0 and 1; 64 to 69 stand alone."""
     edges = [(0, page) for page in range(2, 100)] + [(1, page) for page in range(20, 100)]
     indptr, indices = csr_of([edge for edge in edges if not 64 <= edge[1] < 70], 100)
-    priorities = draw_priorities(identities(100), 0, 0, None, np.int32)
+    priorities = drawn(100)
     one = first_level(indptr, indices, priorities.rank(), 0, 100, width, words)
 
     def two(undirected, needed=None):
@@ -318,7 +293,7 @@ def test_estimated_ring_sizes_are_unbiased(words, weighting):
     sizes, _ = ring_profile(indptr, indices, np.arange(num_nodes), 3)
     estimates = np.zeros((rounds, num_nodes, 3))
     for number in range(rounds):
-        priorities = draw_priorities(identities(num_nodes), 9, number, weights, np.int32)
+        priorities = drawn(num_nodes, 9, number, weights)
         sample, _ = sketch(indptr, indices, priorities, config, words, weights)
         estimates[number] = sample.ring_size
     large = sizes >= 40  # where neither rounding nor the members that are known matter
@@ -331,7 +306,7 @@ def test_estimated_ring_sizes_are_unbiased(words, weighting):
 def test_small_balls_and_a_head_of_all_nodes_give_exact_sizes():
     edges = random_edges(200, 300, seed=2)
     indptr, indices = csr_of(edges, 200)
-    priorities = draw_priorities(identities(200), 0, 0, None, np.int32)
+    priorities = drawn(200)
     config = RingsConfig(hops=3, width=16, per_ring=4, beyond=8)
     sizes, _ = ring_profile(indptr, indices, np.arange(200), 3)
     everything, _ = sketch(indptr, indices, priorities, config, head_words(16, 200))
@@ -344,18 +319,14 @@ def test_small_balls_and_a_head_of_all_nodes_give_exact_sizes():
 
 def test_what_is_beyond_each_leaf_of_a_star_at_one_hop_is_all_other_leaves():
     indptr, indices = csr_of([(0, v) for v in range(1, 200)], 200)
-    order = np.arange(200, dtype=np.int32)
-    priorities = Priorities(order, (1 + np.arange(200)) / 200)
+    priorities = Priorities(np.arange(200, dtype=np.int32), (1 + np.arange(200)) / 200)
     config = RingsConfig(hops=1, width=1, per_ring=1, beyond=5)
-    mine, short = completed(indptr, indices, priorities, config, 0)
+    short = assert_equals_exact(indptr, indices, priorities, config, 0)
     assert short[1:].tolist() == [[False, True]] * 199
-    assert_same_samples(mine, exact_rings(indptr, indices, order.astype(np.int64), priorities, order, config))
 
 
 def test_ties_go_to_the_lower_node():
     indptr, indices = csr_of([(0, v) for v in range(1, 30)], 30)
     priorities = Priorities(np.arange(30, dtype=np.int32), np.ones(30))
     config = RingsConfig(hops=2, width=6, per_ring=3, beyond=5)
-    mine, _ = completed(indptr, indices, priorities, config, 0)
-    exact = exact_rings(indptr, indices, np.arange(30), priorities, priorities.rank(), config)
-    assert_same_samples(mine, exact)
+    assert_equals_exact(indptr, indices, priorities, config, 0)

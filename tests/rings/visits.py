@@ -25,7 +25,6 @@ from gscl_scale.rings.exact.workspace import marks
 from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.pilot import pilot_search
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sketch import join, read
 from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
 from gscl_scale.rings.sketch.level import head_words
 from gscl_scale.rings.sketch.read import read_rings
@@ -282,7 +281,7 @@ def stand_in_for_compiler():
         "lowest_bit": lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64,
         "prefetch": lambda *_: None,
     }
-    for module in (read, join, multi_source):
+    for module in [module for name, module in sys.modules.items() if name.startswith("gscl_scale.rings.")]:
         for name in plain.keys() & vars(module).keys():
             setattr(module, name, plain[name])
     frontier.np = SimpleNamespace(uint8=int)  # numba adds it to an integer of 64 bits, numpy to one of 8

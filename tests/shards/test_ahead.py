@@ -16,6 +16,7 @@ from gscl_scale.shards.precompute import is_complete
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
+from tests.rings.checks import assert_same_lists
 
 CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds="epoch", part_anchors=50, ahead=2)
 ROUNDS = 8
@@ -25,6 +26,13 @@ ROUNDS = 8
 def graph_folder(tmp_path):
     make_graph(tmp_path / "graph", random_edges(200, 500, seed=0), 200)
     return tmp_path / "graph"
+
+
+@pytest.fixture
+def samples(graph_folder, tmp_path):
+    """A folder with the first round, as the stage before a training leaves it."""
+    make_samples(graph_folder, tmp_path / "samples", CONFIG, epochs=ROUNDS)
+    return tmp_path / "samples"
 
 
 def ahead(graph_folder, samples, config=CONFIG, log=None, num_rounds=ROUNDS, epochs=ROUNDS):
@@ -57,16 +65,13 @@ def test_rounds_made_while_they_are_used_are_those_made_before_and_few_wait_on_d
             last = min(number + CONFIG.ahead, ROUNDS - 1)
             wait_until(lambda: on_disk(samples) == sorted({0, *range(number, last + 1)}))  # noqa: B023
             for mine, theirs in zip(reader.parts, known.parts, strict=True):
-                assert mine.beyond.members.tolist() == theirs.beyond.members.tolist()
-                assert mine.decided.tolist() == theirs.decided.tolist()
+                assert_same_lists(mine, theirs)
     recorded = [number for number, entry in enumerate(read_json(samples / "manifest.json")["rounds"]) if entry]
     assert recorded[0] == 0
     assert set(recorded) <= set(on_disk(samples))
 
 
-def test_a_training_that_goes_on_at_a_dropped_round_gets_it_again(graph_folder, tmp_path):
-    samples = tmp_path / "samples"
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_a_training_that_goes_on_at_a_dropped_round_gets_it_again(graph_folder, samples):
     with ahead(graph_folder, samples) as source:
         first = source.of_epoch(3).parts[0].beyond.members.tolist()
         source.of_epoch(6)
@@ -92,9 +97,7 @@ def test_rounds_used_in_turn_are_dropped_too_and_none_is_made_for_epochs_that_th
     assert made == [0, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
 
 
-def test_what_a_killed_training_has_left_goes_unless_it_is_needed_next(graph_folder, tmp_path):
-    samples = tmp_path / "samples"
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_what_a_killed_training_has_left_goes_unless_it_is_needed_next(graph_folder, samples):
     with ahead(graph_folder, samples) as source:
         source.of_epoch(1)
         wait_until(lambda: on_disk(samples) == [0, 1, 2, 3])
@@ -109,9 +112,7 @@ def test_what_a_killed_training_has_left_goes_unless_it_is_needed_next(graph_fol
     assert on_disk(samples) == [0]
 
 
-def test_a_first_round_that_is_damaged_is_made_again_wherever_the_training_goes_on(graph_folder, tmp_path):
-    samples = tmp_path / "samples"
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_a_first_round_that_is_damaged_is_made_again_wherever_the_training_goes_on(graph_folder, samples):
     first = (samples / "round-000/part-00001.arrow").read_bytes()
     (samples / "round-000/part-00001.arrow").write_bytes(first[:-1] + b"x")
     with ahead(graph_folder, samples) as source:
@@ -119,9 +120,7 @@ def test_a_first_round_that_is_damaged_is_made_again_wherever_the_training_goes_
     assert (samples / "round-000/part-00001.arrow").read_bytes() == first
 
 
-def test_without_rounds_ahead_those_that_were_dropped_are_missing(graph_folder, tmp_path):
-    samples = tmp_path / "samples"
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_without_rounds_ahead_those_that_were_dropped_are_missing(graph_folder, samples):
     graph, before = Graph.open(graph_folder), CONFIG.model_copy(update={"ahead": 0})
     assert is_complete(samples, graph, CONFIG, ROUNDS)
     assert not is_complete(samples, graph, before, ROUNDS)
@@ -134,9 +133,7 @@ def test_without_rounds_ahead_those_that_were_dropped_are_missing(graph_folder, 
     assert on_disk(samples) == list(range(ROUNDS))
 
 
-def test_an_error_of_the_producer_is_raised_where_the_round_is_asked_for(graph_folder, tmp_path, monkeypatch):
-    samples = tmp_path / "samples"
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_an_error_of_the_producer_is_raised_where_the_round_is_asked_for(graph_folder, samples, monkeypatch):
 
     def fails(task):
         raise TaskError("no more of this")
@@ -148,9 +145,8 @@ def test_an_error_of_the_producer_is_raised_where_the_round_is_asked_for(graph_f
             source.of_epoch(1)
 
 
-def test_leaving_stops_the_producer_at_once_and_what_is_finished_is_kept(graph_folder, tmp_path):
-    samples, log = tmp_path / "samples", tmp_path / "log.jsonl"
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_leaving_stops_the_producer_at_once_and_what_is_finished_is_kept(graph_folder, samples, tmp_path):
+    log = tmp_path / "log.jsonl"
     with ahead(graph_folder, samples, log=log) as source:
         source.of_epoch(0)
     assert len(read_json_lines(log)) <= 4
@@ -163,9 +159,8 @@ def test_more_ahead_than_the_disk_that_is_allowed_is_refused(graph_folder, tmp_p
         make_samples(graph_folder, tmp_path / "samples", tight, epochs=ROUNDS)
 
 
-def test_who_waits_for_a_round_when_the_training_ends_is_told(graph_folder, tmp_path, monkeypatch):
-    samples, released = tmp_path / "samples", threading.Event()
-    make_samples(graph_folder, samples, CONFIG, epochs=ROUNDS)
+def test_who_waits_for_a_round_when_the_training_ends_is_told(graph_folder, samples, monkeypatch):
+    released = threading.Event()
     make_round = rounds.Rounds.make_round
 
     def slow(self, number, advance):

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.io.arrow import map_array
 from gscl_scale.io.json import read_json, read_json_lines, write_json
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards import levels
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
-from tests.shards.test_precompute import assert_same_bytes, files_of
+from tests.shards.test_precompute import assert_same_bytes, files_of, flip
 
 CONFIG = RingsConfig(hops=2, width=4, per_ring=3, beyond=5, rounds=2, part_anchors=60, engine="sketch")
 
@@ -38,13 +39,6 @@ def both_ways(folder, before, after, config, before_undirected=True, **options):
     make_samples(folder / "new", folder / "since", config, console=Console(log, quiet=True), since=earlier)
     assert_same_bytes(folder / "nothing", folder / "since")
     return [line for line in read_json_lines(log) if line["event"] == "since"]
-
-
-def flip(path):
-    """Damage the middle of a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 def change_edges(edges, num_nodes, number, rng):
@@ -154,12 +148,12 @@ def test_a_round_that_cannot_build_on_the_earlier_run_is_made_from_nothing(tmp_p
     make_graph(tmp_path / "new", edges[1:], 300, ids=np.arange(300))
     config = CONFIG.model_copy(update={"sharing": "independent", "engine": "exact"} if lacks == "priorities" else {})
     make_samples(tmp_path / "old", tmp_path / "old-samples", config)
+    manifest = read_json(tmp_path / "old-samples/manifest.json")
     if lacks == "a round":  # as rings.ahead leaves it
-        manifest = read_json(tmp_path / "old-samples/manifest.json")
-        write_json(tmp_path / "old-samples/manifest.json", {**manifest, "rounds": [manifest["rounds"][0], None]})
+        manifest["rounds"][1] = None
     if lacks == "the bits of the head":  # an older version made it
-        manifest = read_json(tmp_path / "old-samples/manifest.json")
-        write_json(tmp_path / "old-samples/manifest.json", {**manifest, "format": 1})
+        manifest["format"] = 1
+    write_json(tmp_path / "old-samples/manifest.json", manifest)
     log, earlier = tmp_path / "log.jsonl", (tmp_path / "old", tmp_path / "old-samples")
     make_samples(tmp_path / "new", tmp_path / "since", config, console=Console(log, quiet=True), since=earlier)
     make_samples(tmp_path / "new", tmp_path / "nothing", config)
@@ -206,8 +200,6 @@ def test_weights_that_have_changed_are_not_trusted(tmp_path):
 
 
 def test_scores_of_pagerank_are_kept_and_new_nodes_count_like_the_mean(tmp_path, monkeypatch):
-    from gscl_scale.io.arrow import map_array
-
     edges = random_edges(200, 600, seed=3)
     more = np.concatenate([edges, [[200, 5]]])
     config = CONFIG.model_copy(update={"sampling": "pagerank", "rounds": 1})
@@ -245,40 +237,28 @@ def scores(tmp_path, monkeypatch):
     return config, earlier, begin
 
 
-def test_scores_of_an_attempt_from_nothing_are_not_mixed_with_those_of_the_earlier_run(tmp_path, scores):
+def test_scores_of_an_attempt_from_nothing_and_of_the_earlier_run_are_not_mixed(tmp_path, scores):
     config, earlier, begin = scores
     begin(tmp_path / "begun")
     with pytest.raises(FolderError, match=r"begun was begun with other PageRank scores than the .* leave --since out"):
         make_samples(tmp_path / "new", tmp_path / "begun", config, since=earlier)
+    begin(tmp_path / "again", earlier)
+    with pytest.raises(FolderError, match=r"again was begun with other PageRank scores .* give --since again"):
+        make_samples(tmp_path / "new", tmp_path / "again", config)
+    make_samples(tmp_path / "new", tmp_path / "again", config, since=earlier)
 
 
-def test_scores_of_the_earlier_run_are_not_kept_by_an_attempt_from_nothing(tmp_path, scores):
-    config, earlier, begin = scores
-    begin(tmp_path / "begun", earlier)
-    with pytest.raises(
-        FolderError, match=r"begun was begun with other PageRank scores than this .* give --since again"
-    ):
-        make_samples(tmp_path / "new", tmp_path / "begun", config)
-    make_samples(tmp_path / "new", tmp_path / "begun", config, since=earlier)
-
-
-@pytest.mark.parametrize("with_earlier", [True, False])
-def test_damaged_scores_are_written_again_when_a_run_goes_on(tmp_path, scores, with_earlier):
+@pytest.mark.parametrize(
+    ("file", "with_earlier"),
+    [("weights.arrow", True), ("weights.arrow", False), ("round-000/priorities.arrow", False)],
+)
+def test_damaged_scores_and_priorities_are_made_again_when_a_run_goes_on(tmp_path, scores, file, with_earlier):
     config, earlier, begin = scores
     since = earlier if with_earlier else None
     make_samples(tmp_path / "new", tmp_path / "whole", config, since=since)
     begin(tmp_path / "begun", since)
-    flip(tmp_path / "begun" / "weights.arrow")
+    flip(tmp_path / "begun" / file)
     make_samples(tmp_path / "new", tmp_path / "begun", config, since=since)
-    assert_same_bytes(tmp_path / "whole", tmp_path / "begun")
-
-
-def test_damaged_priorities_of_a_finished_round_are_drawn_again_when_a_run_goes_on(tmp_path, scores):
-    config, _, begin = scores
-    make_samples(tmp_path / "new", tmp_path / "whole", config)
-    begin(tmp_path / "begun")
-    flip(tmp_path / "begun" / "round-000" / "priorities.arrow")
-    make_samples(tmp_path / "new", tmp_path / "begun", config)
     assert_same_bytes(tmp_path / "whole", tmp_path / "begun")
 
 

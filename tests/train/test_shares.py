@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale.batches.field import FieldMaker
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
@@ -69,11 +69,11 @@ class Worker:
         self.model = build_model(config.model, graph.num_features, 0).train()
         self.inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
         known, messages = self.inputs.propagated is not None, NormalisedAdjacency.of(graph, *config.model.messages())
-        fields = FieldMaker(messages, config.model.layers, config.model.fanouts(), known)
+        sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), known)
         read = MappedFeatures.of(graph, config.model).rows if self.inputs.features is None else None
         self.stream = BatchStream(
             Samples.open(folder / "samples"), NODES, config.rings, config.train, config.loss,
-            fields, Share(rank, size), read,
+            sampler, Share(rank, size), read,
         )  # fmt: skip
 
     def part(self, step):
@@ -160,10 +160,10 @@ def test_a_share_reads_less_than_the_batch(folder):
     assert all(worker.stream.batch(0).nodes.size < 0.7 * whole.nodes.size for worker in workers(folder, config, 4))
 
 
-@pytest.mark.parametrize("pieces", [2, 3, 7])
-def test_a_batch_in_pieces_gives_the_gradients_and_figures_of_the_whole(folder, pieces):
+@pytest.mark.parametrize("micro_batches", [2, 3, 7])
+def test_a_batch_in_micro_batches_gives_the_gradients_and_figures_of_the_whole(folder, micro_batches):
     results = []
-    for number in (1, pieces):
+    for number in (1, micro_batches):
         config = configured(loss=LOSSES["all"], train={"accumulate": number, "clip": 0.1})
         worker = Worker(folder, config)
         made = list(worker.stream.batches(3, 5))
@@ -182,7 +182,7 @@ def test_a_batch_in_pieces_gives_the_gradients_and_figures_of_the_whole(folder, 
 
 
 def five_steps(folder, out):
-    """Train five steps in the world of the environment, of many processes with two pieces for each.
+    """Train five steps in the world of the environment, of many processes with two micro-batches for each.
 
     The last process asks to stop in the fourth step.
     """
@@ -195,8 +195,8 @@ def five_steps(folder, out):
         batches = worker.stream.batches(0, 5)
         for step in range(5):
             stop = step == 3 and world.rank == world.size - 1
-            pieces = itertools.islice(batches, worker.stream.pieces)
-            result = training_step(worker.model, optimizer, worker.inputs, pieces, config, step, world, stop)
+            micro_batches = itertools.islice(batches, worker.stream.num_micro_batches)
+            result = training_step(worker.model, optimizer, worker.inputs, micro_batches, config, step, world, stop)
             steps.append(
                 [result.loss, result.gradient_norm, result.gated, result.hop_zero, *result.per_level, result.stop]
             )

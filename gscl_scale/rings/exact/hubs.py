@@ -1,4 +1,4 @@
-"""Hubs whose second ring is kept: searches that pass them need not walk the edges of all their neighbours again."""
+"""Hubs whose second ring is listed once: searches that pass them skip the edges of all their neighbours."""
 
 import contextlib
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def shortcuts(
     word: int,
     marks: Marks,
 ) -> Iterator[Shortcuts]:
-    """Those that pay where each `word` of the anchors shares a search: hubs beside anchors, for three hops or more."""
+    """The hubs next to anchors that pay where each `word` of the anchors shares a search; none below three hops."""
     some = anchors if hops >= 3 else anchors[:0]  # fewer hops end before a second ring is reached
     uses, latest = marks.bits.view(np.int64)[:2]
     hubs, offsets, nodes = _choose(indptr, indices, some, word, uses, latest, marks.row, _DEGREE, _EDGES, _SAVED)

@@ -1,9 +1,9 @@
 """Engine `sketch`: the lowest nodes of every ball, for the whole graph in one pass per hop (docs/large.md).
 
 A ball of radius n is the union of the neighbours' balls of radius n - 1, and the lowest of a union are the lowest of
-the lowests. Two kinds of knowledge are handed from pass to pass:
+the lowests. A level has two kinds of knowledge about each ball:
 
-head   for the M lowest nodes of all, exactly who is inside each ball: a bit each, joined by OR. Whoever's ball holds
+head   for the M lowest nodes of all, exactly which of them are in the ball: a bit each, joined by OR. A ball that holds
        S of them needs nothing else, and that is every ball of more than about 1 / HEAD_PER_WIDTH of the graph.
 tail   for the smaller balls, the ranks from M on that fill the list of the S lowest: ascending, joined by merging.
 """
@@ -26,7 +26,7 @@ _AHEAD = 12  # edges
 def level_zero(rank: npt.NDArray[Any], anchors: npt.NDArray[np.int64], width: int, words: int) -> Level:
     """Balls of radius 0: each anchor alone."""
     level = Level.empty(anchors.size, width, words, rank.dtype)
-    _alone(rank[anchors], level.table, level.heads, level.tails)
+    _alone(rank[anchors], level)
     return level
 
 
@@ -40,10 +40,9 @@ def first_level(
     words: int,
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
-    """Balls of radius 1 of the vertices first..end: the neighbours by rank. Balls that are not `needed` are empty."""
+    """Balls of radius 1 of the vertices first..end; balls that are not `needed` are empty."""
     level = Level.empty(end - first, width, words, rank.dtype)
-    of_all = np.ones(end - first, np.bool_) if needed is None else needed
-    _neighbours(indptr, indices, rank, first, of_all, width, level.table, level.heads, level.tails)
+    _neighbours(indptr, indices, rank, first, np.ones(end - first, np.bool_) if needed is None else needed, level)
     return level
 
 
@@ -57,17 +56,14 @@ def next_level(
     undirected: bool,
     needed: npt.NDArray[np.bool_] | None = None,
 ) -> Level:
-    """Balls of the next radius, 2 or more, of the vertices first..end, from those of the whole graph at the one before.
+    """Balls of the next radius, 2 or more, of the vertices first..end, from the level before of the whole graph.
 
-    If the graph is undirected, a vertex that has neighbours, and the same as the vertex before it, has the same ball:
-    each is within two hops of the other. Its row is the same, and there is one place for what both have.
+    In an undirected graph a vertex that has neighbours, and the same as the vertex before it, has the same ball: each
+    is within two hops of the other. Their rows are equal, and name one place.
     """
     level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
-    _join(
-        indptr, indices, rank, first, of_all, undirected, before.width, before.shift,
-        before.table, before.heads, before.tails, level.table, level.heads, level.tails,
-    )  # fmt: skip
+    _join(indptr, indices, rank, before, first, of_all, undirected, level)
     return level
 
 
@@ -75,29 +71,29 @@ def next_level(
 
 
 @kernel
-def _alone(ranks, table, heads, tails):  # type: ignore[no-untyped-def]
-    size = 64 * heads.shape[1]
+def _alone(ranks, out):  # type: ignore[no-untyped-def]
+    table, size = out.table, 64 * out.heads.shape[1]
     num_heads = num_tails = 0
     for i in range(ranks.size):
         r = np.int64(ranks[i])
         table[i, 4], table[i, 5] = num_heads, num_tails
         if r < size:
-            heads[num_heads] = 0
-            heads[num_heads, r >> 6] = np.uint64(1) << np.uint64(r & 63)
+            out.heads[num_heads] = 0
+            out.heads[num_heads, r >> 6] = np.uint64(1) << np.uint64(r & 63)
             table[i, 0] = 1
             num_heads += 1
         else:
-            tails[num_tails] = table[i, 2] = table[i, 3] = r
+            out.tails[num_tails] = table[i, 2] = table[i, 3] = r
             table[i, 1] = 1
             num_tails += 1
 
 
 @kernel
-def _neighbours(indptr, indices, rank, first, needed, width, table, heads, tails):  # type: ignore[no-untyped-def]
+def _neighbours(indptr, indices, rank, first, needed, out):  # type: ignore[no-untyped-def]
     """Each vertex and its neighbours: those of the head as bits, the lowest of the others in order."""
-    size = 64 * heads.shape[1]
+    table, width, words = out.table, out.width, out.heads.shape[1]
     found = np.empty(4 * width + 1, rank.dtype)
-    head = np.zeros(heads.shape[1], np.uint64)
+    head = np.zeros(words, np.uint64)
     num_heads = num_tails = 0
     for i in range(needed.size):
         table[i, 4], table[i, 5] = num_heads, num_tails
@@ -108,27 +104,27 @@ def _neighbours(indptr, indices, rank, first, needed, width, table, heads, tails
         start, end = indptr[first + i], indptr[first + i + 1]
         for e in range(start - 1, end):
             r = np.int64(rank[indices[e] if e >= start else first + i])
-            if r < size:
+            if r < 64 * words:
                 head[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
                 num_head += 1
             elif r < bound:
                 found[filled] = r
                 filled += 1
-                if filled == found.size:
+                if filled == found.size:  # only the lowest `width` can be in the list, and later ones below the last
                     found.sort()
                     filled = width
                     bound = np.int64(found[width - 1])
         if num_head > 0:
-            heads[num_heads] = head
+            out.heads[num_heads] = head
             head[:] = 0
             num_heads += 1
-        kept = min(filled, max(width - num_head, 0))
-        if kept > 0:
+        num = min(filled, max(width - num_head, 0))
+        if num > 0:
             _sort(found, filled)
-            tails[num_tails : num_tails + kept] = found[:kept]
-            table[i, 2], table[i, 3] = found[0], found[kept - 1]
-            num_tails += kept
-        table[i, 0], table[i, 1] = num_head, kept
+            out.tails[num_tails : num_tails + num] = found[:num]
+            table[i, 2], table[i, 3] = found[0], found[num - 1]
+            num_tails += num
+        table[i, 0], table[i, 1] = num_head, num
 
 
 @kernel
@@ -147,73 +143,80 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _join(  # type: ignore[no-untyped-def]
-    indptr, indices, rank, first, needed, undirected, width, shift, table, heads, tails,
-    out_table, out_heads, out_tails,
-):  # fmt: skip
-    """Heads by OR; where these do not fill a list, tails through a bitmap if a bound is known, and else by merging.
-
-    A ball is the vertex itself and the smaller balls of its neighbours; its own smaller ball adds nothing to these. A
-    twin of the vertex before takes its row.
-    """
-    words = heads.shape[1]
-    one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)
-    head = np.zeros(words, np.uint64)
-    bitmap = np.zeros(_BITMAP // 64, np.uint64)
+def _join(indptr, indices, rank, before, first, needed, undirected, out):  # type: ignore[no-untyped-def]
+    """A ball is the vertex and the smaller balls of its neighbours: its own smaller ball adds nothing to these."""
+    width, words, table = before.width, before.heads.shape[1], before.table
+    one, other = np.empty(width, before.tails.dtype), np.empty(width, before.tails.dtype)
+    head, bitmap = np.zeros(words, np.uint64), np.zeros(_BITMAP // 64, np.uint64)
     num_heads = num_tails = 0
     for i in range(needed.size):
-        out_table[i, 4], out_table[i, 5] = num_heads, num_tails
+        out.table[i, 4], out.table[i, 5] = num_heads, num_tails
         if not needed[i]:
             continue
         v, degree = first + i, indptr[first + i + 1] - indptr[first + i]
         if undirected and i > 0 and needed[i - 1] and degree > 0 and same_neighbours(indptr, indices, v - 1, v):
-            out_table[i] = out_table[i - 1]
+            out.table[i] = out.table[i - 1]
             continue
         own = np.int64(rank[v])
-        num_head = 0
-        if own < 64 * words:
-            head[own >> 6] = np.uint64(1) << np.uint64(own & 63)
-            num_head = 1
-        for e in range(indptr[v], indptr[v + 1]):
-            if e + 2 * _AHEAD < indices.size:
-                prefetch(table, indices[e + 2 * _AHEAD], 0)
-                soon = indices[e + _AHEAD]
-                prefetch(heads, _head_at(soon, table, shift), 0)
-                prefetch(tails, _tail_at(soon, table, shift, width), 0)
-                prefetch(tails, _tail_at(soon, table, shift, width), 64)
-            u = indices[e]
-            if table[u, 0] > 0:
-                row = _head_at(u, table, shift)
-                for w in range(words):
-                    head[w] |= heads[row, w]
-                num_head = 1
+        num_head = _join_heads(indptr, indices, v, own, before, head)
         if num_head > 0:
-            num_head = 0
-            for w in range(words):
-                num_head += ones(head[w])
-            out_heads[num_heads] = head
+            out.heads[num_heads] = head
             head[:] = 0
             num_heads += 1
+        # All ranks of the head are lower than any of a tail: the tail has what room these leave in a list of `width`.
         room = max(width - num_head, 0)
         num = 0
         if room > 0:
             neighbours = indices[indptr[v] : indptr[v + 1]]
+            # A tail that fills the room alone bounds the union: its last rank, or a lower one, is the last of the list.
+            # The vertex's own smaller ball is a part of the union, too.
             bound = np.int64(table[v, 3]) if table[v, 1] >= room else _NO_BOUND
             for u in neighbours:
                 if table[u, 1] >= room:
                     bound = min(bound, np.int64(table[u, 3]))
-            out = out_tails[num_tails : num_tails + room]
-            if bound < 64 * words + _BITMAP:
-                num = _join_by_bitmap(neighbours, own, table, tails, shift, width, 64 * words, bound, bitmap, out)
+            tail = out.tails[num_tails : num_tails + room]
+            if bound < 64 * words + _BITMAP:  # few enough ranks for a bit each: no list has to be read twice
+                num = _join_by_bitmap(neighbours, own, before, bound, bitmap, tail)
             else:
                 one[0] = own
                 num = 1 if own >= 64 * words else 0
-                num, one, other = _join_by_merging(neighbours, table, tails, shift, width, room, num, one, other)
-                out[:num] = one[:num]
+                num, one, other = _join_by_merging(neighbours, before, room, num, one, other)
+                tail[:num] = one[:num]
             if num > 0:
-                out_table[i, 2], out_table[i, 3] = out[0], out[num - 1]
+                out.table[i, 2], out.table[i, 3] = tail[0], tail[num - 1]
                 num_tails += num
-        out_table[i, 0], out_table[i, 1] = num_head, num
+        out.table[i, 0], out.table[i, 1] = num_head, num
+
+
+@kernel
+def _join_heads(indptr, indices, v, own, before, head):  # type: ignore[no-untyped-def]
+    """OR the heads of the neighbours and the vertex's own bit into `head`; returns how many bits are set.
+
+    Neighbours lie anywhere in memory. Rows of the table are fetched two steps ahead, as they name the places of heads
+    and tails, and these one step ahead: two lines of a tail, which is as far as most are read.
+    """
+    table, heads, tails, shift, width = before.table, before.heads, before.tails, before.shift, before.width
+    words = head.size
+    some = own < 64 * words
+    if some:
+        head[own >> 6] = np.uint64(1) << np.uint64(own & 63)
+    for e in range(indptr[v], indptr[v + 1]):
+        if e + 2 * _AHEAD < indices.size:
+            prefetch(table, indices[e + 2 * _AHEAD], 0)
+            soon = indices[e + _AHEAD]
+            prefetch(heads, _head_at(soon, table, shift), 0)
+            prefetch(tails, _tail_at(soon, table, shift, width), 0)
+            prefetch(tails, _tail_at(soon, table, shift, width), 64)
+        u = indices[e]
+        if table[u, 0] > 0:
+            row = _head_at(u, table, shift)
+            for w in range(words):
+                head[w] |= heads[row, w]
+            some = True
+    num_head = 0
+    for w in range(words if some else 0):
+        num_head += ones(head[w])
+    return num_head
 
 
 @kernel(inline="always")
@@ -227,10 +230,15 @@ def _tail_at(v, table, shift, width):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _join_by_bitmap(  # type: ignore[no-untyped-def]
-    neighbours, own, table, tails, shift, width, base, bound, bitmap, out,
-):  # fmt: skip
+def _join_by_bitmap(neighbours, own, before, bound, bitmap, out):  # type: ignore[no-untyped-def]
     """The lowest ranks of all tails, none above `bound`: a bit for each, read off in order; returns how many."""
+    table, tails, shift, width, base = (
+        before.table,
+        before.tails,
+        before.shift,
+        before.width,
+        64 * before.heads.shape[1],
+    )
     if base <= own <= bound:
         bitmap[(own - base) >> 6] |= np.uint64(1) << np.uint64((own - base) & 63)
     for u in neighbours:
@@ -257,10 +265,12 @@ def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untype
 
 
 @kernel
-def _join_by_merging(  # type: ignore[no-untyped-def]
-    neighbours, table, tails, shift, width, room, num, one, other,
-):  # fmt: skip
-    """The lowest `room` ranks of all tails and of the `num` in `one`: (how many, the list, the other buffer)."""
+def _join_by_merging(neighbours, before, room, num, one, other):  # type: ignore[no-untyped-def]
+    """The lowest `room` ranks of all tails and of the `num` in `one`: (how many, the list, the other buffer).
+
+    A tail that begins above the last of a full list has nothing for it.
+    """
+    table, tails, shift, width = before.table, before.tails, before.shift, before.width
     for u in neighbours:
         available = min(np.int64(table[u, 1]), room)
         if available > 0 and (num < room or table[u, 2] < one[num - 1]):

@@ -1,29 +1,27 @@
-"""What the sketch knows of balls: the lowest nodes of each, as a head of bits and a tail of ranks."""
+"""A level of the sketch: the lowest nodes of all balls of one radius, as a head of bits and a tail of ranks."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 HEAD_PER_WIDTH = 16
-NEAR_PER_WIDTH = 8  # of the head, what samples keep: enough for 512 negatives, and 5 % of what they take on ogbn-arxiv
+NEAR_PER_WIDTH = 8  # the part of the head in samples: enough for 512 negatives, and 5 % of their size on ogbn-arxiv
 ONE_BLOCK = 62  # a shift that puts every vertex into block 0
 _WORD = 64
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """The S lowest ranks of each ball of one radius, for V vertices in blocks of 2^shift.
 
-    table [V, 6]              bits set in the head; entries of the tail, never more than fill a list of S; its first and
-                              its last entry; row of the head and start of the tail, from where the block begins
+    table [V, 6]              bits set in the head; entries of the tail, never more than a list of S has room for; its
+                              first and its last entry; row of the head and start of the tail, counted within the block
     heads [V, M / 64] uint64  bit r of a row: the node of rank r is in the ball; rows only where a bit is set
     tails [V * S]             ranks from M on, ascending
 
-    Block b of the heads begins at row b * 2^shift, and of the tails at S times that: there is room for all, and what
-    is not used is never touched. A block is filled from vertex to vertex, and vertices that follow each other may share
-    a row of the head and a tail. The places of a vertex that is not needed are those where the next one begins.
+    Block b of the heads begins at row b * 2^shift, and of the tails at S times that: there is room for all vertices,
+    and memory that is not used is never touched. A block is filled from vertex to vertex, and vertices that follow each
+    other may share a row of the head and a tail. A vertex that is not needed has the places of the next one.
     """
 
     table: npt.NDArray[Any]
@@ -48,7 +46,7 @@ class Level:
         return self.heads.shape[1]
 
     def rows(self, which: npt.NDArray[np.int64]) -> "Level":
-        """The same of some of the vertices, over the same heads and tails."""
+        """The rows of some of the vertices, over the same heads and tails."""
         table = self.table.take(which, axis=0).astype(np.int64)
         begin = which >> self.shift << self.shift
         table[:, 4] += begin
@@ -56,7 +54,7 @@ class Level:
         return Level(table, self.heads, self.tails, self.width)
 
     def used(self) -> tuple[int, int]:
-        """Rows of the heads and entries of the tails that a block has filled: all up to those of its last vertex."""
+        """Rows of the heads and entries of the tails that a block has filled: up to those of its last vertex."""
         if not self.table.shape[0]:
             return 0, 0
         bits, entries, _, _, head, start = (int(value) for value in self.table[-1])
@@ -69,5 +67,5 @@ def head_words(width: int, num_nodes: int) -> int:
 
 
 def near_words(width: int, num_nodes: int) -> int:
-    """Words of the part of the head of which samples keep who is within k hops."""
+    """Words of the part of the head that samples keep."""
     return -(-min(NEAR_PER_WIDTH * width, num_nodes) // _WORD)

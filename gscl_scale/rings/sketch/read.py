@@ -1,6 +1,7 @@
-"""Samples read off the sketch: a ring is what a ball has and the smaller ball has not."""
+"""Samples read off the sketch: a ring has the nodes of a ball that are not in the next smaller ball."""
 
 import itertools
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,27 @@ from gscl_scale.rings.sample import Lists, RingSample, first_open_word, near_lis
 from gscl_scale.rings.sketch.level import Level, near_words
 
 
+class _Column(NamedTuple):
+    """Lists of A anchors as they are written.
+
+    offsets [A + 1]
+    members           room for all
+    short [A]         which of them the exact engine has to finish
+    """
+
+    offsets: npt.NDArray[np.int64]
+    members: npt.NDArray[Any]
+    short: npt.NDArray[np.bool_]
+
+
+class _Drawn(NamedTuple):
+    """The nodes of a round by rank [N], their priorities, and the weights of the nodes (empty: sampling is uniform)."""
+
+    order: npt.NDArray[Any]
+    priority: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+
+
 def read_rings(
     levels: list[Level],
     anchors: npt.NDArray[np.int64],
@@ -20,51 +42,46 @@ def read_rings(
     per_ring: int,
     num_beyond: int,
 ) -> tuple[RingSample, npt.NDArray[np.bool_]]:
-    """The samples of some anchors from their balls of radius 0 to k, and which of their rings are short [A, k + 1].
+    """The samples of some anchors from their balls of radius 0 to k, and which of their lists are short [A, k + 1].
 
-    A short list (the last column is `beyond`) is not what the definition asks for: the exact engine has to finish it.
+    A short list (the last column is `beyond`) lacks members that the definition asks for: the exact engine finishes it.
     """
-    hops = len(levels) - 1
-    sizes = np.zeros((anchors.size, hops), np.int64)
-    exact = np.ones(anchors.size, np.bool_)
+    hops, last = len(levels) - 1, levels[-1]
+    drawn = _Drawn(priorities.order, priorities.priority, np.empty(0) if weights is None else weights)
+    sizes, exact = np.zeros((anchors.size, hops), np.int64), np.ones(anchors.size, np.bool_)
     short = np.zeros((anchors.size, hops + 1), np.bool_)
-    order, priority = priorities.order, priorities.priority
-    weight_of = np.empty(0) if weights is None else weights
-    rings = []
+
+    def column(level: int, most: int) -> _Column:
+        members = np.empty(anchors.size * most, priorities.order.dtype)
+        return _Column(np.zeros(anchors.size + 1, np.int64), members, short[:, level])
+
+    lists = []
     for hop, (before, after) in enumerate(itertools.pairwise(levels)):
-        offsets = np.zeros(anchors.size + 1, np.int64)
-        members = np.empty(anchors.size * max(per_ring, after.width), order.dtype)
-        used = _ring(
-            before.table, before.heads, before.tails, after.table, after.heads, after.tails, after.width,
-            order, priority, weight_of, per_ring, offsets, members, sizes[:, hop], exact, short[:, hop],
-        )  # fmt: skip
-        rings.append(Lists(offsets, members[:used]))
-    last = levels[-1]
-    offsets = np.zeros(anchors.size + 1, np.int64)
-    members = np.empty(anchors.size * num_beyond, order.dtype)
-    decided = np.empty(anchors.size, np.float64)
-    words = min(last.words, near_words(last.width, order.size))
+        ring = column(hop, max(per_ring, after.width))
+        used = _ring(before, after, drawn, per_ring, ring, sizes[:, hop], exact)
+        lists.append(Lists(ring.offsets, ring.members[:used]))
+    far, decided = column(hops, num_beyond), np.empty(anchors.size, np.float64)
+    words = min(last.words, near_words(last.width, priorities.order.size))
     near, first = np.zeros((anchors.size, words), np.uint64), np.zeros(anchors.size, np.int64)
-    used = _beyond(
-        last.table, last.heads, last.tails, last.width, order, priority, num_beyond, offsets, members, decided,
-        short[:, hops], near, first,
-    )  # fmt: skip
-    far = Lists(offsets, members[:used])
-    return RingSample(anchors, rings, far, decided, sizes, exact, near_lists(near, first)), short
+    used = _beyond(last, drawn, num_beyond, far, decided, near, first)
+    beyond = Lists(far.offsets, far.members[:used])
+    return RingSample(anchors, lists, beyond, decided, sizes, exact, near_lists(near, first)), short
 
 
 @kernel
-def _last_rank(head, last, num_head, num_tail, width):  # type: ignore[no-untyped-def]
+def _last_rank(table, heads, width, i):  # type: ignore[no-untyped-def]
     """The last rank of a full list of `width`, -1 where the whole ball is listed."""
+    num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
     if num_head + num_tail < width:
         return -1
     if num_head < width:
-        return last
-    left = width
-    for w in range(head.size):
-        inside = ones(head[w])
+        return np.int64(table[i, 3])
+    left = width  # the head has more: the last is its bit number `width`
+    row = table[i, 4]
+    for w in range(heads.shape[1]):
+        inside = ones(heads[row, w])
         if inside >= left:
-            bits = head[w]
+            bits = heads[row, w]
             for _ in range(left - 1):
                 bits &= bits - np.uint64(1)
             return 64 * w + lowest_bit(bits)
@@ -83,7 +100,7 @@ def _as_before(table, i):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
-    """The members of the row before once more; returns how many there are then."""
+    """Repeat the list of the row before; returns how many members are written then."""
     end = used + used - offsets[i - 1]
     members[used:end] = members[offsets[i - 1] : used]
     offsets[i + 1] = end
@@ -91,31 +108,27 @@ def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _ring(  # type: ignore[no-untyped-def]
-    before_table, before_heads, before_tails, table, heads, tails, width,
-    order, priority, weights, per_ring, offsets, members, sizes, exact, short,
-):  # fmt: skip
-    """Members of each ring as nodes, in order; returns how many were written."""
-    words = heads.shape[1]
+def _ring(before, level, drawn, per_ring, out, sizes, exact):  # type: ignore[no-untyped-def]
+    """Members of the rings between two levels as nodes, in order; returns how many were written."""
+    order, offsets, members = drawn.order, out.offsets, out.members
+    table, heads, tails, width, words = level.table, level.heads, level.tails, level.width, level.heads.shape[1]
+    nearer_table, nearer_heads, nearer_tails, short = before.table, before.heads, before.tails, out.short
     head, nobody = np.zeros(words, np.uint64), np.zeros(words, np.uint64)
     used = 0
     for i in range(table.shape[0]):
-        if _as_before(table, i) and _as_before(before_table, i):
+        if _as_before(table, i) and _as_before(nearer_table, i):
             used = _repeat(i, used, offsets, members)
             sizes[i], short[i] = sizes[i - 1], short[i - 1]
             exact[i] &= exact[i - 1]
             continue
-        num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
-        start = used
-        in_head, known = 0, np.int64(0)
-        last = np.int64(-1)
-        if num_head > 0:
-            inside = heads[table[i, 4]]
-            last = _last_rank(inside, table[i, 3], num_head, num_tail, width)
+        start, in_head, known = used, 0, np.int64(0)
+        last = _last_rank(table, heads, width, i)
+        if table[i, 0] > 0:
             limit = np.int64(order.size) if last < 0 else last
-            earlier = before_heads[before_table[i, 4]] if before_table[i, 0] > 0 else nobody
+            inside = heads[table[i, 4]]
+            nearer = nearer_heads[nearer_table[i, 4]] if nearer_table[i, 0] > 0 else nobody
             for w in range(words):
-                bits = head[w] = inside[w] & ~earlier[w]
+                bits = head[w] = inside[w] & ~nearer[w]
                 known += ones(bits)
                 while bits:
                     r = 64 * w + lowest_bit(bits)
@@ -125,36 +138,37 @@ def _ring(  # type: ignore[no-untyped-def]
                     used += 1
                     bits &= bits - np.uint64(1)
             in_head = used - start
-        elif num_tail >= width:
-            last = np.int64(table[i, 3])
-        j, earlier_end = before_table[i, 5], before_table[i, 5] + before_table[i, 1]
-        for a in range(table[i, 5], table[i, 5] + num_tail):
+        # Both tails ascend. A rank of the smaller ball that this list lacks was pushed out by lower ones, and is above
+        # its last: to skip what both have leaves the ring alone.
+        j, nearer_end = nearer_table[i, 5], nearer_table[i, 5] + nearer_table[i, 1]
+        for a in range(table[i, 5], table[i, 5] + table[i, 1]):
             r = tails[a]
-            while j < earlier_end and before_tails[j] < r:
+            while j < nearer_end and nearer_tails[j] < r:
                 j += 1
-            if j == earlier_end or before_tails[j] != r:
+            if j == nearer_end or nearer_tails[j] != r:
                 members[used] = order[r]
                 used += 1
-        if last < 0 or 64 * words >= order.size:
+        if last < 0 or 64 * words >= order.size:  # the list is the whole ball, or the head has all nodes
             sizes[i] = known + used - start - in_head
         else:
             exact[i] = False
             short[i] = used - start < per_ring
-            sizes[i] = max(
-                used - start,
-                _estimate(
-                    head if num_head > 0 else nobody, known, members[start + in_head : used],
-                    max(last, 64 * words - 1), order, priority, weights,
-                ),
+            estimate = _estimate(
+                head if table[i, 0] > 0 else nobody, known, members[start + in_head : used],
+                max(last, 64 * words - 1), drawn,
             )  # fmt: skip
+            sizes[i] = max(used - start, estimate)
         offsets[i + 1] = used
     return used
 
 
 @kernel
-def _estimate(head, num_head, tail_members, threshold, order, priority, weights):  # type: ignore[no-untyped-def]
-    """Unbiased size of a ring: each member whose rank is below the threshold counts for 1 / its chance to be there."""
-    bound = priority[threshold]
+def _estimate(head, num_head, tail_members, threshold, drawn):  # type: ignore[no-untyped-def]
+    """Unbiased size of a ring: each member whose rank is below the threshold counts for 1 / its chance to be there.
+
+    Its chance to have a priority below that of the threshold is 1 - exp(-priority * weight) (bottom-k, Cohen 1997).
+    """
+    order, weights, bound = drawn.order, drawn.weights, drawn.priority[threshold]
     if weights.size == 0:
         number = num_head + tail_members.size
         if threshold < 64 * head.size:
@@ -177,12 +191,11 @@ def _estimate(head, num_head, tail_members, threshold, order, priority, weights)
 
 
 @kernel
-def _beyond(  # type: ignore[no-untyped-def]
-    table, heads, tails, width, order, priority, num_beyond, offsets, members, decided, short,
-    near, first_near,
-):  # fmt: skip
+def _beyond(level, drawn, num_beyond, out, decided, near, first_near):  # type: ignore[no-untyped-def]
     """The lowest nodes outside each ball, in order, the priority below which all is decided, and the head's bits."""
-    words = heads.shape[1]
+    order, offsets, members = drawn.order, out.offsets, out.members
+    table, heads, tails, width, words = level.table, level.heads, level.tails, level.width, level.heads.shape[1]
+    priority, short = drawn.priority, out.short
     nobody = np.zeros(words, np.uint64)
     used = 0
     for i in range(table.shape[0]):
@@ -191,14 +204,14 @@ def _beyond(  # type: ignore[no-untyped-def]
             decided[i], short[i] = decided[i - 1], short[i - 1]
             near[i], first_near[i] = near[i - 1], first_near[i - 1]
             continue
-        num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
-        inside = heads[table[i, 4]] if num_head > 0 else nobody
-        last = _last_rank(inside, np.int64(table[i, 3]), num_head, num_tail, width)
+        inside = heads[table[i, 4]] if table[i, 0] > 0 else nobody
+        last = _last_rank(table, heads, width, i)
         decided[i] = priority[last] if last >= 0 else np.inf
         near[i] = inside[: near.shape[1]]
         first_near[i] = first_open_word(last, near.shape[1], order.size)
         start = used
-        for w in range(words):
+        w = 0
+        while w < words and used - start < num_beyond:
             bits = ~inside[w]
             while bits and used - start < num_beyond:
                 r = 64 * w + lowest_bit(bits)
@@ -207,11 +220,11 @@ def _beyond(  # type: ignore[no-untyped-def]
                 members[used] = order[r]
                 used += 1
                 bits &= bits - np.uint64(1)
-            if used - start == num_beyond:
-                break
+            w += 1
+        # Behind the head, every rank below the last of the list that is not in the tail is certainly beyond.
         r = 64 * words
         limit = np.int64(order.size) if last < 0 else last
-        j, end = table[i, 5], table[i, 5] + num_tail
+        j, end = table[i, 5], table[i, 5] + table[i, 1]
         while used - start < num_beyond and r < limit:
             if j < end and tails[j] == r:
                 j += 1

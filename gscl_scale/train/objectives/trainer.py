@@ -31,9 +31,11 @@ class ObjectiveTrainer(Trainer):
         """The parts of a checkpoint, by name."""
         return {**super().parts(), "objective": self.objective}
 
-    def step(self, inputs: Inputs, pieces: Iterable[Any], config: Config, world: World, stop: bool) -> StepResult:
+    def step(
+        self, inputs: Inputs, micro_batches: Iterable[Any], config: Config, world: World, stop: bool
+    ) -> StepResult:
         """Take one step over the views of the whole graph; what is drawn depends on (seed, step) only."""
-        (views,) = pieces
+        (views,) = micro_batches
         step, done = self.position.step, self.position.step / config.train.epochs
         for group in self.optimizer.param_groups:
             group["lr"] = config.train.learning_rate * self.objective.rate(done)

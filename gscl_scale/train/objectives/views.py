@@ -36,7 +36,7 @@ class ViewStream:
     """The views of every step; those of the next step are drawn on another thread while a step runs."""
 
     steps_per_epoch = 1
-    pieces = 1
+    num_micro_batches = 1
 
     def __init__(self, graph: Graph, inputs: Inputs, config: Config, views: Sequence[View]) -> None:
         self._graph, self._inputs, self._config, self._views = graph, inputs, config, views

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import torch
 
 from gscl_scale.batches.collate import Batch, Pairs
-from gscl_scale.batches.field import Draw, FieldMaker
+from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
@@ -48,22 +48,24 @@ def random_weights(seed=0):
     return np.exp(np.random.default_rng(seed).normal(size=NODES))
 
 
-def batch_of(nodes, field, features=None):
+def batch_of(nodes, subgraph, features=None):
     """A batch of these nodes and no anchors."""
     none = np.zeros(0, np.int64)
     pairs = Pairs.of(np.zeros((0, 1), np.int64), np.zeros((0, 1), np.bool_), nodes.size)
-    return Batch(nodes, none, pairs, [], none, np.zeros((0, 0), np.bool_), None, 0, field=field, features=features)
+    return Batch(
+        nodes, none, pairs, [], none, np.zeros((0, 0), np.bool_), None, 0, subgraph=subgraph, features=features
+    )
 
 
-def encoded(config, inputs, nodes, field=None, key=3, features=None):
-    """Embeddings of some nodes in training, by their field or from all nodes, and the gradient of each weight."""
+def encoded(config, inputs, nodes, subgraph=None, key=3, features=None):
+    """Embeddings of some nodes in training, by their subgraph or from all nodes, and the gradient of each weight."""
     given = inputs.features if features is None else features
     width = given.width if isinstance(given, SparseFeatures) else given.shape[1]
     model = build_model(config, width, seed=1).train()
-    if field is None:
+    if subgraph is None:
         vectors = model.encode(inputs, key)[torch.from_numpy(nodes)]
     else:
-        vectors = model.encode(batch_inputs(inputs, batch_of(nodes, field, features)), key)
+        vectors = model.encode(batch_inputs(inputs, batch_of(nodes, subgraph, features)), key)
     target = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(2))
     (vectors * target).sum().backward()
     return [vectors.detach(), *(parameter.grad for parameter in model.encoder.parameters())]
@@ -84,7 +86,9 @@ def ways_to_begin(inputs):
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("features", list(FEATURES))
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_nodes_encoded_by_their_field_are_the_rows_of_the_whole_graph(encoder, undirected, layers, features, dropout):
+def test_nodes_encoded_by_their_subgraph_are_the_rows_of_the_whole_graph(
+    encoder, undirected, layers, features, dropout
+):
     config = ModelConfig(
         encoder=encoder, layers=layers, width=8, activation="rrelu", feature_dropout=dropout, hidden_dropout=dropout,
         message_dropout=0.0 if encoder == "gat" else dropout,
@@ -92,10 +96,10 @@ def test_nodes_encoded_by_their_field_are_the_rows_of_the_whole_graph(encoder, u
     graph = random_graph(undirected, seed=layers, features=features)
     prepared = prepare_inputs(graph, config, CPU)
     for first_known, inputs in ways_to_begin(prepared):
-        maker = FieldMaker(NormalisedAdjacency.of(graph, encoder), layers, None, first_known)
+        sampler = NeighbourSampler(NormalisedAdjacency.of(graph, encoder), layers, None, first_known)
         for seed, size in enumerate([1, 5, 20, 50]):
             nodes = some_nodes(size, seed)
-            assert_close(encoded(config, inputs, nodes, maker.field(nodes)), encoded(config, prepared, nodes))
+            assert_close(encoded(config, inputs, nodes, sampler.sample(nodes)), encoded(config, prepared, nodes))
 
 
 @pytest.mark.parametrize("activation", ["relu", "prelu"])
@@ -104,25 +108,27 @@ def test_any_activation_can_follow_a_block(encoder, activation):
     config = ModelConfig(encoder=encoder, layers=2, width=8, activation=activation)
     graph, nodes = random_graph(True), some_nodes(5, 0)
     inputs = prepare_inputs(graph, config, CPU)
-    field = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, None, inputs.propagated is not None).field(nodes)
-    assert_close(encoded(config, inputs, nodes, field), encoded(config, inputs, nodes))
+    subgraph = NeighbourSampler(NormalisedAdjacency.of(graph, encoder), 2, None, inputs.propagated is not None).sample(
+        nodes
+    )
+    assert_close(encoded(config, inputs, nodes, subgraph), encoded(config, inputs, nodes))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("undirected", [True, False])
-def test_a_field_reads_the_nodes_within_as_many_hops_as_there_are_layers_and_no_others(encoder, undirected):
+def test_a_subgraph_reads_the_nodes_within_as_many_hops_as_there_are_layers_and_no_others(encoder, undirected):
     graph = random_graph(undirected)
     distance = distances(graph.indptr, graph.indices)
     seen = 0
     for layers, seed in itertools.product([1, 2, 3], range(10)):
         nodes = some_nodes(3, seed)
-        field = FieldMaker(NormalisedAdjacency.of(graph, encoder), layers).field(nodes)
+        subgraph = NeighbourSampler(NormalisedAdjacency.of(graph, encoder), layers).sample(nodes)
         within = [set(np.flatnonzero((distance[nodes] <= hops).any(axis=0))) for hops in range(layers + 1)]
-        if field.inputs is not None:
-            assert len(set(field.inputs)) == field.inputs.size
-            assert set(field.inputs) == within[layers]
+        if subgraph.inputs is not None:
+            assert len(set(subgraph.inputs)) == subgraph.inputs.size
+            assert set(subgraph.inputs) == within[layers]
             seen += 1
-        for hops, block in enumerate(reversed(field.blocks)):
+        for hops, block in enumerate(reversed(subgraph.blocks)):
             if block is not None:
                 assert set(block.nodes) == within[hops]
     assert seen > 10
@@ -132,16 +138,16 @@ def test_few_nodes_are_blocks_and_nearly_all_of_them_are_all():
     graph = random_graph(True)
     messages = NormalisedAdjacency.of(graph, "gcn")
     nodes = some_nodes(2, 4)
-    few = FieldMaker(messages, 2).field(nodes)
+    few = NeighbourSampler(messages, 2).sample(nodes)
     assert all(block is not None and block.messages is not None for block in few.blocks)
     assert few.inputs is not None
     assert few.rows is None
     nearly = some_nodes(50, 4)
-    whole = FieldMaker(messages, 2).field(nearly)
+    whole = NeighbourSampler(messages, 2).sample(nearly)
     assert whole.blocks == [None, None]
     assert whole.inputs is None
     assert whole.rows is nearly
-    mixed = FieldMaker(messages, 3).field(some_nodes(20, 4))
+    mixed = NeighbourSampler(messages, 3).sample(some_nodes(20, 4))
     assert [block is None for block in mixed.blocks] == [True, True, False]
     assert mixed.inputs is None
     assert mixed.rows is None
@@ -149,33 +155,23 @@ def test_few_nodes_are_blocks_and_nearly_all_of_them_are_all():
 
 def test_a_first_layer_that_is_known_needs_no_messages():
     graph, nodes = random_graph(True), some_nodes(2, 4)
-    field = FieldMaker(NormalisedAdjacency.of(graph, "gcn"), 2, None, first_known=True).field(nodes)
-    assert field.blocks[0].messages is None
-    assert field.blocks[1].messages is not None
-    assert field.inputs is None
+    subgraph = NeighbourSampler(NormalisedAdjacency.of(graph, "gcn"), 2, None, first_known=True).sample(nodes)
+    assert subgraph.blocks[0].messages is None
+    assert subgraph.blocks[1].messages is not None
+    assert subgraph.inputs is None
 
 
-def test_one_maker_makes_many_fields_and_forgets_each():
-    graph = random_graph(True)
-    messages = NormalisedAdjacency.of(graph, "gcn")
-    maker = FieldMaker(messages, 2)
-    for seed in range(20):
-        nodes = some_nodes(3, seed)
-        one, fresh = maker.field(nodes), FieldMaker(messages, 2).field(nodes)
-        for ours, theirs in zip(one.blocks, fresh.blocks, strict=True):
-            assert ours.messages.indices.tolist() == theirs.messages.indices.tolist()
-            assert ours.nodes.tolist() == theirs.nodes.tolist()
-
-
-def test_whom_one_maker_remembers_of_a_draw_is_forgotten_with_it():
-    graph = random_graph(True)
-    messages = NormalisedAdjacency.of(graph, "gcn")
+@pytest.mark.parametrize("fanouts", [None, [2, 1]])
+def test_one_sampler_makes_many_subgraphs_and_forgets_each_and_what_it_remembers_of_a_draw(fanouts):
+    messages = NormalisedAdjacency.of(random_graph(True), "gcn")
     assert (np.diff(messages.indptr) > 8).sum() >= 2  # nodes of more than 4 times the fan-out
-    maker, draws = FieldMaker(messages, 2, [2, 1]), [draw_of(0), draw_of(1)]
+    sampler, draws = NeighbourSampler(messages, 2, fanouts), [draw_of(0), draw_of(1)]
     for seed, number in enumerate([0, 0, 0, 1, 1, 0]):
-        nodes = some_nodes(30, seed)
-        one, fresh = (each.field(nodes, draws[number]) for each in (maker, FieldMaker(messages, 2, [2, 1])))
-        for ours, theirs in zip(one.blocks, fresh.blocks, strict=True):
+        nodes = some_nodes(3 if fanouts is None else 30, seed)
+        fresh = NeighbourSampler(messages, 2, fanouts)
+        one, other = (each.sample(nodes, draws[number]) for each in (sampler, fresh))
+        for ours, theirs in zip(one.blocks, other.blocks, strict=True):
+            assert ours.nodes.tolist() == theirs.nodes.tolist()
             assert ours.messages.indices.tolist() == theirs.messages.indices.tolist()
             assert ours.messages.values.tolist() == theirs.messages.values.tolist()
 
@@ -184,8 +180,8 @@ def test_numbers_of_a_step_are_those_of_its_key():
     config = ModelConfig(layers=2, width=8, activation="rrelu", feature_dropout=0.4)
     graph, nodes = random_graph(True), some_nodes(5, 0)
     inputs = prepare_inputs(graph, config, CPU)
-    field = FieldMaker(NormalisedAdjacency.of(graph, "gcn"), 2).field(nodes)
-    one, same, other = (encoded(config, inputs, nodes, field, key)[0] for key in (3, 3, 4))
+    subgraph = NeighbourSampler(NormalisedAdjacency.of(graph, "gcn"), 2).sample(nodes)
+    one, same, other = (encoded(config, inputs, nodes, subgraph, key)[0] for key in (3, 3, 4))
     assert torch.equal(one, same)
     assert not torch.allclose(one, other, rtol=0.01)
 
@@ -201,10 +197,10 @@ def test_features_that_a_batch_reads_from_disk_are_those_in_memory(encoder, scal
     assert on_disk.features is None
     assert on_disk.propagated is None
     nodes = some_nodes(10, 0)
-    field = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, [NODES, NODES]).field(nodes, draw_of(0))
-    read = MappedFeatures.of(graph, config).rows(field.inputs)
+    subgraph = NeighbourSampler(NormalisedAdjacency.of(graph, encoder), 2, [NODES, NODES]).sample(nodes, draw_of(0))
+    read = MappedFeatures.of(graph, config).rows(subgraph.inputs)
     assert_close(
-        encoded(config, on_disk, nodes, field, features=read),
+        encoded(config, on_disk, nodes, subgraph, features=read),
         encoded(config, prepare_inputs(graph, config, CPU), nodes),
     )
 
@@ -221,19 +217,19 @@ def test_a_fan_out_of_the_largest_degree_is_exact(encoder, undirected, features,
     most = int(np.diff(graph.indptr).max())
     prepared = prepare_inputs(graph, config, CPU)
     for first_known, inputs in ways_to_begin(prepared):
-        maker = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, [most, most], first_known)
+        sampler = NeighbourSampler(NormalisedAdjacency.of(graph, encoder), 2, [most, most], first_known)
         for weights, size in itertools.product([None, random_weights()], [1, 20, 60]):
             nodes = some_nodes(size, size)
-            field = maker.field(nodes, draw_of(0, weights))
-            assert_close(encoded(config, inputs, nodes, field), encoded(config, prepared, nodes))
+            subgraph = sampler.sample(nodes, draw_of(0, weights))
+            assert_close(encoded(config, inputs, nodes, subgraph), encoded(config, prepared, nodes))
 
 
-def gathered_by(field, block):
-    """{node: [(member, value), ...]} of the last layer of a field of one layer."""
+def gathered_by(subgraph, block):
+    """{node: [(member, value), ...]} of the last layer of a subgraph of one layer."""
     rows = block.messages
     return {
         int(node): [
-            (int(field.inputs[rows.indices[e]]), float(rows.values[e]))
+            (int(subgraph.inputs[rows.indices[e]]), float(rows.values[e]))
             for e in range(rows.indptr[i], rows.indptr[i + 1])
         ]
         for i, node in enumerate(block.nodes)
@@ -249,8 +245,8 @@ def test_neighbours_that_are_kept_are_those_of_the_lowest_ranks(encoder, undirec
     messages = NormalisedAdjacency.of(graph, encoder)
     for round_number in range(3):
         draw = draw_of(round_number, random_weights() if weighted else None)
-        field = FieldMaker(messages, 1, [fanout]).field(some_nodes(40, round_number), draw)
-        gathered = gathered_by(field, field.blocks[0])
+        subgraph = NeighbourSampler(messages, 1, [fanout]).sample(some_nodes(40, round_number), draw)
+        gathered = gathered_by(subgraph, subgraph.blocks[0])
         assert len(gathered) == 40
         for node, entries in gathered.items():
             neighbours = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]
@@ -264,8 +260,8 @@ def test_neighbours_that_are_kept_are_those_of_the_lowest_ranks(encoder, undirec
 @pytest.mark.parametrize("fanouts", [[2, 4], [4, 2]])
 def test_each_layer_has_its_own_fan_out_the_first_layer_first(fanouts):
     graph = random_graph(True)
-    field = FieldMaker(NormalisedAdjacency.of(graph, "sage"), 2, fanouts).field(some_nodes(40, 0), draw_of(0))
-    assert [int(np.diff(block.messages.indptr).max()) for block in field.blocks] == fanouts
+    subgraph = NeighbourSampler(NormalisedAdjacency.of(graph, "sage"), 2, fanouts).sample(some_nodes(40, 0), draw_of(0))
+    assert [int(np.diff(block.messages.indptr).max()) for block in subgraph.blocks] == fanouts
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -273,10 +269,10 @@ def test_a_sample_of_neighbours_depends_on_the_round_and_not_on_the_batch(encode
     config = ModelConfig(encoder=encoder, layers=2, width=8, activation="rrelu")
     graph = random_graph(True)
     inputs = prepare_inputs(graph, config, CPU)
-    maker = FieldMaker(NormalisedAdjacency.of(graph, encoder), 2, [2, 2], inputs.propagated is not None)
+    sampler = NeighbourSampler(NormalisedAdjacency.of(graph, encoder), 2, [2, 2], inputs.propagated is not None)
     every, few = np.arange(NODES), some_nodes(10, 0)
-    of_all, later = (encoded(config, inputs, every, maker.field(every, draw_of(number)))[0] for number in (0, 1))
-    assert_close(encoded(config, inputs, few, maker.field(few, draw_of(0)))[0], of_all[torch.from_numpy(few)])
+    of_all, later = (encoded(config, inputs, every, sampler.sample(every, draw_of(number)))[0] for number in (0, 1))
+    assert_close(encoded(config, inputs, few, sampler.sample(few, draw_of(0)))[0], of_all[torch.from_numpy(few)])
     assert not torch.allclose(of_all, later, rtol=0.01)
 
 
@@ -293,15 +289,15 @@ def test_what_one_layer_gathers_of_sampled_neighbours_is_unbiased(encoder, undir
     )
     features = np.random.default_rng(5).uniform(0.5, 1.5, (NODES, 3))
 
-    def gathered(maker, draw=None):
-        field = maker.field(every, draw)
-        rows = field.blocks[0].messages
+    def gathered(sampler, draw=None):
+        subgraph = sampler.sample(every, draw)
+        rows = subgraph.blocks[0].messages
         matrix = sp.csr_array((rows.values.astype(np.float64), rows.indices, rows.indptr), shape=(NODES, rows.width))
-        return matrix @ features[field.inputs]
+        return matrix @ features[subgraph.inputs]
 
-    maker = FieldMaker(messages, 1, [fanout])
-    drawn = np.stack([gathered(maker, draw_of(number, weights)) for number in range(2000)])
-    exact = gathered(FieldMaker(messages, 1, [NODES]), draw_of(0, weights))
+    sampler = NeighbourSampler(messages, 1, [fanout])
+    drawn = np.stack([gathered(sampler, draw_of(number, weights)) for number in range(2000)])
+    exact = gathered(NeighbourSampler(messages, 1, [NODES]), draw_of(0, weights))
     deviation = drawn.std(axis=0)
     sampled = np.diff(graph.indptr) > fanout
     assert (deviation[sampled] > 0).all()

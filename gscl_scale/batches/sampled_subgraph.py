@@ -1,15 +1,14 @@
 """What a batch reads of the graph: for each layer the nodes that are needed, and the messages between them.
 
-Exact, or with at most a fan-out of neighbours per node: the lowest by the priorities of the round, so that nodes
-share their neighbours and batches their nodes. A neighbour that is kept stands for those that
-are not: it counts for 1 / its chance to be kept, so that what one layer gathers of given inputs is unbiased.
-Layers share a draw: priorities of their own would have batches read up to a quarter more nodes. What two
-layers gather together is therefore not unbiased.
+Exact, or with at most a fan-out of neighbours per node: those of the lowest priorities of the round, so that nodes
+share their neighbours and batches their nodes. A sampled neighbour counts for 1 / its chance to be sampled, so that
+what one layer gathers of given inputs is unbiased. Layers share a draw: with priorities of their own batches would
+read up to a quarter more nodes. What two layers gather together is therefore not unbiased.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +16,11 @@ import numpy.typing as npt
 from gscl_scale.errors import TaskError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
+from gscl_scale.rings.kernels import Drawn
 from gscl_scale.rings.priorities import Priorities
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
-_MANY = 4  # times the fan-out: who is kept of more neighbours is remembered as long as the draw is the same
+_MANY = 4  # times the fan-out: of nodes with more neighbours, the sampled ones are cached for a draw
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Rows:
 class Block:
     """The messages of one layer to R nodes, from the nodes of the layer below.
 
-    nodes [R]   which nodes these are
-    own [R]     where each of them is in the layer below
-    messages    [R, nodes below]; None where they are known already
+    nodes [R]   in the graph
+    own [R]     places of the same nodes in the layer below
+    messages    [R, nodes below]; None where all of them were gathered before the training
     """
 
     nodes: npt.NDArray[np.int64]
@@ -54,12 +54,12 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Field:
-    """The receptive field of some nodes.
+class SampledSubgraph:
+    """The part of the graph that the embeddings of some nodes depend on.
 
     inputs      nodes whose features are read; None: all
-    blocks      a layer each, the first layer first; None: all nodes gather from all their neighbours
-    rows        of the last layer, those of the nodes in question; None: these are all that there are
+    blocks      one per layer, the first layer first; None: all nodes gather from all their neighbours
+    rows        the rows of those nodes in the last layer; None: it has no others
     """
 
     inputs: npt.NDArray[np.int64] | None
@@ -69,15 +69,15 @@ class Field:
 
 @dataclass(frozen=True)
 class Draw:
-    """Who is kept of many neighbours: those of the lowest ranks."""
+    """The draw of a round: of many neighbours those of the lowest ranks are sampled."""
 
     priorities: Priorities
     rank: npt.NDArray[Any]
     weights: npt.NDArray[np.float64] | None
 
 
-class FieldMaker:
-    """Makes receptive fields, one at a time, with a few numbers per node beside the graph.
+class NeighbourSampler:
+    """Samples subgraphs, one at a time; takes a few bytes per node in addition to the graph.
 
     first_known   the first layer reads what was gathered for all nodes once, and needs no messages
     """
@@ -95,11 +95,11 @@ class FieldMaker:
 
     @property
     def samples(self) -> bool:
-        """Whether only some of the neighbours are read."""
+        """Whether nodes have a fan-out, so that a subgraph needs a draw."""
         return self._fanouts is not None
 
-    def field(self, nodes: npt.NDArray[np.int64], draw: Draw | None = None) -> Field:
-        """The field of distinct nodes; with fan-outs, `draw` chooses the neighbours."""
+    def sample(self, nodes: npt.NDArray[np.int64], draw: Draw | None = None) -> SampledSubgraph:
+        """The subgraph of distinct nodes; with fan-outs, `draw` chooses the neighbours."""
         blocks: list[Block | None] = []
         needed: npt.NDArray[np.int64] | None = nodes
         if self._fanouts is None and self._nearly_all(nodes):
@@ -114,7 +114,7 @@ class FieldMaker:
                 continue
             block, needed = self._block(needed, self._fanouts[layer] if self._fanouts else None, draw)
             blocks.append(block)
-        return Field(needed, blocks[::-1], nodes if blocks and blocks[0] is None else None)
+        return SampledSubgraph(needed, blocks[::-1], nodes if blocks and blocks[0] is None else None)
 
     def _nearly_all(self, nodes: npt.NDArray[np.int64]) -> bool:
         return nodes.size > _WHOLE * self._messages.num_nodes
@@ -122,7 +122,7 @@ class FieldMaker:
     def _block(
         self, nodes: npt.NDArray[np.int64], fanout: int | None, draw: Draw | None
     ) -> tuple[Block, npt.NDArray[np.int64] | None]:
-        """The block of some nodes, and the nodes below: None, and named as they are, where that is nearly all."""
+        """The block of some nodes, and the nodes below; None, with the numbers of the graph, where nearly all are."""
         m = self._messages
         indptr, entries = _count(m.indptr, nodes, m.indices.size if fanout is None else fanout, m.loops)
         if entries >= 2**31:
@@ -132,16 +132,14 @@ class FieldMaker:
             )
         members, values = np.empty(entries, np.int32), np.empty(entries, np.float32)
         if fanout is None:
-            _take_all(m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, members, values)
+            _take_all(_sparse(m), nodes, members, values)
         else:
             assert draw is not None
             assert self._lowest is not None
-            known = self._lowest.of(draw)
+            drawn = Drawn(draw.priorities.order, draw.rank, draw.priorities.priority)
             weights = np.empty(0) if draw.weights is None else draw.weights
-            _take_lowest(
-                m.indptr, m.indices, nodes, m.row_scale, m.column_scale, m.loops, fanout, draw.rank,
-                draw.priorities.order, draw.priorities.priority, weights, self._lowest.row, known, members, values,
-            )  # fmt: skip
+            known = (self._lowest.row, self._lowest.table(draw))
+            _take_lowest(_sparse(m), nodes, fanout, drawn, weights, known, members, values)
         places, below = _relabel(nodes, members, self._place)
         if fanout is None and self._nearly_all(below):
             rows = Rows(indptr, members, values, m.num_nodes)
@@ -150,10 +148,24 @@ class FieldMaker:
         return Block(nodes, np.arange(nodes.size), rows, rows.transposed()), below
 
 
-class _Lowest:
-    """The lowest ranks among the neighbours of the nodes that have many, each found when first asked for.
+class _Sparse(NamedTuple):
+    """`NormalisedAdjacency` for kernels."""
 
-    row [N]   of each node in the table of `of`; -1: it has few neighbours
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[Any]
+    row_scale: npt.NDArray[np.float32]
+    column_scale: npt.NDArray[np.float32]
+    loops: bool
+
+
+def _sparse(m: NormalisedAdjacency) -> _Sparse:
+    return _Sparse(m.indptr, m.indices, m.row_scale, m.column_scale, m.loops)
+
+
+class _Lowest:
+    """The lowest ranks among the neighbours of the nodes that have many, found when a node is first asked for.
+
+    row [N]   of each node in the table; -1: it has few neighbours
     """
 
     def __init__(self, messages: NormalisedAdjacency, fanout: int) -> None:
@@ -162,8 +174,8 @@ class _Lowest:
         self.row = np.where(many, np.cumsum(many, dtype=np.int32) - 1, -1).astype(np.int32)
         self._known: tuple[Draw, npt.NDArray[np.int32]] | None = None
 
-    def of(self, draw: Draw) -> npt.NDArray[np.int32]:
-        """The table of a draw: ascending ranks, one more than are kept; -1 where nobody has asked yet."""
+    def table(self, draw: Draw) -> npt.NDArray[np.int32]:
+        """The table of a draw: ascending ranks, one more than are sampled; -1 where a node was not asked for yet."""
         if self._known is None or self._known[0] is not draw:
             self._known = (draw, np.full(self._shape, -1, np.int32))
         return self._known[1]
@@ -205,46 +217,46 @@ def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_all(indptr, indices, nodes, row_scale, column_scale, loops, members, values):  # type: ignore[no-untyped-def]
+def _take_all(m, nodes, members, values):  # type: ignore[no-untyped-def]
+    indices, row_scale, column_scale = m.indices, m.row_scale, m.column_scale
     n = 0
     for v in nodes:
-        if loops:
+        if m.loops:
             members[n], values[n] = v, row_scale[v] * column_scale[v]
             n += 1
-        for e in range(indptr[v], indptr[v + 1]):
+        for e in range(m.indptr[v], m.indptr[v + 1]):
             members[n], values[n] = indices[e], row_scale[v] * column_scale[indices[e]]
             n += 1
 
 
 @kernel
-def _take_lowest(  # type: ignore[no-untyped-def]
-    indptr, indices, nodes, row_scale, column_scale, loops, fanout,
-    rank, order, priority, weights, row, known, members, values,
-):  # fmt: skip
-    """At most `fanout` neighbours of each node, those of the lowest ranks; the next one is the bound of the draw."""
-    own = np.empty(known.shape[1], np.int32)
+def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):  # type: ignore[no-untyped-def]
+    """At most `fanout` neighbours of each node: those of the lowest ranks.
+
+    The rank after the last one bounds the draw: a neighbour was sampled since its priority is below this one, and its
+    chance of that is 1 - exp(-bound * weight), or without weights fan-out / degree.
+    """
+    row, table = known
+    order, priority, row_scale, column_scale = drawn.order, drawn.priority, m.row_scale, m.column_scale
+    own = np.empty(table.shape[1], np.int32)
     n = 0
     for v in nodes:
-        if loops:
+        if m.loops:
             members[n], values[n] = v, row_scale[v] * column_scale[v]
             n += 1
-        start, end = indptr[v], indptr[v + 1]
-        if end - start <= fanout:
-            for e in range(start, end):
-                members[n], values[n] = indices[e], row_scale[v] * column_scale[indices[e]]
+        neighbours = m.indices[m.indptr[v] : m.indptr[v + 1]]
+        if neighbours.size <= fanout:
+            for u in neighbours:
+                members[n], values[n] = u, row_scale[v] * column_scale[u]
                 n += 1
             continue
-        low = own
-        if row[v] < 0:
-            _find_lowest(indices[start:end], rank, low[: fanout + 1])
-        else:
-            low = known[row[v]]
-            if low[0] < 0:
-                _find_lowest(indices[start:end], rank, low)
+        low = own[: fanout + 1] if row[v] < 0 else table[row[v]]
+        if row[v] < 0 or low[0] < 0:
+            _find_lowest(neighbours, drawn.rank, low)
         bound = priority[low[fanout]]
         for j in range(fanout):
             u = order[low[j]]
-            chance = -np.expm1(-bound * weights[u]) if weights.size else fanout / (end - start)
+            chance = -np.expm1(-bound * weights[u]) if weights.size else fanout / neighbours.size
             members[n], values[n] = u, row_scale[v] * column_scale[u] / chance
             n += 1
 
