@@ -20,7 +20,7 @@ def num_workers(setting: int) -> int:
 
 
 class LocalRunner:
-    """Runs tasks on threads; one worker runs them in the caller's own."""
+    """Runs tasks on threads; a single worker is the caller's own thread."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -36,13 +36,13 @@ class LocalRunner:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Results as they finish; after an error nothing new starts, and what runs is waited for."""
+        """Yield results as they finish; after an error nothing new starts, and running tasks end first."""
         if self._pool is None:
             return map(function, tasks)
         return self._on_threads(self._pool, function, tasks)
 
     def check_shared(self, folder: Path) -> None:
-        """Nothing to check: all threads see what this process sees."""
+        """Do nothing: all threads see the same files."""
 
     def _on_threads(
         self, pool: ThreadPoolExecutor, function: Callable[[Task], Result], tasks: Iterable[Task]
@@ -72,5 +72,5 @@ def _finished(running: set[Future[Result]]) -> Iterator[Result]:
 
 
 def _stop(running: set[Future[Result]]) -> set[Future[Result]]:
-    """Cancel what has not started and wait for what runs."""
+    """Cancel tasks that have not started and wait for the others."""
     return wait([future for future in running if not future.cancel()]).done

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def num_threads() -> int:
-    """One per core that this process may use; no result depends on it."""
+    """One thread per core that this process may use; no result depends on it."""
     return num_workers(0)
 
 
@@ -36,7 +36,7 @@ def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads:
 
 
 def ahead(source: Iterable[Result]) -> Iterator[Result]:
-    """The same items, each made on another thread while the one before is used."""
+    """The same items, each computed on another thread while the one before is used."""
     items, end = iter(source), object()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, end)

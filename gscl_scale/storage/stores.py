@@ -12,17 +12,20 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gscl_scale.errors import AbsentError, FolderError, RunError
 from gscl_scale.io.atomic import link_or_copy, naming, publish
 from gscl_scale.io.validate import read_text_bytes
 from gscl_scale.text import shortened
 
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
 _CHUNK = 1 << 23
 _MAX_PARTS = 9_000  # of one upload: S3 takes 10,000
 _MAX_COPIED = 5_000_000_000  # bytes that S3 copies by one request
-_RETRIES = {
+_RETRIES: "RetryConfig" = {
     "max_retries": 10,
     "retry_timeout": timedelta(minutes=1),
     "backoff": {"init_backoff": timedelta(seconds=0.5), "max_backoff": timedelta(seconds=15)},

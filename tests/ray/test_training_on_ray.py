@@ -148,7 +148,7 @@ def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, 
     assert [event["step"] for event in events(run, "resumed")] == [10]
     told = capfd.readouterr()
     assert not told.out
-    assert "training was broken off because process 1 of 2 was lost; it goes on from the newest" in told.err
+    assert "training was interrupted because process 1 of 2 was lost; it resumes from the newest" in told.err
     assert "Traceback" not in told.err
 
 
@@ -288,7 +288,7 @@ def test_a_training_that_is_broken_off_too_often_is_given_up():
     failed, asked = Break("process 1 of 2 was lost", "failed"), Break("there is room", "asked")
     settings = TrainingSettings(max_failures=2)
     give_up([failed, asked, failed, asked], settings)
-    with pytest.raises(TaskError, match=r"broken off 3 times, .* because process 1 of 2 was lost; .* and run again"):
+    with pytest.raises(TaskError, match=r"interrupted 3 times, .* because process 1 of 2 was lost; .* and run again"):
         give_up([failed, asked, failed, failed], settings)
     give_up([Break("no room", "not started")] * 9, settings)
     with pytest.raises(TaskError, match="was not started 10 times, the last time because no room"):

@@ -51,13 +51,9 @@ def test_one_worker_runs_tasks_in_the_thread_of_the_caller_and_in_order():
         assert list(runner.run(lambda _: threading.get_ident(), range(3))) == [threading.get_ident()] * 3
 
 
-def test_no_tasks_have_no_results():
-    with local(2) as runner:
-        assert list(runner.run(abs, [])) == []
-
-
 def test_a_runner_does_one_thing_after_the_other():
     with local(2) as runner:
+        assert list(runner.run(abs, [])) == []
         assert sorted(runner.run(abs, [-1, -2])) == [1, 2]
         assert sorted(runner.run(str, [1, 2])) == ["1", "2"]
 
@@ -147,13 +143,6 @@ def test_nothing_runs_on_after_an_interrupt_of_the_consumer():
     assert sorted(work.started) == sorted(work.finished)
     assert len(work.started) <= 5
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("task")]
-
-
-def test_results_that_nobody_took_do_not_hold_up_the_end():
-    with local(2) as runner:
-        results = runner.run(Meter(), range(100))
-        next(results)
-    results.close()
 
 
 def test_a_folder_of_this_machine_is_seen_by_all_threads(tmp_path):
