@@ -17,7 +17,7 @@ from gscl_scale.runtime.cluster import runner as runner_module
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 from tests.ray import toys
-from tests.ray.clusters import ROOT, cluster, free_port, wait_until
+from tests.ray.clusters import ROOT, alive_ips, cluster, free_port, of_size, wait_until
 from tests.ray.toys import Toy
 
 pytestmark = pytest.mark.ray
@@ -43,19 +43,6 @@ def another_machine(cluster, **options):
         machine.kill()
         with on(cluster):
             wait_until(lambda: machine.ip not in alive_ips())
-
-
-def alive_ips():
-    return {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-
-
-@contextlib.contextmanager
-def of_size(cluster, size):
-    """Be part of a cluster that has so many machines."""
-    cluster.resize(size)
-    with on(cluster):
-        wait_until(lambda: len(alive_ips()) == size)
-        yield
 
 
 def busiest(results):

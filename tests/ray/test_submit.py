@@ -114,7 +114,7 @@ with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
         ({"RAY_AUTH_MODE": "token", "HOME": "/nowhere"}, "", "wants a token; set RAY_AUTH_MODE=token"),
     ],
 )
-def test_the_cluster_is_joined_with_its_token_only_and_a_missing_one_is_named_soon(guarded, env, out, says):
+def test_with_the_token_only_the_cluster_is_joined(guarded, env, out, says):
     began = time.monotonic()
     outside = {name: value for name, value in guarded.cluster.env.items() if not name.startswith("RAY_")} | env
     joined = subprocess.run(
