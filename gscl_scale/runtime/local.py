@@ -6,17 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from gscl_scale.machine import num_cores
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _IN_FLIGHT = 2  # tasks per worker that run or wait: a worker never waits for the consumer of results
-
-
-def num_workers(setting: int) -> int:
-    """The setting, or one per core that this process can keep busy."""
-    return setting or num_cores()
 
 
 class LocalRunner:

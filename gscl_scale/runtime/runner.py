@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from gscl_scale.machine import num_cores
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.local import LocalRunner, num_workers
+from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.settings import RunnerSettings, TrainingBody, TrainingSettings
 
 Task = TypeVar("Task")
@@ -46,7 +47,7 @@ def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Ru
         with start_cluster_runner(settings, own_cpus) as cluster:
             yield cluster
         return
-    with LocalRunner(num_workers(settings.workers)) as runner:
+    with LocalRunner(settings.workers or num_cores()) as runner:
         yield runner
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from gscl_scale.runtime.local import num_workers
+from gscl_scale.machine import num_cores
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 def num_threads() -> int:
     """One thread per core that this process may use; no result depends on it."""
-    return num_workers(0)
+    return num_cores()
 
 
 def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.runtime.local import num_workers
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 
@@ -151,9 +150,9 @@ def test_a_folder_of_this_machine_is_seen_by_all_threads(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_workers_are_what_is_asked_for_or_one_per_core():
-    assert num_workers(3) == 3
-    assert 1 <= num_workers(0) <= (os.cpu_count() or 1)
+def test_without_a_setting_there_is_one_worker_per_core():
+    with local(0) as runner:
+        assert 1 <= runner.workers <= (os.cpu_count() or 1)
 
 
 def test_local_work_does_not_import_ray():

@@ -17,7 +17,7 @@ from ray._private.utils import read_ray_address  # of the file that `ray.init` i
 from ray.exceptions import AuthenticationError, RayError, RayTaskError
 
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.runtime.local import num_workers
+from gscl_scale.machine import num_cores
 
 _CONNECT_S = 5.0
 _STORE_BYTES = 100_000_000  # arguments and results are a few bytes, and /dev/shm is small in containers
@@ -153,7 +153,7 @@ def _answers(address: str) -> bool:
 
 def _start_here() -> None:
     try:
-        _quietly(address="local", num_cpus=num_workers(0), include_dashboard=False, object_store_memory=_STORE_BYTES)
+        _quietly(address="local", num_cpus=num_cores(), include_dashboard=False, object_store_memory=_STORE_BYTES)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise RunError(
             f"Ray could not be started on this machine: {brief(error)}; fix this, or set runtime.engine to local"

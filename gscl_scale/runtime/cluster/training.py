@@ -65,10 +65,9 @@ def train_on_cluster(
             machines = _lasting_machines()
             shared.check(machine for machine in machines if machine.room(settings.resources))
             try:
-                attempt = _Attempt(settings, machines, size_of(settings, machines, breaks), shared)
-                attempt.start(functools.partial(work, function, argument, folder.name), scratch)
-                attempt.accompany(stop.is_set, watch)
-                broken = attempt.ended(stop.is_set(), console)
+                size = size_of(settings, machines, breaks)
+                body = functools.partial(work, function, argument, folder.name)
+                broken = _Attempt(body, settings, machines, size, shared, scratch).run(stop.is_set, watch, console)
             except RayError as error:
                 raise TaskError(
                     f"the Ray cluster was lost during the training ({brief(error)}); {_KEPT}: {_CHECK_CLUSTER}"
@@ -106,20 +105,24 @@ def give_up(breaks: list[Break], settings: TrainingSettings) -> None:
 class _Attempt:
     """A group of processes that train until they are done, or one of them fails."""
 
-    def __init__(self, settings: TrainingSettings, machines: list[Machine], size: int, shared: SharedFolder) -> None:
+    def __init__(
+        self,
+        body: Callable[[Any], None],
+        settings: TrainingSettings,
+        machines: list[Machine],
+        size: int,
+        shared: SharedFolder,
+        scratch: Path,
+    ) -> None:
         self._settings, self._size, self._shared = settings, size, shared
         self._known = {machine.id for machine in machines}
         self._asked: Break | None = None
-
-    def start(self, body: Callable[[Any], None], scratch: Path) -> None:
-        """Start the actor and the processes; without room Ray ends the attempt."""
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._control = ray.remote(ControlActor).options(num_cpus=0, scheduling_strategy=here).remote()
-        trainer = _trainer(functools.partial(body, self._control), self._settings, self._size, scratch)
-        self._fit = BackgroundCall(trainer.fit)
+        self._fit = BackgroundCall(_trainer(functools.partial(body, self._control), settings, size, scratch).fit)
 
-    def accompany(self, asked: Callable[[], bool], watch: Callable[[], None]) -> None:
-        """Run until the attempt ends; ask the processes to stop if there is a reason."""
+    def run(self, asked: Callable[[], bool], watch: Callable[[], None], console: Console) -> Break | None:
+        """Run until it ends; the reason, or None when the training is done."""
         with environment(_environment(self._settings, self._size)):
             self._fit.start()
             try:
@@ -128,8 +131,10 @@ class _Attempt:
                 if not self._fit.is_over:
                     self._control.stop.remote()
         watch()
+        return self._ended(asked(), console)
 
     def _accompany(self, asked: Callable[[], bool], watch: Callable[[], None]) -> None:
+        """Watch the processes; ask them to stop if there is a reason."""
         asked_at: float | None = None
         late_at, begun = time.monotonic() + _start_s(self._settings, self._size) + _JOIN_S + self._settings.timeout_s, 0
         while not self._fit.is_over:
@@ -182,8 +187,7 @@ class _Attempt:
         reports: Reports = ray.get(self._control.reports.remote())
         return reports
 
-    def ended(self, asked: bool, console: Console) -> Break | None:
-        """Why it has ended; None when the training is done."""
+    def _ended(self, asked: bool, console: Console) -> Break | None:
         error = self._fit.error
         if error is None:
             return None
