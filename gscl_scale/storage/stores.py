@@ -20,14 +20,15 @@ from gscl_scale.io.validate import read_text_bytes
 from gscl_scale.text import shortened
 
 if TYPE_CHECKING:
-    from obstore.store import RetryConfig
+    from obstore.store import ClientConfig, RetryConfig
 
-_CHUNK = 1 << 23
+_CHUNK = 5 << 20  # the least part of an upload that S3 takes: slow networks bring it up in time
 _MAX_PARTS = 9_000  # of one upload: S3 takes 10,000
 _MAX_COPIED = 5_000_000_000  # bytes that S3 copies by one request
+_CLIENT: "ClientConfig" = {"allow_http": True, "timeout": timedelta(minutes=2)}  # of one request
 _RETRIES: "RetryConfig" = {
     "max_retries": 10,
-    "retry_timeout": timedelta(minutes=1),
+    "retry_timeout": timedelta(minutes=3),
     "backoff": {"init_backoff": timedelta(seconds=0.5), "max_backoff": timedelta(seconds=15)},
 }
 _CURE = "check that the store answers, that the bucket exists, and that this machine may read and write it"
@@ -127,7 +128,7 @@ class LocalStore:
 
 
 class RemoteStore:
-    """A folder of an object store, such as s3://bucket/folder; a request that fails is repeated for a minute.
+    """A folder of an object store, such as s3://bucket/folder; a request that fails is repeated for about a minute.
 
     Addresses and secrets come from the environment and the machine, as for other tools of the same store.
     """
@@ -179,7 +180,11 @@ class RemoteStore:
         """See LocalStore."""
         content = _chunks(file, size) if size > _CHUNK else b"".join(_chunks(file, size))
         with self._requests(name):
-            self._store.put(name, content, chunk_size=max(_CHUNK, size // _MAX_PARTS), max_concurrency=2)
+            try:
+                self._store.put(name, content, chunk_size=max(_CHUNK, size // _MAX_PARTS), max_concurrency=4)
+            except FileNotFoundError:  # of an upload in parts, if the answer to its last request was lost
+                if self._store.head(name)["size"] != size:
+                    raise
 
     def copy(self, name: str, other: str) -> None:
         """See LocalStore; the store itself copies files that are not too large."""
@@ -236,7 +241,7 @@ def _open_store(url: str) -> Any:
             f"{url}: runs and registries on object stores need one more package; pip install 'gscl-scale[cloud]'"
         ) from None
     try:
-        store = from_url(url, client_options={"allow_http": True}, retry_config=_RETRIES)
+        store = from_url(url, client_options=_CLIENT, retry_config=_RETRIES)
         if isinstance(store, HTTPStore):
             raise ValueError("a web server cannot be written")
     except (ValueError, BaseError) as error:

@@ -73,6 +73,17 @@ def test_a_file_comes_down_as_it_went_up_or_was_copied(store, tmp_path, monkeypa
         assert [path.name for path in (tmp_path / "there").iterdir()] == ["down"]
 
 
+def test_an_upload_whose_last_answer_was_lost_has_succeeded(s3, tmp_path):
+    store = store_at(f"s3://{BUCKET}/lost")
+    (tmp_path / "up").write_bytes(b"x" * 1000)
+    bucket, lost = store._store, FileNotFoundError("404 Not Found: NoSuchUpload")
+    store._store = mock.Mock(wraps=bucket, put=mock.Mock(side_effect=lost))
+    with pytest.raises(AbsentError, match="lost/a: "):
+        store.upload(tmp_path / "up", "a")
+    bucket.put("a", b"x" * 1000)
+    store.upload(tmp_path / "up", "a")
+
+
 def test_a_file_that_does_not_exist_is_named(store, tmp_path):
     for request in (lambda: store.download("gone", tmp_path / "down"), lambda: store.copy("gone", "other")):
         with pytest.raises(AbsentError, match=r"gone.*check that the store answers"):
