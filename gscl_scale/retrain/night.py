@@ -264,7 +264,7 @@ def _has_other_features(graph: Graph, before: Graph) -> bool:
 
 
 def _refuse_full(registry: Registry, disk_gb: float) -> None:
-    taken = registry.store.taken() / 1e9 if disk_gb else 0.0
+    taken = registry.store.total_bytes() / 1e9 if disk_gb else 0.0
     if taken > disk_gb:
         raise RunError(
             f"{registry.store.where} takes {taken:.2f} GB, retrain.disk_gb allows {disk_gb:g}; "

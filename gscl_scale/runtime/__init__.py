@@ -1,1 +1,1 @@
-"""How work runs and how it is told: threads or Ray, progress, the log. Knows nothing about graphs."""
+"""How work runs: on threads or on Ray, with progress and a log. Knows nothing about graphs."""

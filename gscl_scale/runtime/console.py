@@ -1,4 +1,4 @@
-"""What a run tells: one log.jsonl, and progress for the reader at the terminal."""
+"""The output of a run: events in log.jsonl, sentences and progress at the terminal."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ class Console:
         return Console(log, self._out.quiet)
 
     def event(self, stage: str, event: str, **fields: Any) -> None:
-        """Append one object to log.jsonl; `run` is the folder's name, for those who collect the logs of many."""
+        """Append one object to log.jsonl; `run` is the folder's name, for tools that collect the logs of many runs."""
         if self._log is None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -42,7 +42,7 @@ class Console:
             file.write(line + "\n")
 
     def say(self, text: str) -> None:
-        """One sentence for the reader."""
+        """Print one sentence."""
         self._out.print(text, markup=False)
 
     @contextlib.contextmanager
@@ -72,14 +72,14 @@ class Console:
 
     def _lines(self, label: str, total: int, unit: str, done: int) -> Callable[..., None]:
         began = time.monotonic()
-        state = {"done": done, "spoke": began + _QUIET_S - _LINE_EVERY_S}
+        state = {"done": done, "printed": began + _QUIET_S - _LINE_EVERY_S}
 
         def advance(steps: int = 1, note: str = "") -> None:
             state["done"] += steps
             now = time.monotonic()
-            if now - state["spoke"] < _LINE_EVERY_S:
+            if now - state["printed"] < _LINE_EVERY_S:
                 return
-            state["spoke"] = now
+            state["printed"] = now
             if (made := state["done"] - done) > 0:
                 left = (total - state["done"]) * (now - began) / made
                 self.say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())

@@ -6,21 +6,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from gscl_scale.machine import num_cores
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _IN_FLIGHT = 2  # tasks per worker that run or wait: a worker never waits for the consumer of results
 
 
-def num_workers(setting: int) -> int:
-    """The setting, or one per core that this process can keep busy."""
-    return setting or num_cores()
-
-
 class LocalRunner:
-    """Runs tasks on threads; one worker runs them in the caller's own."""
+    """Runs tasks on threads; a single worker is the caller's own thread."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -36,13 +29,13 @@ class LocalRunner:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Results as they finish; after an error nothing new starts, and what runs is waited for."""
+        """Yield results as they finish; after an error nothing new starts, and running tasks end first."""
         if self._pool is None:
             return map(function, tasks)
         return self._on_threads(self._pool, function, tasks)
 
     def check_shared(self, folder: Path) -> None:
-        """Nothing to check: all threads see what this process sees."""
+        """Do nothing: all threads see the same files."""
 
     def _on_threads(
         self, pool: ThreadPoolExecutor, function: Callable[[Task], Result], tasks: Iterable[Task]
@@ -72,5 +65,5 @@ def _finished(running: set[Future[Result]]) -> Iterator[Result]:
 
 
 def _stop(running: set[Future[Result]]) -> set[Future[Result]]:
-    """Cancel what has not started and wait for what runs."""
+    """Cancel tasks that have not started and wait for the others."""
     return wait([future for future in running if not future.cancel()]).done

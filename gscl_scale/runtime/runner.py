@@ -1,12 +1,13 @@
-"""Who does the work of a stage: tasks go in, results come out as they finish; local and Ray are interchangeable."""
+"""The runner of a stage's tasks: results come out as they finish; threads and Ray are interchangeable."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from gscl_scale.machine import num_cores
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.local import LocalRunner, num_workers
+from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.settings import RunnerSettings, TrainingBody, TrainingSettings
 
 Task = TypeVar("Task")
@@ -14,10 +15,7 @@ Result = TypeVar("Result")
 
 
 class Runner(Protocol):
-    """Runs the same top-level function over many tasks of plain values.
-
-    workers   tasks that run at once
-    """
+    """Runs the same top-level function over many tasks of plain values."""
 
     @property
     def workers(self) -> int:
@@ -25,7 +23,7 @@ class Runner(Protocol):
         ...
 
     def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Results as they finish; tasks are drawn as they are needed, and the first error ends it."""
+        """Yield results as they finish; tasks are drawn as they are needed, and the first error ends it."""
         ...
 
     def check_shared(self, folder: Path) -> None:
@@ -35,9 +33,9 @@ class Runner(Protocol):
 
 @contextlib.contextmanager
 def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Runner]:
-    """The runner of the settings, stopped at the end; Ray is imported only where it is asked for.
+    """Yield the runner of the settings and stop it at the end; Ray is imported only if it is the engine.
 
-    `own_cpus`: cores of a Ray cluster that this process has for itself; they do the tasks where it has no others.
+    `own_cpus`: cores of a Ray cluster that this process has for itself; they do the tasks if it has no others.
 
     >>> with start_runner(RunnerSettings(workers=2)) as runner:
     ...     sorted(runner.run(abs, [-1, 2, -3]))
@@ -49,7 +47,7 @@ def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Ru
         with start_cluster_runner(settings, own_cpus) as cluster:
             yield cluster
         return
-    with LocalRunner(num_workers(settings.workers)) as runner:
+    with LocalRunner(settings.workers or num_cores()) as runner:
         yield runner
 
 

@@ -1,12 +1,12 @@
-"""What is set about how work runs: plain values, known to every engine."""
+"""Settings of how work runs: plain values, known to every engine."""
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Meter = Callable[[dict[str, float]], None]  # is told figures by their names, as they are now
-TrainingBody = Callable[[Any, threading.Event, Meter], None]  # an argument, when to save and stop, whom to tell
+Meter = Callable[[dict[str, float]], None]  # takes the current figures by their names
+TrainingBody = Callable[[Any, threading.Event, Meter], None]  # an argument, when to save and stop, where figures go
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class RunnerSettings:
     workers          tasks at once; 0: one per core of the machine, or as many as the cluster has room for
     address          Ray: the cluster; empty: RAY_ADDRESS, else one that runs on this machine, else one for this run
     task_cpus, task_memory_gb, task_resources   Ray: what each task reserves; 0 GB: memory is not reserved
-    task_retries     Ray: how often a task is tried again after its process or machine was lost
+    task_retries     Ray: how often a task is repeated after its process or machine was lost
     """
 
     engine: Literal["local", "ray"] = "local"
@@ -27,6 +27,12 @@ class RunnerSettings:
     task_resources: Mapping[str, float] = field(default_factory=dict)
     task_retries: int = 3
 
+    @property
+    def resources(self) -> dict[str, float]:
+        """The resources of a task, named as Ray does."""
+        memory = {"memory": self.task_memory_gb * 1e9} if self.task_memory_gb else {}
+        return {"CPU": self.task_cpus, **memory, **self.task_resources}
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -36,7 +42,7 @@ class TrainingSettings:
     workers       least and most processes; each attempt has as many as there is room for
     cpus, gpus    what each reserves
     timeout_s     a process that is silent for so long has failed
-    max_failures  how often the training goes on after a process was lost
+    max_failures  how often the training resumes after a process was lost
     """
 
     address: str = ""
@@ -45,3 +51,8 @@ class TrainingSettings:
     gpus: int = 0
     timeout_s: float = 120.0
     max_failures: int = 3
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """The resources of a process, named as Ray does."""
+        return {"CPU": self.cpus, **({"GPU": float(self.gpus)} if self.gpus else {})}

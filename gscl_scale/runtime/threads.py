@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from gscl_scale.runtime.local import num_workers
+from gscl_scale.machine import num_cores
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 def num_threads() -> int:
-    """One per core that this process may use; no result depends on it."""
-    return num_workers(0)
+    """One thread per core that this process may use; no result depends on it."""
+    return num_cores()
 
 
 def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
@@ -36,7 +36,7 @@ def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads:
 
 
 def ahead(source: Iterable[Result]) -> Iterator[Result]:
-    """The same items, each made on another thread while the one before is used."""
+    """The same items, each computed on another thread while the one before is used."""
     items, end = iter(source), object()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, end)

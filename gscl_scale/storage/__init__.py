@@ -1,1 +1,1 @@
-"""Files on this machine, a shared disk or an object store: whole or absent, and created by one writer only."""
+"""Files on this machine, a shared disk or an object store: complete or absent, and created by one writer only."""

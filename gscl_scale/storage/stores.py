@@ -1,64 +1,37 @@
-"""Two kinds of stores with one contract: a folder, and a bucket that `pyarrow.fs` opens."""
+"""Two kinds of stores with the same methods: a folder, and a folder of a bucket on an object store.
+
+Files have names with `/` between folder and file. A reader sees a complete file or none.
+"""
 
 import contextlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
 from stat import S_ISREG
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import pyarrow.fs as arrow_fs
-
-from gscl_scale.errors import AbsentError, FolderError, GsclError, RunError
+from gscl_scale.errors import AbsentError, FolderError, RunError
 from gscl_scale.io.atomic import link_or_copy, naming, publish
 from gscl_scale.io.validate import read_text_bytes
-from gscl_scale.storage.patience import is_final, patiently
 from gscl_scale.text import shortened
 
-_CHUNK = 1 << 22
-_MOST_COPIED = 5_000_000_000  # bytes that S3 copies by one request
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
 
-
-class Store(Protocol):
-    """Files by name, with `/` between folder and file; what is there is whole.
-
-    read        content, or None where there is no such file
-    write       the file has the old content or the new one, at every moment
-    create      False, and nothing is changed, where the file is there with other content: of several writers one
-                succeeds, if no two write the same
-    sizes       names of all files below a folder, with their bytes
-    taken       bytes of all files; what has several names counts once
-    upload      a file of this machine under a name; it must not be changed afterwards
-    put         the first bytes of an open file under a name; others may append to it meanwhile
-    copy        a file of the store under another name as well
-    download    a file of the store at a path of this machine
-    remove      a file, or a folder with all that is in it; nothing happens where there is none
-    """
-
-    @property
-    def where(self) -> str: ...  # noqa: D102
-
-    def read(self, name: str) -> bytes | None: ...  # noqa: D102
-
-    def write(self, name: str, content: bytes) -> None: ...  # noqa: D102
-
-    def create(self, name: str, content: bytes) -> bool: ...  # noqa: D102
-
-    def sizes(self, folder: str = "") -> dict[str, int]: ...  # noqa: D102
-
-    def taken(self) -> int: ...  # noqa: D102
-
-    def upload(self, path: Path, name: str) -> None: ...  # noqa: D102
-
-    def put(self, file: BinaryIO, size: int, name: str) -> None: ...  # noqa: D102
-
-    def copy(self, name: str, other: str) -> None: ...  # noqa: D102
-
-    def download(self, name: str, path: Path) -> None: ...  # noqa: D102
-
-    def remove(self, name: str) -> None: ...  # noqa: D102
+_CHUNK = 5 << 20  # the least part of an upload that S3 takes: slow networks bring it up in time
+_MAX_PARTS = 9_000  # of one upload: S3 takes 10,000
+_MAX_COPIED = 5_000_000_000  # bytes that S3 copies by one request
+_CLIENT: "ClientConfig" = {"allow_http": True, "timeout": timedelta(minutes=2)}  # of one request
+_RETRIES: "RetryConfig" = {
+    "max_retries": 10,
+    "retry_timeout": timedelta(minutes=3),
+    "backoff": {"init_backoff": timedelta(seconds=0.5), "max_backoff": timedelta(seconds=15)},
+}
+_CURE = "check that the store answers, that the bucket exists, and that this machine may read and write it"
 
 
 class LocalStore:
@@ -69,23 +42,26 @@ class LocalStore:
 
     @property
     def where(self) -> str:
-        """The folder."""
+        """The folder or the URL."""
         return str(self.folder)
 
     def read(self, name: str) -> bytes | None:
-        """See Store."""
+        """Read a file; None if it does not exist."""
         path = self.folder / name
         if not path.exists() or path.is_dir():
             return None
         return read_text_bytes(path)
 
     def write(self, name: str, content: bytes) -> None:
-        """See Store."""
+        """Write a file; at every moment it has its old content or the new one."""
         with publish(self.folder / name) as temporary:
             temporary.write_bytes(content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """See Store; a hard link is made or not, on network filesystems as well."""
+        """Create a file; False, and nothing changes, if it exists with other content.
+
+        Of several writers one succeeds, if no two write the same. A hard link is atomic on network filesystems too.
+        """
         path = self.folder / name
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
@@ -102,7 +78,7 @@ class LocalStore:
             temporary.unlink(missing_ok=True)
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """See Store; files whose writing has not ended are left out."""
+        """Return the names of all complete files below a folder, with their bytes."""
         sizes = {}
         for path in (self.folder / folder).rglob("*"):
             name = path.relative_to(self.folder)
@@ -111,8 +87,8 @@ class LocalStore:
                     sizes[name.as_posix()] = path.stat().st_size
         return sizes
 
-    def taken(self) -> int:
-        """See Store."""
+    def total_bytes(self) -> int:
+        """Return the bytes of all files; a file with several names counts once."""
         bytes_of = {}
         for path in self.folder.rglob("*"):
             with contextlib.suppress(FileNotFoundError):
@@ -122,28 +98,28 @@ class LocalStore:
         return sum(bytes_of.values())
 
     def upload(self, path: Path, name: str) -> None:
-        """See Store; a second name of the same file where the filesystem can."""
+        """Put a file of this machine under a name, as a hard link if possible: it must not change afterwards."""
         with publish(self.folder / name) as temporary:
             link_or_copy(path, temporary)
 
     def put(self, file: BinaryIO, size: int, name: str) -> None:
-        """See Store."""
+        """Put the first bytes of an open file under a name; other processes may append to it meanwhile."""
         with publish(self.folder / name) as temporary, temporary.open("wb") as target:
-            _copy(file, size, target)
+            target.writelines(_chunks(file, size))
 
     def copy(self, name: str, other: str) -> None:
-        """See Store."""
-        self.upload(self.folder / name, other)
+        """Put a file of the store under another name too; AbsentError if it does not exist."""
+        self.download(name, self.folder / other)
 
     def download(self, name: str, path: Path) -> None:
-        """See Store."""
+        """Bring a file of the store to a path of this machine; AbsentError if it does not exist."""
         if not (self.folder / name).is_file():
-            raise AbsentError(f"{self.folder / name} is not there; {_CURE}")
+            raise AbsentError(f"{self.folder / name} does not exist; {_CURE}")
         with publish(path) as temporary:
             link_or_copy(self.folder / name, temporary)
 
     def remove(self, name: str) -> None:
-        """See Store."""
+        """Remove a file, or a folder with all files in it, if it exists."""
         path = self.folder / name
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -152,163 +128,134 @@ class LocalStore:
 
 
 class RemoteStore:
-    """A folder of an object store, such as s3://bucket/folder; every request is repeated while the store is in trouble.
+    """A folder of an object store, such as s3://bucket/folder; a request that fails is repeated for about a minute.
 
     Addresses and secrets come from the environment and the machine, as for other tools of the same store.
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
-        self._files, self._root = self._open()
-        self._conditional = self._open_conditional()
-
-    @property
-    def where(self) -> str:
-        """The URL."""
-        return self._url
+        self.where = url.rstrip("/")
+        self._store = _open_store(self.where)
 
     def read(self, name: str) -> bytes | None:
-        """See Store."""
-        try:
-            with self._asking(name):
-                return patiently(self._read, name)
-        except FileNotFoundError:
-            return None
+        """See LocalStore."""
+        with contextlib.suppress(AbsentError), self._requests(name):
+            return bytes(self._store.get(name).bytes())
+        return None
 
     def write(self, name: str, content: bytes) -> None:
-        """See Store."""
-        with self._asking(name):
-            patiently(self._write, name, content)
+        """See LocalStore."""
+        with self._requests(name):
+            self._store.put(name, content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """See Store; by a conditional request, which `pyarrow.fs` does not offer."""
-        from obstore import exceptions
+        """See LocalStore."""
+        from obstore.exceptions import AlreadyExistsError
 
-        try:
-            self._conditional.put(name, content, mode="create")
-        except exceptions.AlreadyExistsError:
-            # a request that is repeated because its answer was lost meets the file that it has made
-            return self.read(name) == content
-        except exceptions.BaseError as error:
-            refused = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotFoundError)
-            raise self._told(name, error, isinstance(error, refused)) from None
+        with self._requests(name):
+            try:
+                self._store.put(name, content, mode="create")
+            except AlreadyExistsError:  # perhaps by the first of two equal requests, whose answer was lost
+                return self.read(name) == content
         return True
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """See Store."""
-        base = f"{self._root}/{folder}".rstrip("/")
-        selector = arrow_fs.FileSelector(base, recursive=True, allow_not_found=True)
-        with self._asking(folder):
-            found = patiently(self._files.get_file_info, selector)
-        return {info.path[len(self._root) + 1 :]: info.size for info in found if info.type == arrow_fs.FileType.File}
+        """See LocalStore."""
+        with self._requests(folder):
+            sizes = {file["path"]: file["size"] for page in self._store.list(folder) for file in page}
+        # other tools mark a folder by an empty file, whose name comes without its last slash
+        folders = {"", *(str(parent) for name in sizes for parent in PurePosixPath(name).parents)}
+        return {name: size for name, size in sizes.items() if size or name not in folders}
 
-    def taken(self) -> int:
-        """See Store; nothing has two names there."""
+    def total_bytes(self) -> int:
+        """See LocalStore."""
         return sum(self.sizes().values())
 
     def upload(self, path: Path, name: str) -> None:
-        """See Store."""
+        """See LocalStore."""
         with path.open("rb") as file:
             self.put(file, path.stat().st_size, name)
 
     def put(self, file: BinaryIO, size: int, name: str) -> None:
-        """See Store."""
-        with self._asking(name):
-            patiently(self._put, file, size, name)
+        """See LocalStore."""
+        content = _chunks(file, size) if size > _CHUNK else b"".join(_chunks(file, size))
+        with self._requests(name):
+            try:
+                self._store.put(name, content, chunk_size=max(_CHUNK, size // _MAX_PARTS), max_concurrency=4)
+            except FileNotFoundError:  # of an upload in parts, if the answer to its last request was lost
+                if self._store.head(name)["size"] != size:
+                    raise
 
     def copy(self, name: str, other: str) -> None:
-        """See Store; by the store itself."""
-        with self._asking(other):
-            patiently(self._copy_within, f"{self._root}/{name}", f"{self._root}/{other}")
+        """See LocalStore; the store itself copies files that are not too large."""
+        from obstore import open_writer
+
+        with self._requests(other):
+            size = self._store.head(name)["size"]
+            if size <= _MAX_COPIED:
+                self._store.copy(name, other)
+                return
+            target = open_writer(self._store, other)
+            for chunk in self._ranges(name, size):
+                target.write(chunk)
+            target.close()
 
     def download(self, name: str, path: Path) -> None:
-        """See Store."""
-        with publish(path) as temporary, self._asking(name):
-            try:
-                patiently(self._download, name, temporary)
-            except FileNotFoundError:
-                raise AbsentError(f"{self._url}/{name} is not there; {_CURE}") from None
+        """See LocalStore."""
+        with publish(path) as temporary, self._requests(name), temporary.open("wb") as file:
+            file.writelines(self._ranges(name, self._store.head(name)["size"]))
 
     def remove(self, name: str) -> None:
-        """See Store."""
-        with self._asking(name):
-            patiently(self._remove, f"{self._root}/{name}")
+        """See LocalStore."""
+        with contextlib.suppress(AbsentError), self._requests(name):
+            self._store.delete([*self.sizes(name)] or name)
 
-    def _open(self) -> tuple[Any, str]:
-        try:
-            files, root = arrow_fs.FileSystem.from_uri(self._url)
-        except (OSError, ValueError, ImportError) as error:
-            raise FolderError(f"{self._url}: {shortened(error)}; {_CURE}") from None
-        return files, root.rstrip("/")
-
-    def _open_conditional(self) -> Any:
-        try:
-            from obstore.store import from_url
-        except ImportError:
-            raise FolderError(
-                f"{self._url}: runs and registries on object stores need one package more; "
-                "pip install 'gscl-scale[cloud]'"
-            ) from None
-        try:
-            return from_url(self._url, client_options={"allow_http": True})
-        except ValueError as error:
-            raise FolderError(
-                f"{self._url}: {shortened(error)}; expected a store with conditional writes: s3://, gs://, az://, "
-                "or a folder of a shared disk"
-            ) from None
+    def _ranges(self, name: str, size: int) -> Iterator[Any]:
+        """Read a file by short requests: each is repeated by itself, and none lasts longer than the client waits."""
+        for start in range(0, size, _CHUNK):
+            yield self._store.get_range(name, start=start, end=min(start + _CHUNK, size))
 
     @contextlib.contextmanager
-    def _asking(self, name: str) -> Iterator[None]:
-        """What the store refuses is told in one sentence."""
+    def _requests(self, name: str) -> Iterator[None]:
+        """Turn an error of the store into one sentence: a FolderError if repeating the request cannot help."""
+        from obstore.exceptions import BaseError
+
         try:
             yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise self._told(name, error, is_final(error)) from None
-
-    def _told(self, name: str, error: Exception, final: bool) -> GsclError:
-        """What is refused for good is for the user to mend; anything else failed, and may be tried again."""
-        kind = FolderError if final else RunError
-        return kind(f"{self._url}/{name}: {shortened(error)}; {_CURE}")
-
-    def _read(self, name: str) -> bytes:
-        with self._files.open_input_stream(f"{self._root}/{name}") as stream:
-            return bytes(stream.read())
-
-    def _write(self, name: str, content: bytes) -> None:
-        with self._files.open_output_stream(f"{self._root}/{name}") as stream:
-            stream.write(content)
-
-    def _put(self, file: BinaryIO, size: int, name: str) -> None:
-        with self._files.open_output_stream(f"{self._root}/{name}") as stream:
-            _copy(file, size, stream)
-
-    def _download(self, name: str, path: Path) -> None:
-        with self._files.open_input_stream(f"{self._root}/{name}") as stream, path.open("wb") as file:
-            shutil.copyfileobj(stream, file, _CHUNK)
-
-    def _copy_within(self, path: str, other: str) -> None:
-        if self._files.get_file_info(path).size <= _MOST_COPIED:
-            self._files.copy_file(path, other)
-            return
-        with self._files.open_input_stream(path) as stream, self._files.open_output_stream(other) as target:
-            shutil.copyfileobj(stream, target, _CHUNK)
-
-    def _remove(self, path: str) -> None:
-        info = self._files.get_file_info(path)
-        if info.type == arrow_fs.FileType.Directory:
-            self._files.delete_dir(path)
-        elif info.type == arrow_fs.FileType.File:
-            self._files.delete_file(path)
+        except (BaseError, FileNotFoundError) as error:
+            reason = str(error).partition("Debug source")[0]
+            refused = re.search(r"status code: 40[0134]\b", reason)
+            kind = AbsentError if isinstance(error, FileNotFoundError) else FolderError if refused else RunError
+            raise kind(f"{self.where}/{name}: {shortened(reason)}; {_CURE}") from None
 
 
-_CURE = "see that the store answers, that the bucket is there, and that this machine may read and write it"
+Store = LocalStore | RemoteStore
 
 
-def _copy(file: BinaryIO, size: int, target: Any) -> None:
+def _open_store(url: str) -> Any:
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import HTTPStore, from_url
+    except ImportError:
+        raise FolderError(
+            f"{url}: runs and registries on object stores need one more package; pip install 'gscl-scale[cloud]'"
+        ) from None
+    try:
+        store = from_url(url, client_options=_CLIENT, retry_config=_RETRIES)
+        if isinstance(store, HTTPStore):
+            raise ValueError("a web server cannot be written")
+    except (ValueError, BaseError) as error:
+        reason = str(error).partition("Debug source")[0]
+        raise FolderError(
+            f"{url}: {shortened(reason)}; expected a store with conditional writes: s3://, gs://, az://, "
+            "or a folder of a shared disk"
+        ) from None
+    return store
+
+
+def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
     """The first bytes of an open file."""
     file.seek(0)
     while size and (chunk := file.read(min(size, _CHUNK))):
-        target.write(chunk)
+        yield chunk
         size -= len(chunk)

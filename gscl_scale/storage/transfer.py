@@ -1,8 +1,8 @@
-"""Whole folders in a store: the files first, and last an index with their checksums, so that half of one is nothing."""
+"""Complete folders in a store: the files first, and last an index with their checksums; without it there is nothing."""
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,16 @@ _AT_ONCE = 8
 
 
 class Index(TypedDict):
-    """The index of a kept folder, as far as it is read; names lead nowhere but into the folder."""
+    """The index of a kept folder, as far as it is read here; names lead nowhere but into the folder."""
 
     files: dict[NameBelow, FileEntry]
 
 
-def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], about: dict[str, Any]) -> dict[str, Any]:
-    """Put files of a folder under a name of the store, then their index, which holds what is said about them too."""
-    entries: dict[str, dict[str, Any]] = {}
+def keep_folder(
+    folder: Path, store: Store, name: str, files: Iterable[str], about: Mapping[str, object]
+) -> dict[str, Any]:
+    """Put files of a folder under a name of the store, then their index, which has the values of `about` too."""
+    entries: dict[str, FileEntry] = {}
 
     def put(file: str) -> None:
         path = folder / file
@@ -40,23 +42,19 @@ def keep_folder(folder: Path, store: Store, name: str, files: Iterable[str], abo
 
 
 def fetch_folder(store: Store, name: str, folder: Path, wanted: Callable[[str], bool] = bool) -> None:
-    """Bring a kept folder to this machine, or those of its files that are wanted.
-
-    Files that are there with the right bytes stay, others are replaced.
-    """
-    index = index_of(store, name)
-
-    def fetch(file: str) -> None:
-        fetch_file(store, f"{name}/{file}", folder / file, index["files"][file], "gscl-scale registry rollback")
-
-    at_once(fetch, [file for file in index["files"] if wanted(file)])
+    """Bring the wanted files of a kept folder to this machine; a file with the right bytes stays as it is."""
+    files = index_of(store, name)["files"]
+    at_once(
+        lambda file: fetch_file(store, f"{name}/{file}", folder / file, files[file], "gscl-scale registry rollback"),
+        filter(wanted, files),
+    )
 
 
-def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure: str) -> None:
+def fetch_file(store: Store, name: str, path: Path, entry: FileEntry, cure: str) -> None:
     """Bring a file with the size and checksum of an entry, unless it is here; FolderError if the store has others."""
     if _matches(path, entry):
         return
-    with contextlib.suppress(AbsentError):  # told below
+    with contextlib.suppress(AbsentError):  # reported below
         store.download(name, path)
     if not _matches(path, entry):
         path.unlink(missing_ok=True)
@@ -67,27 +65,26 @@ def fetch_file(store: Store, name: str, path: Path, entry: dict[str, Any], cure:
 
 
 def index_of(store: Store, name: str) -> dict[str, Any]:
-    """What a kept folder holds."""
+    """The index of a kept folder."""
     text = store.read(f"{name}/{INDEX}")
     if text is None:
         raise FolderError(
-            f"{store.where}/{name} is not there, or its copying was cut off; see gscl-scale registry list"
+            f"{store.where}/{name} does not exist, or copying it was cut off; run gscl-scale registry list"
         )
     index: dict[str, Any] = value_in(Index, text, f"{store.where}/{name}/{INDEX}", "use another version")
     return index
 
 
 def value_in(kind: Any, text: bytes, where: str, cure: str) -> Any:
-    """A JSON value of a kind that a store holds."""
+    """A JSON value of a kind, from a file of a store."""
     return checked(kind, parse_json(text, where, cure), where, cure)
 
 
-def _matches(path: Path, entry: dict[str, Any]) -> bool:
+def _matches(path: Path, entry: FileEntry) -> bool:
     return path.exists() and path.stat().st_size == entry["bytes"] and sha256_of(path) == entry["sha256"]
 
 
 def at_once(work: Callable[[str], None], files: Iterable[str]) -> None:
-    """Do something with several files at a time."""
+    """Call a function for several files at a time; the first error is raised."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(work, files):
-            pass
+        list(pool.map(work, files))

@@ -1,4 +1,4 @@
-"""Which store a user means, and where this machine keeps copies of it."""
+"""The store that a user names, and the folder where this machine keeps copies of it."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.storage.stores import LocalStore, RemoteStore, Store
 from gscl_scale.text import holds_secret
 
-CACHE = "GSCL_SCALE_CACHE"
+_CACHE = "GSCL_SCALE_CACHE"
 
 
 def is_remote(where: str | Path) -> bool:
@@ -25,20 +25,19 @@ def store_at(where: str | Path) -> Store:
 
 
 def folder_of(where: str | Path) -> Path:
-    """The folder of this machine to work in: the one that is named, or the copy of what a URL names."""
+    """The folder of this machine to work in: the named one, or the copy of a URL's."""
     return cache_of(where) if is_remote(where) else Path(where)
 
 
 def cache_of(where: str | Path) -> Path:
-    """The folder of this machine for copies of what is in a store: below GSCL_SCALE_CACHE, or ~/.cache/gscl-scale."""
-    named = os.environ.get(CACHE)
-    base = Path(named) if named else Path.home() / ".cache" / "gscl-scale"
+    """The folder of this machine for copies of files in a store: below GSCL_SCALE_CACHE, or ~/.cache/gscl-scale."""
+    base = Path(os.environ.get(_CACHE) or Path.home() / ".cache" / "gscl-scale")
     name = hashlib.sha256(str(where).rstrip("/").encode()).hexdigest()[:16]
     return base.absolute() / name
 
 
 def _refuse_secrets(url: str) -> None:
-    """URLs are written into logs and records: what is secret does not belong there."""
+    """URLs are written into logs and records, where secrets must not be."""
     if holds_secret(url):
         raise FolderError(
             f"{url.split('://', 1)[0]}://…: expected a URL without secrets, which would be written into logs; "

@@ -3,17 +3,19 @@
 import contextlib
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 from tests.chaos.attempts import Attempt
-from tests.chaos.faults import Draw, Fault, Kind
+from tests.chaos.faults import Draw, Fault, Kind, during
 from tests.chaos.lanes import DAMAGE, PROCESS, Local
 from tests.ray.clusters import Machine, cluster
 
 _LONG_S = 60.0  # what is waited for before a fault, such as the first process of a training
 _SHARED_MB = 64
+Act = Callable[[psutil.Process], None]
 _OTHERS = ("IDLE", "Agent")  # a machine whose agent is gone is gone itself
 
 
@@ -95,45 +97,40 @@ class OnRay(Local):
                         found.append(process)
         return found
 
-    def _to_worker(self, trains: bool, *signals: signal.Signals) -> Kind:
-        def kind(draw: Draw, whole: float) -> Fault:
-            after, which = float(draw.uniform(0, 3)), float(draw.random())
-
-            def meanwhile(running: Attempt) -> bool:
-                running.wait(_LONG_S, unless=lambda: bool(self._busy(trains)))
-                running.wait(after)
-                if not running.runs or not (busy := self._busy(trains)):
-                    return False
-                process = busy[int(which * len(busy))]
-                for number, sent in enumerate(signals):
-                    time.sleep(2.0 * number)
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        process.send_signal(sent)
-                return True
-
-            what = "a training process" if trains else "a worker"
-            return Fault(
-                f"{', '.join(s.name for s in signals)} to {what} {after:.2f} s after the first", meanwhile=meanwhile
-            )
-
-        return kind
-
-    def _out_of_memory(self, draw: Draw, whole: float) -> Fault:
-        after, which, trains = float(draw.uniform(0, 2)), float(draw.random()), bool(draw.random() < 0.5)
+    def _on_worker(self, about: str, after: float, which: float, trains: bool, act: Act) -> Fault:
+        """Something happens to one of the busy workers, some seconds after the first is."""
 
         def meanwhile(running: Attempt) -> bool:
             running.wait(_LONG_S, unless=lambda: bool(self._busy(trains)))
             running.wait(after)
             if not running.runs or not (busy := self._busy(trains)):
                 return False
-            process = busy[int(which * len(busy))]
             with contextlib.suppress(psutil.NoSuchProcess):
-                size = process.memory_info().vms
-                process.rlimit(psutil.RLIMIT_AS, (size, size))
-                return True
-            return False
+                act(busy[int(which * len(busy))])
+            return True
 
-        return Fault(f"no more memory for {'a training process' if trains else 'a worker'}", meanwhile=meanwhile)
+        who = "a training process" if trains else "a worker"
+        return Fault(f"{about} {who} {after:.2f} s after the first", meanwhile=meanwhile)
+
+    def _to_worker(self, trains: bool, *signals: signal.Signals) -> Kind:
+        def send(process: psutil.Process) -> None:
+            for number, sent in enumerate(signals):
+                time.sleep(2.0 * number)
+                process.send_signal(sent)
+
+        def kind(draw: Draw, whole: float) -> Fault:
+            about = f"{', '.join(sent.name for sent in signals)} to"
+            return self._on_worker(about, float(draw.uniform(0, 3)), float(draw.random()), trains, send)
+
+        return kind
+
+    def _out_of_memory(self, draw: Draw, whole: float) -> Fault:
+        def limit(process: psutil.Process) -> None:
+            size = process.memory_info().vms
+            process.rlimit(psutil.RLIMIT_AS, (size, size))
+
+        after, which, trains = float(draw.uniform(0, 2)), float(draw.random()), bool(draw.random() < 0.5)
+        return self._on_worker("no more memory for", after, which, trains, limit)
 
     def _another(self, draw: Draw) -> Machine:
         others = self.machines.alive[1:]
@@ -142,42 +139,29 @@ class OnRay(Local):
     def _machine_lost(self, draw: Draw, whole: float) -> Fault:
         after, comes = float(draw.uniform(0.5, whole + 5)), bool(draw.random() < 0.5)
 
-        def meanwhile(running: Attempt) -> bool:
-            if not running.wait(after):
-                return False
+        def lose(running: Attempt) -> None:
             self._another(draw).kill()
             if comes:
                 self.machines.add()
-            return True
 
-        return Fault(f"after {after:.1f} s{', and another one joins' * comes}", meanwhile=meanwhile)
+        return during(f"after {after:.1f} s{', and another one joins' * comes}", after, lose)
 
     def _machine_frozen(self, draw: Draw, whole: float) -> Fault:
         after, seconds = float(draw.uniform(0.5, whole + 5)), float(draw.uniform(2, 30))
 
-        def meanwhile(running: Attempt) -> bool:
-            if not running.wait(after):
-                return False
-            machine = self._another(draw)
-            pids = machine.pids()
+        def freeze(running: Attempt) -> None:
+            pids = self._another(draw).pids()
             try:
                 _signal(pids, signal.SIGSTOP)
                 running.wait(seconds)
             finally:
                 _signal(pids, signal.SIGCONT)
-            return True
 
-        return Fault(f"after {after:.1f} s for {seconds:.0f} s", meanwhile=meanwhile)
+        return during(f"after {after:.1f} s for {seconds:.0f} s", after, freeze)
 
     def _machine_joins(self, draw: Draw, whole: float) -> Fault:
         after = float(draw.uniform(0.5, whole))
-
-        def meanwhile(running: Attempt) -> bool:
-            running.wait(after)
-            self.machines.add()
-            return True
-
-        return Fault(f"after {after:.1f} s", meanwhile=meanwhile)
+        return during(f"after {after:.1f} s", after, lambda running: self.machines.add())
 
     def _little_shared(self, draw: Draw, whole: float) -> Fault:
         script = f'mount -t tmpfs -o size={_SHARED_MB}m none /dev/shm && exec "$@"'
@@ -192,14 +176,11 @@ class OnRay(Local):
     def _cluster_lost(self, draw: Draw, whole: float) -> Fault:
         after = float(draw.uniform(0.5, whole + 5))
 
-        def meanwhile(running: Attempt) -> bool:
-            if not running.wait(after):
-                return False
+        def lose(running: Attempt) -> None:
             self.machines.stop()
             self._start()
-            return True
 
-        return Fault(f"all machines after {after:.1f} s", meanwhile=meanwhile)
+        return during(f"all machines after {after:.1f} s", after, lose)
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:

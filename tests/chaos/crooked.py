@@ -40,7 +40,7 @@ class Crooked:
             environ["werkzeug.socket"].close()
             return []
         status, code = CODES[mood["answer"]]
-        environ["wsgi.input"].read()
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))  # the client keeps its connection open
         start(status, [("Content-Type", "application/xml")])
         return [f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()]
 

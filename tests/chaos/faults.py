@@ -38,7 +38,7 @@ class Fault:
     meanwhile: Callable[[Attempt], bool] = lambda attempt: True
 
 
-Kind = Callable[[Draw, float], Fault]  # is told how long a whole command lasts
+Kind = Callable[[Draw, float], Fault]  # its second argument is how long a whole command lasts
 
 
 @contextlib.contextmanager
@@ -66,19 +66,24 @@ def impossible() -> dict[str, str]:
 # --- while it runs ---------------------------------------------------------------------------------------------------
 
 
+def during(about: str, after: float, act: Callable[[Attempt], None]) -> Fault:
+    """Something happens to a command that has run for some seconds; nothing if it has ended."""
+
+    def meanwhile(attempt: Attempt) -> bool:
+        if not attempt.wait(after):
+            return False
+        act(attempt)
+        return True
+
+    return Fault(about, meanwhile=meanwhile)
+
+
 def sent(number: signal.Signals) -> Kind:
     """A signal to the command."""
 
     def kind(draw: Draw, whole: float) -> Fault:
         after = float(draw.uniform(0.3, whole))
-
-        def meanwhile(attempt: Attempt) -> bool:
-            if not attempt.wait(after):
-                return False
-            attempt.process.send_signal(number)
-            return True
-
-        return Fault(f"{number.name} after {after:.2f} s", meanwhile=meanwhile)
+        return during(f"{number.name} after {after:.2f} s", after, lambda attempt: attempt.process.send_signal(number))
 
     return kind
 
@@ -87,18 +92,15 @@ def paused(draw: Draw, whole: float) -> Fault:
     """The command is stopped for a while, with all that it has started."""
     after, seconds = float(draw.uniform(0.3, whole)), float(draw.uniform(1, 6))
 
-    def meanwhile(attempt: Attempt) -> bool:
-        if not attempt.wait(after):
-            return False
+    def freeze(attempt: Attempt) -> None:
         frozen = [psutil.Process(attempt.process.pid), *attempt.children()]
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for process in frozen:
                 if process.is_running():
                     process.send_signal(number)
             time.sleep(seconds if number == signal.SIGSTOP else 0)
-        return True
 
-    return Fault(f"stopped after {after:.2f} s for {seconds:.1f} s", meanwhile=meanwhile)
+    return during(f"stopped after {after:.2f} s for {seconds:.1f} s", after, freeze)
 
 
 # --- around it -------------------------------------------------------------------------------------------------------

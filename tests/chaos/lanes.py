@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from tests.chaos import faults
-from tests.chaos.attempts import Ended, attempt, finish
+from tests.chaos.attempts import Attempt, Ended, attempt, finish
 from tests.chaos.faults import Fault, Kind
 from tests.chaos.oracle import differences, false_files, follow
 from tests.retrain.town import Town
@@ -60,7 +60,7 @@ class Local:
         return Story(folder, ["run", "--config", "config.yaml", "--run", folder, *self.options()], self.scratch)
 
     def options(self) -> list[object]:
-        """What the command is told beside."""
+        """Further words of the command."""
         return []
 
     def kinds(self) -> dict[str, Kind]:
@@ -130,14 +130,11 @@ class Local:
     def _twice(self, draw: faults.Draw, whole: float) -> Fault:
         after = float(draw.uniform(0, whole / 2))
 
-        def meanwhile(running: "faults.Attempt") -> bool:
-            if not running.wait(after):
-                return False
+        def repeat(running: Attempt) -> None:
             ended = finish(self.current_words, self.scratch)
             assert not ended.wrong(), ended.wrong()
-            return True
 
-        return Fault(f"the same command again after {after:.1f} s", meanwhile=meanwhile)
+        return faults.during(f"the same command again after {after:.1f} s", after, repeat)
 
 
 PROCESS: dict[str, Kind] = {

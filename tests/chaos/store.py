@@ -91,13 +91,10 @@ class OnStore(Local):
     def _elsewhere(self, draw: Draw, whole: float) -> Fault:
         after = float(draw.uniform(0, whole / 2))
 
-        def meanwhile(running: Attempt) -> bool:
-            if not running.wait(after):
-                return False
+        def run(running: Attempt) -> None:
             other = {"GSCL_SCALE_CACHE": str(self.scratch / "other")}
             ended = finish(["run", "--config", "config.yaml", "--run", self.current_words[4]], self.scratch, other)
             shutil.rmtree(self.scratch / "other", ignore_errors=True)
             assert not ended.wrong(), ended.wrong()
-            return True
 
-        return Fault(f"after {after:.1f} s", meanwhile=meanwhile)
+        return faults.during(f"after {after:.1f} s", after, run)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, create_model, model_validator
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "cluster" / "kuberay"
@@ -45,12 +45,19 @@ Quantity = Annotated[str, AfterValidator(_is_quantity)]
 Cron = Annotated[str, AfterValidator(_is_cron)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Seconds = Annotated[int, Field(gt=0)]
+NonNegative = Annotated[int, Field(ge=0)]
+UserId = Annotated[int, Field(ge=1000)]
 
 
 class Strict(BaseModel):
     """Unknown fields are refused, and a string is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def fields(**types: Any) -> Any:
+    """A model with these fields, all of them required."""
+    return create_model("fields", __base__=Strict, **{name: (kind, ...) for name, kind in types.items()})
 
 
 class Metadata(Strict):
@@ -64,30 +71,18 @@ class Metadata(Strict):
         return self
 
 
-class Named(Strict):
-    name: Name
-
-
-class Seccomp(Strict):
-    type: Literal["RuntimeDefault"]
-
-
-class PodSecurity(Strict):
-    runAsNonRoot: Literal[True]
-    runAsUser: Annotated[int, Field(ge=1000)]
-    runAsGroup: Annotated[int, Field(ge=1000)]
-    fsGroup: Annotated[int, Field(ge=1000)]
-    fsGroupChangePolicy: Literal["OnRootMismatch"]
-    seccompProfile: Seccomp
-
-
-class Capabilities(Strict):
-    drop: list[Literal["ALL"]] = Field(min_length=1)
-
-
-class ContainerSecurity(Strict):
-    allowPrivilegeEscalation: Literal[False]
-    capabilities: Capabilities
+PodSecurity = fields(
+    runAsNonRoot=Literal[True],
+    runAsUser=UserId,
+    runAsGroup=UserId,
+    fsGroup=UserId,
+    fsGroupChangePolicy=Literal["OnRootMismatch"],
+    seccompProfile=fields(type=Literal["RuntimeDefault"]),
+)
+ContainerSecurity = fields(
+    allowPrivilegeEscalation=Literal[False],
+    capabilities=fields(drop=Annotated[list[Literal["ALL"]], Field(min_length=1)]),
+)
 
 
 class Resources(Strict):
@@ -104,29 +99,16 @@ class Resources(Strict):
         return self
 
 
-class Port(Strict):
-    name: Annotated[Name, StringConstraints(max_length=15)]
-    containerPort: Annotated[int, Field(gt=0, lt=65536)]
-
-
 class Mount(Strict):
     name: Name
     mountPath: Annotated[str, StringConstraints(pattern="^/")]
     readOnly: bool = False
 
 
-class FieldRef(Strict):
-    fieldPath: str
-
-
-class ValueFrom(Strict):
-    fieldRef: FieldRef
-
-
 class Env(Strict):
     name: str
     value: str | None = None
-    valueFrom: ValueFrom | None = None
+    valueFrom: fields(fieldRef=fields(fieldPath=str)) | None = None
 
 
 class Container(Strict):
@@ -134,26 +116,22 @@ class Container(Strict):
     image: str
     command: list[str] | None = None
     env: list[Env] = []
-    ports: list[Port] = []
+    ports: list[
+        fields(
+            name=Annotated[Name, StringConstraints(max_length=15)],
+            containerPort=Annotated[int, Field(gt=0, lt=65536)],
+        )
+    ] = []
     resources: Resources
     securityContext: ContainerSecurity
     volumeMounts: list[Mount] = []
 
 
-class Claim(Strict):
-    claimName: Name
-
-
-class EmptyDir(Strict):
-    medium: Literal["Memory"]
-    sizeLimit: Quantity
-
-
 class Volume(Strict):
     name: Name
-    persistentVolumeClaim: Claim | None = None
-    configMap: Named | None = None
-    emptyDir: EmptyDir | None = None
+    persistentVolumeClaim: fields(claimName=Name) | None = None
+    configMap: fields(name=Name) | None = None
+    emptyDir: fields(medium=Literal["Memory"], sizeLimit=Quantity) | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> "Volume":
@@ -177,29 +155,13 @@ class PodSpec(Strict):
         return self
 
 
-class PodTemplate(Strict):
-    spec: PodSpec
-
-
-class AuthOptions(Strict):
-    mode: Literal["token", "disabled"]
-
-
-class AutoscalerOptions(Strict):
-    version: Literal["v1", "v2"]
-    idleTimeoutSeconds: Seconds
-    securityContext: ContainerSecurity
-
-
-class HeadGroup(Strict):
-    rayStartParams: dict[str, str]
-    template: PodTemplate
+PodTemplate = fields(spec=PodSpec)
 
 
 class WorkerGroup(Strict):
     groupName: Name
-    minReplicas: Annotated[int, Field(ge=0)]
-    maxReplicas: Annotated[int, Field(ge=0)]
+    minReplicas: NonNegative
+    maxReplicas: NonNegative
     rayStartParams: dict[str, str]
     resources: dict[str, Quantity] = {}
     template: PodTemplate
@@ -215,10 +177,12 @@ class WorkerGroup(Strict):
 
 class RayClusterSpec(Strict):
     rayVersion: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
-    authOptions: AuthOptions
+    authOptions: fields(mode=Literal["token", "disabled"])
     enableInTreeAutoscaling: bool
-    autoscalerOptions: AutoscalerOptions
-    headGroupSpec: HeadGroup
+    autoscalerOptions: fields(
+        version=Literal["v1", "v2"], idleTimeoutSeconds=Seconds, securityContext=ContainerSecurity
+    )
+    headGroupSpec: fields(rayStartParams=dict[str, str], template=PodTemplate)
     workerGroupSpecs: list[WorkerGroup]
 
     @model_validator(mode="after")
@@ -231,11 +195,11 @@ class RayClusterSpec(Strict):
 class RayJobSpec(Strict):
     entrypoint: str
     submissionMode: Literal["K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"]
-    backoffLimit: Annotated[int, Field(ge=0)]
+    backoffLimit: NonNegative
     activeDeadlineSeconds: Seconds
     preRunningDeadlineSeconds: Seconds
     shutdownAfterJobFinishes: bool
-    ttlSecondsAfterFinished: Annotated[int, Field(ge=0)]
+    ttlSecondsAfterFinished: NonNegative
     submitterPodTemplate: PodTemplate
     rayClusterSpec: RayClusterSpec
 
@@ -250,121 +214,28 @@ class RayJobSpec(Strict):
         return self
 
 
-class RayCluster(Strict):
-    apiVersion: Literal["ray.io/v1"]
-    kind: Literal["RayCluster"]
-    metadata: Metadata
-    spec: RayClusterSpec
-
-
-class RayJob(Strict):
-    apiVersion: Literal["ray.io/v1"]
-    kind: Literal["RayJob"]
-    metadata: Metadata
-    spec: RayJobSpec
-
-
-class RayJobTemplate(Strict):
-    """A RayJob without a name: who creates it gives one."""
-
-    apiVersion: Literal["ray.io/v1"]
-    kind: Literal["RayJob"]
-    spec: RayJobSpec
-
-
 class RayCronJobSpec(Strict):
     schedule: Cron
     suspend: bool = False
     jobTemplate: RayJobSpec  # the specification itself, without another spec
 
 
-class RayCronJob(Strict):
-    apiVersion: Literal["ray.io/v1"]
-    kind: Literal["RayCronJob"]
-    metadata: Metadata
-    spec: RayCronJobSpec
-
-
-class ClaimResources(Strict):
-    requests: dict[Literal["storage"], Quantity]
-
-
 class ClaimSpec(Strict):
     accessModes: list[Literal["ReadWriteOnce", "ReadWriteMany"]]
     storageClassName: str | None = None
-    resources: ClaimResources
-
-
-class PersistentVolumeClaim(Strict):
-    apiVersion: Literal["v1"]
-    kind: Literal["PersistentVolumeClaim"]
-    metadata: Metadata
-    spec: ClaimSpec
-
-
-class ConfigMap(Strict):
-    apiVersion: Literal["v1"]
-    kind: Literal["ConfigMap"]
-    metadata: Metadata
-    data: dict[Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$")], str]
-
-
-class ServiceAccount(Strict):
-    apiVersion: Literal["v1"]
-    kind: Literal["ServiceAccount"]
-    metadata: Metadata
-
-
-class Rule(Strict):
-    apiGroups: list[str]
-    resources: list[str]
-    verbs: list[Literal["create", "get", "list", "watch", "delete", "patch", "update"]]
-
-
-class Role(Strict):
-    apiVersion: Literal["rbac.authorization.k8s.io/v1"]
-    kind: Literal["Role"]
-    metadata: Metadata
-    rules: list[Rule]
-
-
-class RoleRef(Strict):
-    apiGroup: Literal["rbac.authorization.k8s.io"]
-    kind: Literal["Role"]
-    name: Name
-
-
-class Subject(Strict):
-    kind: Literal["ServiceAccount"]
-    name: Name
-
-
-class RoleBinding(Strict):
-    apiVersion: Literal["rbac.authorization.k8s.io/v1"]
-    kind: Literal["RoleBinding"]
-    metadata: Metadata
-    roleRef: RoleRef
-    subjects: list[Subject]
-
-
-class OnExitCodes(Strict):
-    containerName: Name
-    operator: Literal["In", "NotIn"]
-    values: list[int]
-
-
-class FailureRule(Strict):
-    action: Literal["FailJob", "Ignore", "Count"]
-    onExitCodes: OnExitCodes
-
-
-class FailurePolicy(Strict):
-    rules: list[FailureRule]
+    resources: fields(requests=dict[Literal["storage"], Quantity])
 
 
 class JobSpec(Strict):
-    backoffLimit: Annotated[int, Field(ge=0)]
-    podFailurePolicy: FailurePolicy
+    backoffLimit: NonNegative
+    podFailurePolicy: fields(
+        rules=list[
+            fields(
+                action=Literal["FailJob", "Ignore", "Count"],
+                onExitCodes=fields(containerName=Name, operator=Literal["In", "NotIn"], values=list[int]),
+            )
+        ]
+    )
     template: PodTemplate
 
     @model_validator(mode="after")
@@ -377,33 +248,40 @@ class JobSpec(Strict):
         return self
 
 
-class JobTemplate(Strict):
-    spec: JobSpec
-
-
 class CronJobSpec(Strict):
     schedule: Cron
     timeZone: str | None = None
     concurrencyPolicy: Literal["Allow", "Forbid", "Replace"]
     startingDeadlineSeconds: Seconds
-    successfulJobsHistoryLimit: Annotated[int, Field(ge=0)]
-    failedJobsHistoryLimit: Annotated[int, Field(ge=0)]
-    jobTemplate: JobTemplate
+    successfulJobsHistoryLimit: NonNegative
+    failedJobsHistoryLimit: NonNegative
+    jobTemplate: fields(spec=JobSpec)
 
 
-class CronJob(Strict):
-    apiVersion: Literal["batch/v1"]
-    kind: Literal["CronJob"]
-    metadata: Metadata
-    spec: CronJobSpec
-
-
+RBAC = "rbac.authorization.k8s.io"
+VERBS = Literal["create", "get", "list", "watch", "delete", "patch", "update"]
+PARTS = {  # the version of the API, and what an object has beside its metadata
+    "RayCluster": ("ray.io/v1", {"spec": RayClusterSpec}),
+    "RayJob": ("ray.io/v1", {"spec": RayJobSpec}),
+    "RayCronJob": ("ray.io/v1", {"spec": RayCronJobSpec}),
+    "PersistentVolumeClaim": ("v1", {"spec": ClaimSpec}),
+    "ConfigMap": ("v1", {"data": dict[Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$")], str]}),
+    "ServiceAccount": ("v1", {}),
+    "Role": (f"{RBAC}/v1", {"rules": list[fields(apiGroups=list[str], resources=list[str], verbs=list[VERBS])]}),
+    "RoleBinding": (
+        f"{RBAC}/v1",
+        {
+            "roleRef": fields(apiGroup=Literal[RBAC], kind=Literal["Role"], name=Name),
+            "subjects": list[fields(kind=Literal["ServiceAccount"], name=Name)],
+        },
+    ),
+    "CronJob": ("batch/v1", {"spec": CronJobSpec}),
+}
 KINDS = {
-    kind.__name__: kind
-    for kind in (
-        RayCluster, RayJob, RayCronJob, PersistentVolumeClaim, ConfigMap, ServiceAccount, Role, RoleBinding, CronJob,
-    )
-}  # fmt: skip
+    kind: fields(apiVersion=Literal[version], kind=Literal[kind], metadata=Metadata, **parts)
+    for kind, (version, parts) in PARTS.items()
+}
+RayJobTemplate = fields(apiVersion=Literal["ray.io/v1"], kind=Literal["RayJob"], spec=RayJobSpec)  # without a name
 
 
 def parsed(values: dict[str, Any]) -> Any:
@@ -419,7 +297,7 @@ def manifests() -> dict[str, list[Any]]:
     }
 
 
-def nightly_template() -> RayJobTemplate:
+def nightly_template() -> Any:
     """The RayJob inside of cronjob.yaml."""
     return RayJobTemplate.model_validate(yaml.safe_load(data_of("cronjob", "gscl-scale-nightly")["rayjob.yaml"]))
 

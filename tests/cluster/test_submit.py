@@ -96,6 +96,8 @@ def test_the_id_depends_on_the_command_its_folder_and_the_content_of_the_config(
     (work / "config.yaml").write_text("graph: {source: digits, neighbours: 5}\n")
     others.add(job(work, *RUN))
     assert len(others | {first}) == 6
+    nightly = job(work, "retrain", "--config", "config.yaml", "--registry", "s3://bucket/embeddings")
+    assert "retrain-embeddings-" in nightly
 
 
 @pytest.mark.parametrize(
@@ -115,10 +117,7 @@ def test_the_id_depends_on_the_command_its_folder_and_the_content_of_the_config(
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(work, words, sentence):
-    refused = call(work, *words)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.count("\n") == 1
-    assert sentence in refused.stderr
+    assert_refused(call(work, *words), sentence)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +129,12 @@ def test_bad_input_is_one_sentence_and_exit_code_2(work, words, sentence):
     ],
 )
 def test_a_missing_token_is_one_sentence_and_exit_code_2(work, env, sentence):
-    refused = call(work, *ADDRESS, "--", *RUN, HOME=str(work), **env)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert sentence.replace("HOME", str(work)) in refused.stderr
+    assert_refused(call(work, *ADDRESS, "--", *RUN, HOME=str(work), **env), sentence.replace("HOME", str(work)))
+
+
+def assert_refused(refused, sentence):
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert sentence in refused.stderr
 
 
 def test_a_token_is_looked_for_where_ray_does(tmp_path):
@@ -145,12 +147,6 @@ def test_a_token_is_looked_for_where_ray_does(tmp_path):
     assert submit.read_token(home | file) == "file"
     assert submit.read_token(home | file | {"RAY_AUTH_TOKEN": "said"}) == "said"
     assert submit.read_token(home | file | {"RAY_AUTH_MODE": "disabled"}) == ""
-
-
-def test_a_registry_may_be_a_url(work):
-    assert "retrain-embeddings-" in job(
-        work, "retrain", "--config", "config.yaml", "--registry", "s3://bucket/embeddings"
-    )
 
 
 def test_the_token_is_not_in_the_line(work):

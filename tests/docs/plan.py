@@ -169,7 +169,7 @@ PLAN = {
     "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(),
     "docs/neighbors.md 5: from pathlib import Path": Python(),
     "docs/ray.md 1: runtime:": Yaml(),
-    "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_job.py::test_with_the_token_the_cluster_is_joined"),
+    "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_submit.py::test_with_the_token_only_the_cluster_is_joined"),
     "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
         {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0 --set runtime.address=local"},
         mark="ray",

@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import psutil
+import ray
+
+from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.settings import RunnerSettings
 
 Value = TypeVar("Value")
 
@@ -167,6 +171,20 @@ def cluster(machines: int, cpus: int = 1, dashboard_port: int = 0, token: str = 
     finally:
         started.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def alive_ips() -> set[str]:
+    """The machines of the cluster that this process has joined."""
+    return {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+
+
+@contextlib.contextmanager
+def of_size(cluster: Cluster, size: int) -> Iterator[None]:
+    """Be part of a cluster that has so many machines."""
+    cluster.resize(size)
+    with start_runner(RunnerSettings(engine="ray", address=cluster.address)):
+        wait_until(lambda: len(alive_ips()) == size)
+        yield
 
 
 def free_port() -> int:

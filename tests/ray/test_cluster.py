@@ -17,7 +17,7 @@ from gscl_scale.runtime.cluster import runner as runner_module
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 from tests.ray import toys
-from tests.ray.clusters import ROOT, cluster, free_port, wait_until
+from tests.ray.clusters import ROOT, alive_ips, cluster, free_port, of_size, wait_until
 from tests.ray.toys import Toy
 
 pytestmark = pytest.mark.ray
@@ -33,18 +33,16 @@ def on_address(address, **settings):
 
 @contextlib.contextmanager
 def another_machine(cluster, **options):
-    """A machine that comes for one test."""
+    """A machine that comes for one test, which is part of the cluster meanwhile."""
     machine = cluster.add(**options)
     try:
-        yield machine
+        with on(cluster):
+            wait_until(lambda: machine.ip in alive_ips())
+            yield machine
     finally:
         machine.kill()
         with on(cluster):
             wait_until(lambda: machine.ip not in alive_ips())
-
-
-def alive_ips():
-    return {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
 
 
 def busiest(results):
@@ -57,10 +55,7 @@ def busiest(results):
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_every_task_is_done_once_and_every_machine_works(machines, size):
-    machines.resize(size)
-    with on(machines) as runner:
-        wait_until(lambda: len(alive_ips()) == size)
-    with on(machines) as runner:
+    with of_size(machines, size), on(machines) as runner:
         assert runner.workers == size
         results = list(runner.run(toys.tell, toys.toys(6 * size, 0.5)))
     assert sorted(told.number for told in results) == list(range(6 * size))
@@ -68,25 +63,20 @@ def test_every_task_is_done_once_and_every_machine_works(machines, size):
     assert busiest(results) == size
 
 
-def test_tasks_have_one_thread_and_do_not_import_torch(two):
-    with on(two) as runner:
-        told = next(runner.run(toys.tell, toys.toys(1)))
-    assert told.threads == "1"
-    assert "torch" not in told.modules
-
-
-def test_no_more_run_at_once_than_asked_for(two):
+def test_no_more_tasks_run_at_once_than_asked_for_each_on_one_thread_and_without_torch(two):
     with on(two, workers=1) as runner:
         assert runner.workers == 1
-        assert busiest(list(runner.run(toys.tell, toys.toys(5, 0.1)))) == 1
+        seen = list(runner.run(toys.tell, toys.toys(5, 0.1)))
+    assert busiest(seen) == 1
+    assert {one.threads for one in seen} == {"1"}
+    assert not any("torch" in one.modules for one in seen)
 
 
 def test_tasks_reserve_what_is_asked_for(machines):
-    with another_machine(machines, cpus=2, resources={"fast": 2}) as machine, on(machines):
-        wait_until(lambda: machine.ip in alive_ips())
-        with on(machines, task_cpus=2, task_memory_gb=0.1, task_resources={"fast": 1}) as runner:
-            assert runner.workers == 1
-            results = list(runner.run(toys.tell, toys.toys(4, 0.1)))
+    needs = {"task_cpus": 2, "task_memory_gb": 0.1, "task_resources": {"fast": 1}}
+    with another_machine(machines, cpus=2, resources={"fast": 2}) as machine, on(machines, **needs) as runner:
+        assert runner.workers == 1
+        results = list(runner.run(toys.tell, toys.toys(4, 0.1)))
     assert {told.ip for told in results} == {machine.ip}
     assert busiest(results) == 1
 
@@ -105,14 +95,10 @@ def test_tasks_are_drawn_only_as_they_are_needed(two):
     assert len(drawn) == 100
 
 
-def test_no_tasks_have_no_results(two):
-    with on(two) as runner:
-        assert list(runner.run(toys.tell, [])) == []
-
-
 def test_a_program_that_uses_ray_keeps_what_it_has_joined(two):
     before = signal.getsignal(signal.SIGTERM)
     with on(two), on(two) as runner:
+        assert list(runner.run(toys.tell, [])) == []
         assert len(list(runner.run(toys.tell, toys.toys(2)))) == 2
         assert signal.getsignal(signal.SIGTERM) is before
     assert not ray.is_initialized()
@@ -120,10 +106,7 @@ def test_a_program_that_uses_ray_keeps_what_it_has_joined(two):
 
 
 def test_a_machine_that_joins_takes_part(machines, tmp_path):
-    machines.resize(1)
-    with on(machines):
-        wait_until(lambda: len(alive_ips()) == 1)
-    with on(machines) as runner:
+    with of_size(machines, 1), on(machines) as runner:
         assert runner.workers == 1
         runner.check_shared(tmp_path)
         results = runner.run(toys.tell, toys.toys(150, 0.1))
@@ -180,32 +163,28 @@ def test_an_unexpected_error_brings_the_traceback_of_the_other_machine(two, tmp_
     assert len(toys.traces(tmp_path, 3)) == 1
 
 
-def test_a_task_whose_process_was_killed_is_done_again(two, tmp_path):
-    with on(two) as runner:
+def test_a_task_whose_process_was_killed_is_done_again_but_not_for_ever(two, tmp_path):
+    with on(two, task_retries=1) as runner:
         results = list(runner.run(toys.die_the_first_time, toys.toys(10, folder=tmp_path)))
-    assert sorted(results) == list(range(10))
-    assert [len(toys.traces(tmp_path, number)) for number in range(10)] == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1]
-
-
-def test_a_task_that_is_lost_again_and_again_is_given_up(two, tmp_path):
-    with on(two, task_retries=1) as runner, pytest.raises(TaskError, match=r"lost .* 2 times; finished work is kept"):
-        list(runner.run(toys.die_always, toys.toys(1, folder=tmp_path)))
-    assert len(toys.traces(tmp_path, 0)) == 2
+        assert sorted(results) == list(range(10))
+        assert [len(toys.traces(tmp_path, number)) for number in range(10)] == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1]
+        with pytest.raises(TaskError, match=r"lost .* 2 times; finished work is kept"):
+            list(runner.run(toys.die_always, [Toy(10, folder=tmp_path)]))
+    assert len(toys.traces(tmp_path, 10)) == 2
 
 
 def test_a_task_that_runs_out_of_memory_is_given_up_with_the_setting_to_change(machines, tmp_path):
     tight = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
-    with another_machine(machines, resources={"tight": 1}, **tight) as machine, on(machines):
-        wait_until(lambda: machine.ip in alive_ips())
-        settings = {"task_retries": 1, "task_resources": {"tight": 1}}
-        with on(machines, **settings) as runner, pytest.raises(TaskError, match=r"2 times; .* runtime\.task_memory_gb"):
-            list(runner.run(toys.leave_trace, toys.toys(1, 30, tmp_path)))
+    with (
+        another_machine(machines, resources={"tight": 1}, **tight),
+        on(machines, task_retries=1, task_resources={"tight": 1}) as runner,
+        pytest.raises(TaskError, match=r"2 times; .* runtime\.task_memory_gb"),
+    ):
+        list(runner.run(toys.leave_trace, toys.toys(1, 30, tmp_path)))
 
 
 def test_the_work_of_a_killed_machine_is_done_elsewhere(three, tmp_path, capfd):
-    with on(three) as runner:
-        wait_until(lambda: len(alive_ips()) == 3)
-    with on(three) as runner:
+    with of_size(three, 3), on(three) as runner:
         results = runner.run(toys.leave_trace, toys.toys(18, 1, tmp_path))
         seen = [next(results) for _ in range(4)]
         lost = three.alive[-1]
@@ -226,14 +205,13 @@ def test_the_work_of_a_killed_machine_is_done_elsewhere(three, tmp_path, capfd):
 
 def test_work_that_no_machine_can_take_any_more_is_given_up(machines, tmp_path, monkeypatch):
     monkeypatch.setattr(runner_module, "_NO_ROOM_S", 3.0)
-    with another_machine(machines, resources={"rare": 1}) as machine, on(machines):
-        wait_until(lambda: machine.ip in alive_ips())
-        with on(machines, task_resources={"rare": 1}) as runner:
-            results = runner.run(toys.leave_trace, toys.toys(50, 0.2, tmp_path))
-            next(results)
-            machine.kill()
-            with pytest.raises(TaskError, match=r"no machine of the Ray cluster has had 1 cores, 1 of rare"):
-                list(results)
+    rare = {"rare": 1}
+    with another_machine(machines, resources=rare) as machine, on(machines, task_resources=rare) as runner:
+        results = runner.run(toys.leave_trace, toys.toys(50, 0.2, tmp_path))
+        next(results)
+        machine.kill()
+        with pytest.raises(TaskError, match=r"no machine of the Ray cluster has had 1 cores, 1 of rare"):
+            list(results)
 
 
 # --- stopping --------------------------------------------------------------------------------------------------------
@@ -398,10 +376,12 @@ def test_a_machine_that_does_not_share_the_folder_is_named(machines, tmp_path, m
     if mounted == "read-only":
         script = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
     wrapper = ("unshare", "--mount", "sh", "-c", f'{script} && exec "$@"', "sh")
-    with another_machine(machines, wrapper=wrapper) as machine, on(machines):
-        wait_until(lambda: machine.ip in alive_ips())
-        with on(machines) as runner, pytest.raises(FolderError) as raised:
-            runner.check_shared(tmp_path)
+    with (
+        another_machine(machines, wrapper=wrapper) as machine,
+        on(machines) as runner,
+        pytest.raises(FolderError) as raised,
+    ):
+        runner.check_shared(tmp_path)
     assert f"{tmp_path} is not shared by all machines of the Ray cluster: {machine.ip} {trouble}" in str(raised.value)
     assert "choose a --run folder" in str(raised.value)
     assert "on a filesystem that all of them mount" in str(raised.value)
@@ -419,13 +399,12 @@ def test_a_machine_with_another_installation_is_named(machines, tmp_path, lacks)
         says = "cannot run gscl-scale: .*gscl_scale.*; install the same version on all machines"
         packages.mkdir()
         (packages / "sitecustomize.py").write_text("import sys; sys.modules['gscl_scale'] = None")
-    with another_machine(machines, PYTHONPATH=f"{packages}:{ROOT}") as machine, on(machines):
-        wait_until(lambda: machine.ip in alive_ips())
-        with (
-            on(machines) as runner,
-            pytest.raises(RunError, match=rf"{machine.ip} of the Ray cluster {says}") as raised,
-        ):
-            runner.check_shared(tmp_path)
+    with (
+        another_machine(machines, PYTHONPATH=f"{packages}:{ROOT}") as machine,
+        on(machines) as runner,
+        pytest.raises(RunError, match=rf"{machine.ip} of the Ray cluster {says}") as raised,
+    ):
+        runner.check_shared(tmp_path)
     assert "\n" not in str(raised.value)
 
 

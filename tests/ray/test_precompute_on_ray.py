@@ -79,25 +79,17 @@ def test_a_cluster_writes_the_bytes_of_one_machine(machines, size, graph_folder,
     assert_same_bytes(reference, tmp_path / "samples")
 
 
-def test_a_killed_process_changes_no_byte(two, graph_folder, reference, config, tmp_path):
-    killed = []
+@pytest.mark.parametrize(("what", "after"), [("process", 5), ("machine", 25)])
+def test_a_killed_process_or_machine_changes_no_byte(three, graph_folder, reference, config, tmp_path, what, after):
+    machine, killed = three.alive[-1], []
 
     def blow():
-        killed.extend(wait_until(lambda: two.alive[-1].running("run_")))
-        os.kill(killed[0], signal.SIGKILL)
+        killed.extend(wait_until(lambda: machine.running("run_")))
+        machine.kill() if what == "machine" else os.kill(killed[0], signal.SIGKILL)
 
-    make(two, graph_folder, tmp_path / "samples", config, 5, blow)
+    make(three, graph_folder, tmp_path / "samples", config, after, blow)
     assert killed
-    assert_same_bytes(reference, tmp_path / "samples")
-
-
-def test_a_killed_machine_changes_no_byte(three, graph_folder, reference, config, tmp_path):
-    def blow():
-        wait_until(lambda: three.alive[-1].running("run_"))
-        three.alive[-1].kill()
-
-    make(three, graph_folder, tmp_path / "samples", config, 25, blow)
-    assert len(three.alive) == 2
+    assert len(three.alive) == (2 if what == "machine" else 3)
     assert_same_bytes(reference, tmp_path / "samples")
 
 

@@ -13,24 +13,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
-from gscl_scale.config.config import Config
 from gscl_scale.run.folder import Run
-from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.runner import start_runner
-from gscl_scale.runtime.settings import RunnerSettings
-from gscl_scale.shards.precompute import precompute
 from tests.ray.clusters import RAY, ROOT, wait_until
-from tests.shards.test_precompute import assert_same_bytes
+from tests.ray.jobs import assert_bytes_of_one_machine, verbs_of, write_config
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-CONFIG = {
-    "graph": {"source": "synthetic", "preset": "small"},
-    "rings": {"rounds": 1, "part_anchors": 500},
-    "runtime": {"engine": "ray"},
-}
 STAND_INS = {
     "scontrol": 'printf "node-1\\nnode-2\\n"',
     "getent": 'echo "127.0.0.${2#node-} STREAM $2"',
@@ -57,7 +46,7 @@ def folder():
     for name, body in STAND_INS.items():
         (place / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
         (place / name).chmod(0o755)
-    (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    write_config(place)
     yield place
     for process in [*STARTED, *map(psutil.Process, of_ray(place))]:  # nothing, where the script did its work
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -99,17 +88,12 @@ def kept(folder):
 
 def test_two_nodes_make_the_bytes_of_one_machine_and_nothing_is_left_running(folder):
     run = Run.at(folder / "run")
-    verbs = " && ".join(
-        f"gscl-scale {verb} --config config.yaml --run {run.folder}" for verb in ("ingest", "precompute")
-    )
-    process = started(folder, "bash", "-c", f"{verbs} && exit 3")
+    process = started(folder, "bash", "-c", f"{verbs_of(run)} && exit 3")
     out, err = process.communicate(timeout=110)
     assert process.returncode == 3, (out, err, kept(folder))
     assert "Ray runs on 2 nodes: node-1 node-2" in err
     assert of_ray(folder) == []
-    with start_runner(RunnerSettings(workers=1)) as runner:
-        precompute(run.graph, folder / "samples", Config.parse(CONFIG).rings, 1, runner, Console(quiet=True))
-    assert_same_bytes(folder / "samples", run.samples)
+    assert_bytes_of_one_machine(run, folder / "samples")
 
 
 def test_sigterm_stops_the_command_and_every_node(folder):

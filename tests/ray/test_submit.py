@@ -1,4 +1,4 @@
-"""Jobs from outside: the documented line, and the helper that submits once and passes the exit code on."""
+"""Jobs on a cluster with a token: the documented lines, and the helper that submits once and passes exit codes on."""
 
 import json
 import os
@@ -13,11 +13,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
-from tests.ray.clusters import ROOT, cluster, free_port, wait_until
+from tests.ray.clusters import RAY, ROOT, cluster, free_port, wait_until
+from tests.ray.jobs import assert_bytes_of_one_machine, verbs_of, write_config
 
 pytestmark = pytest.mark.ray
 
@@ -46,8 +46,9 @@ class Guarded:
             "RAY_AUTH_TOKEN": self.token,
         }
 
-    def ask(self, path):
-        request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.token}"})
+    def ask(self, path, method="GET"):
+        headers = {"Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(f"{self.url}{path}", headers=headers, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
@@ -75,8 +76,53 @@ def guarded():
 @pytest.fixture
 def work(tmp_path):
     (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "config.yaml").write_text(yaml.safe_dump(SMALL))
+    write_config(tmp_path / "work", SMALL)
     return tmp_path / "work"
+
+
+def test_a_submitted_job_writes_the_bytes_of_one_machine(guarded, work, tmp_path):
+    run = Run.at(tmp_path / "run")
+    write_config(work)
+    (work / "runs").mkdir()
+    (work / "runs" / "large").write_text("not to be sent")
+    submitted = subprocess.run(
+        [
+            RAY, "job", "submit", "--address", guarded.url, "--working-dir", work, "--runtime-env-json",
+            '{"excludes": ["/runs"]}', "--", "sh", "-c", f"test ! -e runs/large && {verbs_of(run)}",
+        ],
+        env=guarded.env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    assert [line["event"] for line in read_json_lines(run.log) if line["stage"] == "precompute"] == ["started", "done"]
+    assert_bytes_of_one_machine(run, tmp_path / "samples")
+
+
+JOIN = """
+import sys
+from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.runner import start_runner
+with start_runner(RunnerSettings(engine="ray", address=sys.argv[1])) as runner:
+    print(runner.workers)
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "out", "says"),
+    [
+        ({"RAY_AUTH_MODE": "token"}, "1\n", ""),
+        ({}, "", "wants a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN"),
+        ({"RAY_AUTH_MODE": "token", "HOME": "/nowhere"}, "", "wants a token; set RAY_AUTH_MODE=token"),
+    ],
+)
+def test_with_the_token_only_the_cluster_is_joined(guarded, env, out, says):
+    began = time.monotonic()
+    outside = {name: value for name, value in guarded.cluster.env.items() if not name.startswith("RAY_")} | env
+    joined = subprocess.run(
+        [sys.executable, "-c", JOIN, guarded.cluster.address], env=outside, capture_output=True, text=True, check=False
+    )
+    assert joined.stdout == out, joined.stderr
+    assert says in joined.stderr
+    assert out or time.monotonic() - began < 15
 
 
 def documented(verb):
@@ -107,7 +153,7 @@ def test_the_documented_line_shows_progress_while_the_job_runs_and_exits_with_0(
 
 
 def test_bad_input_ends_the_job_with_its_sentence_and_its_exit_code(guarded, work, tmp_path):
-    (work / "config.yaml").write_text(yaml.safe_dump(SMALL | {"train": {"epochs": -1}}))
+    write_config(work, SMALL | {"train": {"epochs": -1}})
     sent = guarded.submit(work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "run")
     assert sent.returncode == 2
     assert re.search(r"^gscl-scale: train\.epochs: .*-1", sent.stdout, re.MULTILINE)
@@ -150,7 +196,7 @@ def test_the_same_line_starts_a_job_once_whoever_gives_it(guarded, work, tmp_pat
     assert time.monotonic() - began < 30
     assert len(guarded.jobs("gscl-scale-ingest-once-")) == 1
     assert guarded.submit(work, "--again", *words).returncode == 0
-    (work / "config.yaml").write_text(yaml.safe_dump(SMALL | {"model": {"layers": 2}}))
+    write_config(work, SMALL | {"model": {"layers": 2}})
     assert guarded.submit(work, *words).returncode == 0
     assert sorted(name[-2:] for name in guarded.jobs("gscl-scale-ingest-once-")) == ["-1", "-1", "-2"]
 
@@ -163,23 +209,19 @@ def test_a_job_that_somebody_stops_is_no_success(guarded, work, tmp_path):
     thread.start()
     name = wait_until(lambda: next(iter(guarded.jobs("gscl-scale-run-long-")), None), 60)
     wait_until(lambda: guarded.jobs()[name]["status"] == "RUNNING", 60)
-    request = urllib.request.Request(
-        f"{guarded.url}/api/jobs/{name}/stop", method="POST", headers={"Authorization": f"Bearer {guarded.token}"}
-    )
-    urllib.request.urlopen(request, timeout=30).close()
+    guarded.ask(f"/api/jobs/{name}/stop", "POST")
     thread.join(60)
     assert sent[0].returncode != 0
     assert f"{name} was stopped" in sent[0].stderr
 
 
 def test_a_missing_or_wrong_token_is_named_before_anything_is_sent(guarded, work, tmp_path):
-    words = ["--", "run", "--config", "config.yaml", "--run", tmp_path / "run"]
     for told, sentence in (
         ({"RAY_AUTH_MODE": "disabled"}, "wants a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN"),
         ({"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_MODE is token, and"),
         ({"RAY_AUTH_TOKEN": "0" * 64}, "refuses the token"),
     ):
-        refused = guarded.submit(work, *words, **told)
+        refused = guarded.submit(work, "--", "run", "--config", "config.yaml", "--run", tmp_path / "run", **told)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert sentence in refused.stderr
         assert refused.stderr.count("\n") == 1

@@ -26,6 +26,9 @@ from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
+from gscl_scale.runtime.cluster import preflight
+from gscl_scale.runtime.cluster.nodes import Machine
+from gscl_scale.runtime.cluster.training import Break, give_up, size_of
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
@@ -33,7 +36,7 @@ from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import train as train_stage
 from tests.graphs import make_graph, random_edges
-from tests.ray.clusters import ROOT, wait_until
+from tests.ray.clusters import ROOT, of_size, wait_until
 from tests.ray.toys import Toy, tell
 from tests.ray.trainings import order, process, traced_process
 
@@ -148,7 +151,7 @@ def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, 
     assert [event["step"] for event in events(run, "resumed")] == [10]
     told = capfd.readouterr()
     assert not told.out
-    assert "training was broken off because process 1 of 2 was lost; it goes on from the newest" in told.err
+    assert "training was interrupted because process 1 of 2 was lost; it resumes from the newest" in told.err
     assert "Traceback" not in told.err
 
 
@@ -236,10 +239,8 @@ def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
 
 @pytest.mark.slow
 def test_processes_come_and_go_with_the_machines(machines, prepared, undisturbed, tmp_path, capfd):
-    machines.resize(1)
-    with start_runner(RunnerSettings(engine="ray", address=machines.address)):
-        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)
-    run = copied(prepared, tmp_path, SLOW)
+    with of_size(machines, 1):
+        run = copied(prepared, tmp_path, SLOW)
     added = []
 
     def come():
@@ -283,12 +284,10 @@ def test_a_mistake_that_a_process_finds_is_told_as_it_is_and_not_repeated(two, p
 
 
 def test_a_training_that_is_broken_off_too_often_is_given_up():
-    from gscl_scale.runtime.cluster.training import Break, give_up
-
     failed, asked = Break("process 1 of 2 was lost", "failed"), Break("there is room", "asked")
     settings = TrainingSettings(max_failures=2)
     give_up([failed, asked, failed, asked], settings)
-    with pytest.raises(TaskError, match=r"broken off 3 times, .* because process 1 of 2 was lost; .* and run again"):
+    with pytest.raises(TaskError, match=r"interrupted 3 times, .* because process 1 of 2 was lost; .* and run again"):
         give_up([failed, asked, failed, failed], settings)
     give_up([Break("no room", "not started")] * 9, settings)
     with pytest.raises(TaskError, match="was not started 10 times, the last time because no room"):
@@ -296,9 +295,6 @@ def test_a_training_that_is_broken_off_too_often_is_given_up():
 
 
 def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
-    from gscl_scale.runtime.cluster.nodes import Machine
-    from gscl_scale.runtime.cluster.training import Break, size_of
-
     settings = TrainingSettings(workers=(2, 5))
     machines = [Machine("a", "127.0.0.1", False, {"CPU": 4.0}), Machine("b", "127.0.0.2", False, {"CPU": 3.0})]
     failed, no_room = Break("process 1 of 2 was lost", "failed"), Break("no room", "not started")
@@ -327,18 +323,14 @@ def test_figures_of_a_training_are_among_the_metrics_of_ray(two, prepared, tmp_p
 
 @pytest.mark.slow
 def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machines, prepared, tmp_path, monkeypatch):
-    from gscl_scale.runtime.cluster import training as on_cluster
+    run, looked, check = copied(prepared, tmp_path), [], preflight.check_shared
 
-    machines.resize(2)
-    run, looked, check = copied(prepared, tmp_path), [], on_cluster.check_shared
-
-    def told(folder, those):
+    def noted(folder, those):
         looked.append([machine.ip for machine in those])
         check(folder, those)
 
-    monkeypatch.setattr(on_cluster, "check_shared", told)
-    with start_runner(RunnerSettings(engine="ray", address=machines.address)), ThreadPoolExecutor(1) as pool:
-        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
+    monkeypatch.setattr(preflight, "check_shared", noted)
+    with of_size(machines, 2), ThreadPoolExecutor(1) as pool:
         busy = ray.remote(num_cpus=1)(lambda: time.sleep(100)).remote()
         wait_until(lambda: ray.available_resources().get("CPU", 0) < 2)
         coming = pool.submit(lambda: time.sleep(8) or machines.add())
@@ -369,10 +361,8 @@ def test_tasks_are_done_where_there_is_room_beside_the_process_that_waits_for_th
                 ips = {told.ip for told in runner.run(tell, [Toy(number) for number in range(3)])}
                 return ips - {ray.util.get_node_ip_address()}, runner.workers
 
-    machines.resize(size)
     settings = RunnerSettings(engine="ray", address=machines.address)
-    with start_runner(settings):
-        wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == size)
+    with of_size(machines, size):
         process = ray.remote(num_cpus=1)(Process).remote()
         elsewhere, workers = ray.get(process.work.remote(), timeout=100)
     assert (len(elsewhere), workers) == (size - 1, 1)

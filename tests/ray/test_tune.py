@@ -16,7 +16,7 @@ from gscl_scale.errors import RunError, StoppedError
 from gscl_scale.io.json import read_json, read_json_lines
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.tune.leaderboard import best_of
-from gscl_scale.studies.tune.tune import tune as tune_tune
+from gscl_scale.studies.tune.tune import tune
 from tests.ray.clusters import ROOT, wait_until
 
 pytestmark = [
@@ -45,13 +45,17 @@ def space_file(folder, space=SPACE):
     return folder / "space.yaml"
 
 
+def search(config, run, trials, minutes=None, space=SPACE):
+    return tune(config, space_file(run.parent, space), run, trials, minutes, Console(quiet=True))
+
+
 def records(folder):
     return {path.parent.name: read_json(path) for path in (folder / "trials").glob("*/trial.json")}
 
 
 def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing(two, tmp_path, capfd):
     config, run = on(two), tmp_path / "run"
-    ended = tune_tune(config, space_file(tmp_path), run, 4, None, Console())
+    ended = tune(config, space_file(tmp_path), run, 4, None, Console())
     told = capfd.readouterr()
     assert told.out == ""
     assert "tune: 4 trials to go, 2 at once with 1 cores each" in told.err
@@ -101,7 +105,7 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
     assert before
     assert broken
 
-    ended = tune_tune(config, space_file(tmp_path), run, 5, None, Console(quiet=True))
+    ended = search(config, run, 5)
     assert [trial.number for trial in ended] == [1, 2, 3, 4, 5]
     after = records(run)
     assert {name: after[name] for name in before} == before
@@ -111,15 +115,15 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
         assert len(events(run, name, "started")) == 2
         assert events(run, name, "resumed")
 
-    again = tune_tune(config, space_file(tmp_path), run, 3, None, Console(quiet=True))
+    again = search(config, run, 3)
     assert again == ended
 
 
 @pytest.mark.slow
 def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two, tmp_path):
-    space = space_file(tmp_path, {"train.learning_rate": [1e30, 1e31, 1e32]})
+    space = {"train.learning_rate": [1e30, 1e31, 1e32]}
     with pytest.raises(RunError, match=r"all of 3 trials failed, the first because .*the loss is nan"):
-        tune_tune(on(two), space, tmp_path / "run", 3, None, Console(quiet=True))
+        search(on(two), tmp_path / "run", 3, space=space)
     assert [record["ended"] for record in records(tmp_path / "run").values()] == ["failed"] * 3
     assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
 
@@ -136,7 +140,7 @@ def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp
 
     with ThreadPoolExecutor(1) as pool:
         killed = pool.submit(kill)
-        (ended,) = tune_tune(config, space_file(tmp_path), run, 1, None, Console(quiet=True))
+        (ended,) = search(config, run, 1)
         killed.result()
     assert ended.ended == "finished"
     assert events(run, "001", "resumed")
@@ -160,7 +164,7 @@ def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_pat
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask)
         with pytest.raises(raised, match=words):
-            tune_tune(on(two, epochs=100000), space_file(tmp_path), run, 2, None, Console(quiet=True))
+            search(on(two, epochs=100000), run, 2)
         asked.result()
     assert not [thread for thread in threading.enumerate() if thread.name == "fit"]
     assert capfd.readouterr() == ("", "")
@@ -174,7 +178,7 @@ def test_a_search_that_is_stopped_leaves_what_runs_for_another_time(two, tmp_pat
 @pytest.mark.slow
 def test_a_search_ends_when_its_time_is_up(two, tmp_path):
     with pytest.raises(RunError, match=r"no trial has finished; run the same command again with more --minutes"):
-        tune_tune(on(two, epochs=100000), space_file(tmp_path), tmp_path / "run", 2, 0.05, Console(quiet=True))
+        search(on(two, epochs=100000), tmp_path / "run", 2, 0.05)
 
 
 def checkpointed(run, name):

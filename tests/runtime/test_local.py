@@ -7,7 +7,6 @@ import time
 import pytest
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.runtime.local import num_workers
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 
@@ -51,13 +50,9 @@ def test_one_worker_runs_tasks_in_the_thread_of_the_caller_and_in_order():
         assert list(runner.run(lambda _: threading.get_ident(), range(3))) == [threading.get_ident()] * 3
 
 
-def test_no_tasks_have_no_results():
-    with local(2) as runner:
-        assert list(runner.run(abs, [])) == []
-
-
 def test_a_runner_does_one_thing_after_the_other():
     with local(2) as runner:
+        assert list(runner.run(abs, [])) == []
         assert sorted(runner.run(abs, [-1, -2])) == [1, 2]
         assert sorted(runner.run(str, [1, 2])) == ["1", "2"]
 
@@ -149,22 +144,15 @@ def test_nothing_runs_on_after_an_interrupt_of_the_consumer():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("task")]
 
 
-def test_results_that_nobody_took_do_not_hold_up_the_end():
-    with local(2) as runner:
-        results = runner.run(Meter(), range(100))
-        next(results)
-    results.close()
-
-
 def test_a_folder_of_this_machine_is_seen_by_all_threads(tmp_path):
     with local(2) as runner:
         runner.check_shared(tmp_path / "not there yet")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_workers_are_what_is_asked_for_or_one_per_core():
-    assert num_workers(3) == 3
-    assert 1 <= num_workers(0) <= (os.cpu_count() or 1)
+def test_without_a_setting_there_is_one_worker_per_core():
+    with local(0) as runner:
+        assert 1 <= runner.workers <= (os.cpu_count() or 1)
 
 
 def test_local_work_does_not_import_ray():

@@ -1,32 +1,32 @@
-"""A polite request to stop."""
+"""A request to stop."""
 
-import os
 import signal
 import threading
 
 from gscl_scale.runtime.stop import asked_to_stop, stop_after
 
 
-def test_a_request_is_heard_by_all_who_listen_and_by_those_who_begin_to_later():
+def test_a_request_reaches_all_listeners_and_those_that_start_later():
     with asked_to_stop() as outer:
         with asked_to_stop() as inner:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             assert outer.is_set()
             assert inner.is_set()
-        with asked_to_stop() as later:
+        with asked_to_stop(), asked_to_stop() as later:
             assert later.is_set()
     with asked_to_stop() as another:
         assert not another.is_set()
 
 
-def test_what_listened_before_listens_again_afterwards():
-    heard = []
-    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+def test_the_handler_before_is_called_again_afterwards():
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
     try:
         with asked_to_stop():
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert heard == [1]
+            signal.raise_signal(signal.SIGTERM)
+        assert not received
+        signal.raise_signal(signal.SIGTERM)
+        assert received == [1]
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -43,14 +43,17 @@ def test_after_its_time_a_process_asks_itself():
             assert not asked.wait(0.1)
 
 
-def test_another_thread_hears_nothing():
+def test_another_thread_does_not_listen():
     events = []
 
     def listen():
         with asked_to_stop() as event:
             events.append(event)
 
-    thread = threading.Thread(target=listen)
-    thread.start()
-    thread.join()
+    with asked_to_stop() as outer:
+        signal.raise_signal(signal.SIGTERM)
+        thread = threading.Thread(target=listen)
+        thread.start()
+        thread.join()
+        assert outer.is_set()
     assert not events[0].is_set()

@@ -37,7 +37,7 @@ def test_only_the_files_that_are_named_are_kept(store, made, tmp_path):
 def test_without_its_index_a_folder_is_not_there(store, made, tmp_path):
     keep_folder(made, store, "v", files_of(made), {})
     store.remove(f"v/{INDEX}")
-    with pytest.raises(FolderError, match="is not there, or its copying was cut off"):
+    with pytest.raises(FolderError, match="does not exist, or copying it was cut off"):
         fetch_folder(store, "v", tmp_path / "back")
     assert not (tmp_path / "back").exists()
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -35,41 +36,58 @@ def files(tmp_path):
     return folder
 
 
+@pytest.fixture
+def pulled(store, tmp_path):
+    """Pulls the run to a folder of another machine."""
+
+    def pull(name="there"):
+        Mirror(store, tmp_path / name).pull()
+        return tmp_path / name
+
+    return pull
+
+
 def content(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file()
+        and not any(part.startswith(".") or part == "scratch" for part in path.relative_to(folder).parts)
     }
 
 
-def test_what_is_pushed_is_pulled_elsewhere(store, files, tmp_path):
+def log_of(folder):
+    return (folder / "log.jsonl").read_text()
+
+
+def write_log(folder, text):
+    folder.mkdir(exist_ok=True)
+    (folder / "log.jsonl").write_text(text)
+
+
+def test_a_pushed_folder_is_pulled_elsewhere(store, files, pulled):
     Mirror(store, files).push()
-    there = tmp_path / "there"
-    Mirror(store, there).pull()
-    expected = content(files)
-    del expected["scratch/large"]
-    assert content(there) == expected
-    assert store.read("log.jsonl") == b"one\n"  # for whoever reads the store with other tools
+    assert content(pulled()) == content(files)
+    assert store.read("log.jsonl") == b"one\n"  # for people who read the store with other tools
     assert store.read("graph/manifest.json") is None  # nobody does that
 
 
-def test_a_file_that_changes_is_new_elsewhere_and_under_its_plain_name(store, files, tmp_path):
-    mirror, there = Mirror(store, files), tmp_path / "there"
+def test_a_file_that_changes_is_new_elsewhere_and_under_its_plain_name(store, files, pulled):
+    mirror = Mirror(store, files)
     mirror.push()
-    Mirror(store, there).pull()
+    pulled()
     for text in ("one\ntwo\n", "one\ntwo\nthree\n"):
-        (files / "log.jsonl").write_text(text)
+        write_log(files, text)
         (files / "graph/manifest.json").unlink(missing_ok=True)
         mirror.push()
-        Mirror(store, there).pull()
-        assert (there / "log.jsonl").read_text() == text
+        there = pulled()
+        assert log_of(there) == text
         assert store.read("log.jsonl") == text.encode()
         assert not (there / "graph/manifest.json").exists()
     assert len([name for name in store.sizes(".pushes") if name.endswith(".json")]) == 1
 
 
-def test_what_did_not_change_is_not_pushed_again(store, files, monkeypatch):
+def test_an_unchanged_file_is_not_pushed_again(store, files, monkeypatch):
     mirror = Mirror(store, files)
     mirror.push()
     uploaded = []
@@ -79,65 +97,65 @@ def test_what_did_not_change_is_not_pushed_again(store, files, monkeypatch):
     assert not uploaded
 
 
-def test_a_push_that_was_cut_off_leaves_the_one_before(store, files, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RunError("no answer")])
+def test_a_push_that_was_cut_off_leaves_the_one_before_and_is_repeated(store, files, pulled, error):
     mirror = Mirror(store, files)
     mirror.push()
     before = content(files)
-    (files / "log.jsonl").write_text("one\ntwo\n")
+    write_log(files, "one\ntwo\n")
     (files / "graph/indices.arrow").write_bytes(b"j" * 3_000_000)
-    with monkeypatch.context() as killed:
-        killed.setattr(store, "create", lambda name, text: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            mirror.push()
-    Mirror(store, tmp_path / "there").pull()
-    del before["scratch/large"]
-    assert content(tmp_path / "there") == before
+    with mock.patch.object(store, "create", side_effect=error), pytest.raises((KeyboardInterrupt, RunError)):
+        mirror.push()
+    assert content(pulled()) == before
+    mirror.push()
+    assert content(pulled()) == content(files)
 
 
-def test_work_that_was_not_pushed_stays_where_it_was_done_unless_others_went_on(store, files, tmp_path):
-    Mirror(store, files).push()
-    (files / "log.jsonl").write_text("one\nnot pushed\n")
-    Mirror(store, files).pull()
-    assert (files / "log.jsonl").read_text() == "one\nnot pushed\n"
-    there = tmp_path / "there"
-    Mirror(store, there).pull()
-    (there / "log.jsonl").write_text("one\nby others\n")
+def test_work_that_was_not_pushed_stays_where_it_was_done_unless_others_went_on(store, files, pulled):
+    mirror = Mirror(store, files)
+    mirror.push()
+    write_log(files, "one\nnot pushed\n")
+    mirror.pull()
+    assert log_of(files) == "one\nnot pushed\n"
+    there = pulled()
+    write_log(there, "one\nby others\n")
     Mirror(store, there).push()
-    Mirror(store, files).pull()
-    assert (files / "log.jsonl").read_text() == "one\nby others\n"
+    mirror.pull()
+    assert log_of(files) == "one\nby others\n"
 
 
-def test_of_two_that_work_in_one_place_the_slower_ends(store, files, tmp_path):
-    Mirror(store, files).push()
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_of_two_that_work_in_one_place_the_slower_ends(place, store, files, tmp_path, pulled, goes_on):
     there = tmp_path / "there"
-    Mirror(store, there).pull()
+    if goes_on:
+        Mirror(store, files).push()
+        pulled()
+    late = Mirror(store_at(place), there)
     for folder in (files, there):
-        (folder / "log.jsonl").write_text(f"by {folder.name}")
+        write_log(folder, f"by {folder.name}")
     Mirror(store, files).push()
-    with pytest.raises(RunError, match="another process works in this run folder"):
-        Mirror(store, there).push()
-    Mirror(store, tmp_path / "third").pull()
-    assert (tmp_path / "third/log.jsonl").read_text() == "by copy"
+    with pytest.raises(OvertakenError, match="another process works in this run folder"):
+        late.push()
+    assert log_of(pulled("third")) == "by copy"
 
 
-def test_who_is_so_slow_that_his_number_is_free_again_ends_and_takes_nothing_away(store, files, tmp_path):
+def test_a_push_so_slow_that_its_number_is_free_again_ends_and_takes_nothing_away(store, files, tmp_path, pulled):
     slow = tmp_path / "slow"
     shutil.copytree(files, slow)
-    (slow / "log.jsonl").write_text("of another machine\n")
+    write_log(slow, "of another machine\n")
     fast = Mirror(store, files)
     fast.push()
-    (files / "log.jsonl").write_text("one\ntwo\n")
+    write_log(files, "one\ntwo\n")
     fast.push()  # the index of the first push is not needed any more
     before = store.sizes()
     for _ in range(2):
         with pytest.raises(OvertakenError):
             Mirror(store, slow).push()
     assert before.items() <= store.sizes().items()
-    Mirror(store, tmp_path / "there").pull()
-    assert content(tmp_path / "there") == {name: it for name, it in content(files).items() if "scratch" not in name}
+    assert content(pulled()) == content(files)
 
 
-def test_a_file_that_grows_while_it_is_pushed_is_whole_elsewhere(store, files, tmp_path, monkeypatch):
+def test_a_file_that_grows_while_it_is_pushed_is_complete_elsewhere(store, files, pulled, monkeypatch):
     def meanwhile(file, size):
         checksum = sha256_in(file, size)
         with (files / "log.jsonl").open("a") as log:
@@ -148,15 +166,12 @@ def test_a_file_that_grows_while_it_is_pushed_is_whole_elsewhere(store, files, t
         growing.setattr("gscl_scale.storage.mirror.sha256_in", meanwhile)
         mirror = Mirror(store, files)
         mirror.push()
-    Mirror(store, tmp_path / "there").pull()
-    text = (tmp_path / "there/log.jsonl").read_text()
-    assert (files / "log.jsonl").read_text().startswith(text)
+    assert log_of(files).startswith(log_of(pulled()))
     mirror.push()
-    Mirror(store, tmp_path / "there").pull()
-    assert (tmp_path / "there/log.jsonl").read_text() == (files / "log.jsonl").read_text()
+    assert log_of(pulled()) == log_of(files)
 
 
-def test_a_manifest_is_never_newer_than_what_it_names(store, files, tmp_path, monkeypatch):
+def test_a_manifest_is_never_newer_than_the_files_it_names(store, files, pulled, monkeypatch):
     put = store.put
 
     def meanwhile(file, size, name):
@@ -168,10 +183,8 @@ def test_a_manifest_is_never_newer_than_what_it_names(store, files, tmp_path, mo
     with monkeypatch.context() as working:
         working.setattr(store, "put", meanwhile)
         Mirror(store, files).push()
-    Mirror(store, tmp_path / "there").pull()
-    assert (tmp_path / "there/graph/second.arrow").exists() or "second" not in (
-        tmp_path / "there/graph/manifest.json"
-    ).read_text()
+    graph = pulled() / "graph"
+    assert (graph / "second.arrow").exists() or "second" not in (graph / "manifest.json").read_text()
 
 
 class TooLate(Exception):
@@ -179,12 +192,11 @@ class TooLate(Exception):
 
 
 @pytest.mark.parametrize("faster", ["copy", "there"])
-def test_two_that_push_at_the_same_moment_never_mix(place, store, files, tmp_path, monkeypatch, faster):
+def test_two_that_push_at_the_same_moment_never_mix(place, store, files, pulled, monkeypatch, faster):
     Mirror(store, files).push()
-    there, others = tmp_path / "there", store_at(place)
-    Mirror(store, there).pull()
+    there, others = pulled(), store_at(place)
     for folder in (files, there):
-        (folder / "log.jsonl").write_text(f"by {folder.name}")
+        write_log(folder, f"by {folder.name}")
         (folder / "new.arrow").write_text(f"new by {folder.name}")
     create = others.create
 
@@ -195,76 +207,44 @@ def test_two_that_push_at_the_same_moment_never_mix(place, store, files, tmp_pat
 
     def meanwhile(name, text):
         if name.endswith(".json"):
-            with monkeypatch.context() as slow:
+            with monkeypatch.context() as slow, contextlib.suppress(TooLate):
                 if faster == "copy":
                     slow.setattr(others, "create", too_late)
-                with contextlib.suppress(TooLate):
-                    Mirror(others, there).push()
+                Mirror(others, there).push()
         return type(store).create(store, name, text)
 
-    with monkeypatch.context() as beside:
-        beside.setattr(store, "create", meanwhile)
-        if faster == "copy":
+    with monkeypatch.context() as both:
+        both.setattr(store, "create", meanwhile)
+        with contextlib.nullcontext() if faster == "copy" else pytest.raises(OvertakenError):
             Mirror(store, files).push()
-        else:
-            with pytest.raises(OvertakenError):
-                Mirror(store, files).push()
-    Mirror(store, tmp_path / "third").pull()
-    assert (tmp_path / "third/log.jsonl").read_text() == f"by {faster}"
-    assert (tmp_path / "third/new.arrow").read_text() == f"new by {faster}"
+    third = pulled("third")
+    assert log_of(third) == f"by {faster}"
+    assert (third / "new.arrow").read_text() == f"new by {faster}"
 
 
-def test_who_comes_when_another_has_ended_changes_nothing(place, store, files, tmp_path):
-    there = tmp_path / "there"
-    for folder in (files, there):
-        folder.mkdir(exist_ok=True)
-        (folder / "report.html").write_text(f"by {folder.name}")
-    Mirror(store, files).push()
-    late = Mirror(store_at(place), there)  # which has begun as early
-    with pytest.raises(OvertakenError):
-        late.push()
-    Mirror(store, tmp_path / "third").pull()
-    assert (tmp_path / "third/report.html").read_text() == "by copy"
-
-
-def test_a_file_whose_push_failed_is_in_the_next_one(store, files, tmp_path, monkeypatch):
-    mirror = Mirror(store, files)
-    mirror.push()
-    (files / "log.jsonl").write_text("one\ntwo\n")
-    with monkeypatch.context() as trouble:
-        trouble.setattr(store, "create", lambda name, text: (_ for _ in ()).throw(RunError("no answer")))
-        with pytest.raises(RunError):
-            mirror.push()
-    mirror.push()
-    Mirror(store, tmp_path / "there").pull()
-    assert (tmp_path / "there/log.jsonl").read_text() == "one\ntwo\n"
-
-
-def test_a_file_that_was_gone_for_a_while_is_whole_elsewhere(store, files, tmp_path):
+def test_a_file_that_was_gone_for_a_while_is_complete_elsewhere(store, files, tmp_path, pulled):
     mirror = Mirror(store, files)
     mirror.push()
     (files / "log.jsonl").rename(tmp_path / "away")
     mirror.push()
     (tmp_path / "away").rename(files / "log.jsonl")  # of the same size and time
     mirror.push()
-    Mirror(store, tmp_path / "there").pull()
-    assert (tmp_path / "there/log.jsonl").read_text() == "one\n"
+    assert log_of(pulled()) == "one\n"
 
 
-def test_a_run_that_was_removed_and_made_anew_is_taken_over_as_it_is(store, files, tmp_path):
+def test_a_run_that_was_removed_and_started_again_is_taken_over_as_it_is(store, files, tmp_path):
     Mirror(store, files).push()
     late = Mirror(store, files)
     for name in store.sizes():
         store.remove(name)
     there = tmp_path / "there"
-    there.mkdir()
-    (there / "log.jsonl").write_text("anew\n")
+    write_log(there, "anew\n")
     Mirror(store, there).push()  # number 1 again
-    (files / "log.jsonl").write_text("one\ntwo\n")
+    write_log(files, "one\ntwo\n")
     with pytest.raises(OvertakenError):
         late.push()
     Mirror(store, files).pull()
-    assert (files / "log.jsonl").read_text() == "anew\n"
+    assert log_of(files) == "anew\n"
 
 
 def test_who_looks_at_a_run_while_it_is_pushed_sees_one_push(place, store, files, tmp_path, monkeypatch):

@@ -1,14 +1,14 @@
-"""Ray's own loops beside the main thread, where they would take SIGINT."""
+"""Ray's own loops on a thread in the background: on the main thread they would take SIGINT."""
 
 import threading
 from collections.abc import Callable
 from typing import Any
 
 
-class Beside(threading.Thread):
-    """A function in a thread of its own, and the error it ended with.
+class BackgroundCall(threading.Thread):
+    """A function on a thread of its own, and the error it ended with.
 
-    Its end is waited for by `wait`: a `join` that SIGINT interrupts takes the thread for ended, before Python 3.13.
+    Use `wait`, not `join`: before Python 3.13 a `join` that SIGINT interrupts takes the thread for ended.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -27,10 +27,10 @@ class Beside(threading.Thread):
         self._over.wait(seconds)
 
     def run(self) -> None:
-        """Until the function ends."""
+        """Call the function and keep its error."""
         try:
             self._function()
-        except BaseException as error:  # noqa: BLE001  (it is told by the main thread)
+        except BaseException as error:  # noqa: BLE001  (the main thread raises it)
             self.error = error
         finally:
             self._over.set()

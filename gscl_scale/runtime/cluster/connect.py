@@ -17,19 +17,20 @@ from ray._private.utils import read_ray_address  # of the file that `ray.init` i
 from ray.exceptions import AuthenticationError, RayError, RayTaskError
 
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.runtime.local import num_workers
+from gscl_scale.machine import num_cores
 
 _CONNECT_S = 5.0
 _STORE_BYTES = 100_000_000  # arguments and results are a few bytes, and /dev/shm is small in containers
-_LINE = 160  # of what Ray has to say
-_RAYS_PATIENCE, _SHARE_OF_RAYS = "RAY_gcs_rpc_server_reconnect_timeout_s", 0.75
+_LINE = 160  # characters of a message of Ray
+_RAY_TIMEOUT, _SHARE_OF_TIMEOUT = "RAY_gcs_rpc_server_reconnect_timeout_s", 0.75
+_KEPT = "finished work is kept: check with ray status that the cluster is healthy, and run again"
 
 
 @contextlib.contextmanager
 def joined(setting: str) -> Iterator[None]:
-    """Part of the cluster that is named, else of one that runs on this machine, else of one started here and stopped.
+    """Join the named cluster, else one that runs on this machine, else start one here and stop it at the end.
 
-    A program that uses Ray already keeps what it has joined.
+    A program that has joined a cluster already stays there.
     """
     if ray.is_initialized():
         yield
@@ -41,14 +42,12 @@ def joined(setting: str) -> Iterator[None]:
             watching.enter_context(_watched())
             yield
         except BaseException:
-            if not _is_lost():  # else Ray ends the process at once: let it be at the end, when the reason has been told
+            if not _is_lost():  # else Ray would end the process at once, before the user has read the reason
                 ray.shutdown()
             raise
         if _is_lost():
-            raise RunError(
-                "the Ray cluster was lost; finished work is kept: see with ray status whether it is well, and run again"
-            )
-        ray.shutdown()  # which may hang, where the cluster is being lost
+            raise RunError(f"the Ray cluster was lost; {_KEPT}")
+        ray.shutdown()  # may hang while the cluster is being lost
 
 
 def _is_lost() -> bool:
@@ -65,12 +64,12 @@ def _is_lost() -> bool:
 
 @contextlib.contextmanager
 def _watched() -> Iterator[None]:
-    """End this process with a sentence if the head of the cluster is lost: Ray ends it soon after, and says nothing.
+    """End this process with a sentence if the head of the cluster is lost: Ray would end it soon without a word.
 
-    What the main thread waits for may never come, so that it cannot be told.
+    The main thread may wait for an answer that never comes, so that it cannot raise an error.
     """
     over, address = threading.Event(), ray.get_runtime_context().gcs_address
-    patience = _SHARE_OF_RAYS * float(os.environ.get(_RAYS_PATIENCE, "60"))
+    patience = _SHARE_OF_TIMEOUT * float(os.environ.get(_RAY_TIMEOUT, "60"))
 
     def watch() -> None:
         heard = time.monotonic()
@@ -80,13 +79,13 @@ def _watched() -> Iterator[None]:
             elif time.monotonic() - heard > patience and not over.is_set():
                 print(
                     f"gscl-scale: the Ray cluster at {address} was lost, its head is silent for {patience:.0f} s; "
-                    "finished work is kept: see with ray status whether it is well, and run again",
-                    file=sys.stderr, flush=True,
-                )  # fmt: skip
+                    f"{_KEPT}",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 os._exit(1)
 
-    watching = threading.Thread(target=watch, name="watch", daemon=True)
-    watching.start()
+    threading.Thread(target=watch, name="watch", daemon=True).start()
     try:
         yield
     finally:
@@ -111,15 +110,15 @@ def _join(setting: str) -> None:
             f"{by}: no Ray cluster answers at {named}; expected HOST:PORT of the head of a running cluster, "
             "as ray start --head prints it"
         )
-    elif _wants_token(named):
-        raise _no_token(named, by)
+    elif os.environ.get("RAY_AUTH_MODE") != "token" and _greet(named) == grpc.StatusCode.UNAUTHENTICATED:
+        raise _no_token(named, by)  # only in this mode Ray looks for the token of a cluster with an address
     else:
         _init(named, by, address=named)
 
 
 @contextlib.contextmanager
 def environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """What Ray reads from the environment of the driver only."""
+    """Set environment variables for a while: Ray takes some settings only from those of the driver."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -130,14 +129,14 @@ def environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def brief(error: BaseException) -> str:
-    """One line of what an error says: its first, and where a task raised it the last, after any traceback."""
+    """One line of an error: its first, but the last if a task raised it, after any traceback."""
     lines = [line.strip() for line in str(getattr(error, "cause", error)).splitlines() if line.strip()]
     line = (lines or [type(error).__name__])[-1 if isinstance(error, RayTaskError) else 0].rstrip(".")
     return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
 
 
 def _greet(address: str) -> grpc.StatusCode:
-    """How the head of a cluster answers a question that needs no answer: `ray.init` itself would try for minutes."""
+    """How the head of a cluster answers a small request; `ray.init` itself would try for minutes."""
     if os.environ.get("RAY_USE_TLS", "0") != "0":
         return grpc.StatusCode.UNKNOWN  # only Ray has the certificates
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
@@ -152,17 +151,12 @@ def _answers(address: str) -> bool:
     return _greet(address) not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-def _wants_token(address: str) -> bool:
-    """Ray looks for the token of a cluster that is named only if it is told to."""
-    return os.environ.get("RAY_AUTH_MODE") != "token" and _greet(address) == grpc.StatusCode.UNAUTHENTICATED
-
-
 def _start_here() -> None:
     try:
-        _quietly(address="local", num_cpus=num_workers(0), include_dashboard=False, object_store_memory=_STORE_BYTES)
+        _quietly(address="local", num_cpus=num_cores(), include_dashboard=False, object_store_memory=_STORE_BYTES)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise RunError(
-            f"Ray could not be started on this machine: {brief(error)}; mend this, or set runtime.engine to local"
+            f"Ray could not be started on this machine: {brief(error)}; fix this, or set runtime.engine to local"
         ) from None
 
 
@@ -186,26 +180,27 @@ def _no_token(place: str, by: str) -> ConfigError:
 
 
 def _quietly(**options: Any) -> None:
-    """What tasks print stays in the logs of the cluster, and progress stays readable."""
+    """Join without the output of tasks: it stays in the logs of the cluster, and progress stays readable."""
     ray.init(log_to_driver=False, logging_level="error", **options)
 
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray would end the process on SIGTERM, without a word and whatever it is doing: give back what was there."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Keep the handler of SIGTERM: that of Ray would end the process without a word, whatever it is doing."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
 def _short_messages() -> Iterator[None]:
-    """Of a lost machine Ray prints pages of its log to standard output: one line to standard error will do."""
+    """Print one line to standard error where Ray prints pages of the log of a lost machine to standard output.
+
+    Ray has no setting for it, so that its function is replaced as long as this process is part of the cluster.
+    """
     printed = ray_driver.print_to_stdstream
     ray_driver.print_to_stdstream = lambda data, **_: print(
         "ray:", brief(RuntimeError(*data["lines"])), file=sys.stderr

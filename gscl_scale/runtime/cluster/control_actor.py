@@ -1,4 +1,4 @@
-"""What the driver of a training and its processes tell each other: who has begun, what went wrong, when to stop."""
+"""Messages between the driver of a training and its processes: who has started, what failed, when to stop."""
 
 import contextlib
 import re
@@ -18,89 +18,90 @@ from gscl_scale.errors import GsclError, PeerError
 from gscl_scale.runtime.settings import TrainingBody
 
 _ASK_S = 0.5
-_LINES = 4000  # characters of a traceback
+_TRACE_LENGTH = 4000
+_PREFIX = "gscl_scale_train_"  # Ray puts ray_ before it
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Failure:
     """What ended a process of a training.
 
-    error   its own error where it explains itself, of which another attempt would not get rid
+    error   its own error if it explains itself: another attempt would meet it again
     peer    only another process is to blame
-    says    the last line of the error
+    line    the last line of the error
     trace   where it was raised
     """
 
     rank: int
     error: GsclError | None
     peer: bool
-    says: str
+    line: str
     trace: str
 
 
 @dataclass(frozen=True)
-class Notes:
-    """What is on the board: the machine of each process that has begun, and what ended some."""
+class Reports:
+    """The machine of each process that has started, and the failures."""
 
     machines: tuple[str, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
-class Board:
-    """Runs as an actor beside the driver, for one attempt."""
+class ControlActor:
+    """An actor on the machine of the driver, for one attempt."""
 
     def __init__(self) -> None:
-        self._notes = Notes()
+        self._reports = Reports()
         self._stop = False
 
     def begin(self, machine: str) -> None:
-        """A process has begun on a machine."""
-        self._notes = replace(self._notes, machines=(*self._notes.machines, machine))
+        """A process has started on a machine."""
+        self._reports = replace(self._reports, machines=(*self._reports.machines, machine))
 
-    def fail(self, trouble: Trouble) -> None:
+    def fail(self, failure: Failure) -> None:
         """A process has failed."""
-        self._notes = replace(self._notes, troubles=(*self._notes.troubles, trouble))
+        self._reports = replace(self._reports, failures=(*self._reports.failures, failure))
 
-    def notes(self) -> Notes:
-        """All of it."""
-        return self._notes
+    def reports(self) -> Reports:
+        """All reports so far."""
+        return self._reports
 
     def stop(self) -> None:
         """Ask all processes to stop."""
         self._stop = True
 
-    def asked(self) -> bool:
-        """Whether they are asked to."""
+    def is_stopping(self) -> bool:
+        """Whether they are asked to stop."""
         return self._stop
 
 
-def work(function: TrainingBody, argument: Any, name: str, board: Any) -> None:
-    """The body of a process of a named training: the function, with what stops it and what tells Ray its figures."""
-    ray.get(board.begin.remote(ray.get_runtime_context().get_node_id()))
-    with _listening(board) as stop:
+def work(function: TrainingBody, argument: Any, name: str, control: Any) -> None:
+    """The body of a process of a named training: call the function with its stop event and Ray's metrics."""
+    rank = ray.train.get_context().get_world_rank()
+    ray.get(control.begin.remote(ray.get_runtime_context().get_node_id()))
+    with _stop_event(control) as stop:
         try:
-            function(argument, stop, Gauges(name, ray.train.get_context().get_world_rank()))
+            function(argument, stop, _Gauges(name, rank))
         except Exception as error:
-            ray.get(board.fail.remote(_trouble(error)))
+            ray.get(control.fail.remote(_failure(rank, error)))
             raise
 
 
-def _trouble(error: Exception) -> Trouble:
+def _failure(rank: int, error: Exception) -> Failure:
     peer = isinstance(error, PeerError)
     own = error if isinstance(error, GsclError) and not peer else None
-    says = (str(error).strip().splitlines() or [""])[-1]
-    trace = "".join(traceback.format_exception(error))[-_LINES:]
-    return Trouble(ray.train.get_context().get_world_rank(), own, peer, f"{type(error).__name__}: {says}", trace)
+    line = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[-1]}"
+    return Failure(rank, own, peer, line, "".join(traceback.format_exception(error))[-_TRACE_LENGTH:])
 
 
 @contextlib.contextmanager
-def _listening(board: Any) -> Iterator[threading.Event]:
+def _stop_event(control: Any) -> Iterator[threading.Event]:
     stop, ended = threading.Event(), threading.Event()
 
     def listen() -> None:
-        with contextlib.suppress(RayError):  # without a board there is no driver, and Ray ends this process
+        with contextlib.suppress(RayError):  # without the actor there is no driver, and Ray ends this process
             while not (ended.is_set() or stop.is_set()):
-                if ray.get(board.asked.remote()):
+                if ray.get(control.is_stopping.remote()):
                     stop.set()
                 time.sleep(_ASK_S)
 
@@ -111,10 +112,7 @@ def _listening(board: Any) -> Iterator[threading.Event]:
         ended.set()
 
 
-_PREFIX = "gscl_scale_train_"  # Ray puts ray_ before it
-
-
-class Gauges:
+class _Gauges:
     """A meter: every figure is a gauge with the name of the run and the number of the process."""
 
     def __init__(self, run: str, process: int) -> None:
@@ -122,7 +120,6 @@ class Gauges:
         self._gauges: dict[str, Gauge] = {}
 
     def __call__(self, figures: dict[str, float]) -> None:
-        """Set the figures to what they are now."""
         for name, value in figures.items():
             if name not in self._gauges:
                 self._gauges[name] = Gauge(_PREFIX + re.sub(r"\W+", "_", name), name, tuple(self._tags))

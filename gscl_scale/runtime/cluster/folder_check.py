@@ -1,4 +1,4 @@
-"""What a machine of a cluster sees of a folder, and which versions it would compute with."""
+"""The check of a folder and of versions that runs on each machine of a cluster; it imports nothing else."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ _EVERY_S = 0.25
 
 @dataclass(frozen=True)
 class Sight:
-    """The answer of a machine: what is wrong with the folder there ("" if nothing), and its versions."""
+    """The answer of a machine: the trouble with the folder there, "" if there is none, and its versions."""
 
     trouble: str
     versions: dict[str, str]
@@ -27,7 +27,7 @@ def look(token: Path, text: str) -> Sight:
 
 
 def installed() -> dict[str, str]:
-    """Versions of the packages that the bytes of a result depend on."""
+    """Versions of the packages that decide the bytes of a result."""
     return {name: _version(name) for name in PACKAGES}
 
 

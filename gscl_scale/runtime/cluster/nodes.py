@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import ray
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.runtime.settings import RunnerSettings
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _GROUP = "ray.io/node-group"  # a label of machines that KubeRay or the Ray launcher manages
@@ -15,7 +13,7 @@ _GROUP = "ray.io/node-group"  # a label of machines that KubeRay or the Ray laun
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of the cluster: what it has of each resource.
+    """A machine of the cluster and its resources.
 
     managed   it belongs to a group of machines, to which an autoscaler may add others
     """
@@ -24,11 +22,6 @@ class Machine:
     ip: str
     managed: bool
     resources: Mapping[str, float]
-
-    @classmethod
-    def of(cls, node: Mapping[str, Any]) -> "Machine":
-        """From an entry of `ray.nodes()`."""
-        return cls(node["NodeID"], node["NodeManagerAddress"], _GROUP in node.get("Labels", {}), node["Resources"])
 
     def without(self, cpus: float) -> "Machine":
         """The same with so many cores less."""
@@ -40,9 +33,13 @@ class Machine:
 
 
 def alive_machines(own_cpus: float = 0.0) -> list[Machine]:
-    """The machines that there are now; this one without the cores that this process has for itself."""
+    """The machines that run now; this one without the cores that this process has for itself."""
     here = ray.get_runtime_context().get_node_id() if own_cpus else ""
-    machines = [Machine.of(node) for node in ray.nodes() if node["Alive"]]
+    machines = [
+        Machine(node["NodeID"], node["NodeManagerAddress"], _GROUP in node.get("Labels", {}), node["Resources"])
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
     return [machine.without(own_cpus) if machine.id == here else machine for machine in machines]
 
 
@@ -51,42 +48,31 @@ def room(need: Mapping[str, float], machines: Iterable[Machine]) -> int:
     return sum(machine.room(need) for machine in machines)
 
 
-def need_of(settings: RunnerSettings) -> dict[str, float]:
-    """What a task reserves, in the words of Ray."""
-    memory = {"memory": settings.task_memory_gb * 1e9} if settings.task_memory_gb else {}
-    return {"CPU": settings.task_cpus, **memory, **settings.task_resources}
-
-
-def is_possible(need: Mapping[str, float], machines: Sequence[Machine]) -> bool:
-    """Whether a task fits on a machine, or others may be added."""
-    return bool(room(need, machines)) or any(machine.managed for machine in machines)
+def is_possible(need: Mapping[str, float], machines: Sequence[Machine], tasks: int = 1) -> bool:
+    """Whether so many tasks fit on the machines, or others may be added."""
+    return room(need, machines) >= tasks or any(machine.managed for machine in machines)
 
 
 def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine]) -> None:
-    """A task that fits on no machine would wait for ever."""
+    """Refuse a task that fits on no machine: it would wait for ever."""
     if is_possible(need, machines):
         return
     for name, amount in need.items():
         largest = max((machine.resources.get(name, 0.0) for machine in machines), default=0.0)
         if amount > largest:
+            setting = {"CPU": "task_cpus", "memory": "task_memory_gb"}.get(name, f"task_resources.{name}")
             raise ConfigError(
-                f"{_setting(name)}: a task asks for {_amount(name, amount)}, but no machine of the Ray cluster "
-                f"has more than {_amount(name, largest)}; ask for less, or add a larger machine"
+                f"runtime.{setting}: a task asks for {resources_text({name: amount})}, but no machine of the Ray "
+                f"cluster has more than {resources_text({name: largest})}; ask for less, or add a larger machine"
             )
     raise ConfigError(
-        f"runtime.task_resources: a task asks for {told(need)}, but no machine of the Ray cluster has all of it; "
-        "ask for less, or add a larger machine"
+        f"runtime.task_resources: a task asks for {resources_text(need)}, but no machine of the Ray cluster has all "
+        "of it; ask for less, or add a larger machine"
     )
 
 
-def told(need: Mapping[str, float]) -> str:
-    """What a task reserves, in words."""
-    return ", ".join(_amount(name, value) for name, value in need.items())
-
-
-def _setting(name: str) -> str:
-    return {"CPU": "runtime.task_cpus", "memory": "runtime.task_memory_gb"}.get(name, f"runtime.task_resources.{name}")
-
-
-def _amount(name: str, value: float) -> str:
-    return {"CPU": f"{value:g} cores", "memory": f"{value / 1e9:g} GB"}.get(name, f"{value:g} of {name}")
+def resources_text(need: Mapping[str, float]) -> str:
+    """The resources of a task as a reader wants them."""
+    units = {"CPU": (1, " cores"), "memory": (1e9, " GB")}
+    amounts = ((value, *units.get(name, (1, f" of {name}"))) for name, value in need.items())
+    return ", ".join(f"{value / size:g}{unit}" for value, size, unit in amounts)

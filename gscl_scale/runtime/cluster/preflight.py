@@ -1,8 +1,8 @@
 """Whether the machines of a cluster see the same folder, and compute with the same versions."""
 
+import contextlib
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,33 @@ from gscl_scale.runtime.cluster.nodes import Machine, alive_machines
 
 _ANSWER_S = 120.0  # under load, a machine that starts its first worker takes some seconds
 
-Seen = tuple[Machine, Sight]
+_Seen = list[tuple[Machine, Sight]]
 
 
-def check_shared(folder: Path, machines: Sequence[Machine]) -> None:
+class SharedFolder:
+    """A folder that all machines must share; each machine is checked once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._checked: set[str] = set()
+
+    def check(self, machines: Iterable[Machine]) -> None:
+        """Check the machines that are new."""
+        new = [machine for machine in machines if machine.id not in self._checked]
+        if new:
+            check_shared(self._folder, new)
+            self._checked |= {machine.id for machine in new}
+
+
+def check_shared(folder: Path, machines: Iterable[Machine]) -> None:
     """FolderError if a machine does not see or cannot write the folder, RunError if one has other versions."""
     with _token(folder) as (token, text):
-        asked = {_look_on(machine).remote(token, text): machine for machine in machines}
-        seen = list(_answers(asked))
+        seen = list(_answers({_look_on(machine).remote(token, text): machine for machine in machines}))
     _refuse_blind(folder, seen)
     _refuse_other_versions(seen)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _token(folder: Path) -> Iterator[tuple[Path, str]]:
     token, text = folder / f".shared-{uuid.uuid4().hex}.tmp", uuid.uuid4().hex
     try:
@@ -47,13 +61,13 @@ def _look_on(machine: Machine) -> Any:
     return ray.remote(look).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
 
 
-def _answers(asked: dict[Any, Machine]) -> Iterator[Seen]:
+def _answers(asked: dict[Any, Machine]) -> Iterator[tuple[Machine, Sight]]:
     silent = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_S)[1] if asked else []
     for reference, machine in asked.items():
         if reference in silent:
             raise TaskError(
                 f"{machine.ip} of the Ray cluster has not answered within {_ANSWER_S:.0f} s; "
-                "see with ray status whether it is well, and run again"
+                "check with ray status that it runs, and run again"
             )
         try:
             yield machine, ray.get(reference)
@@ -65,10 +79,9 @@ def _answers(asked: dict[Any, Machine]) -> Iterator[Seen]:
                 ) from None
 
 
-def _refuse_blind(folder: Path, seen: Iterable[Seen]) -> None:
-    troubles = {(sight.trouble, machine.ip) for machine, sight in seen if sight.trouble}
-    for trouble in sorted({trouble for trouble, _ in troubles}):
-        blind = ", ".join(sorted(ip for other, ip in troubles if other == trouble))
+def _refuse_blind(folder: Path, seen: _Seen) -> None:
+    for trouble in sorted({sight.trouble for _, sight in seen if sight.trouble}):
+        blind = ", ".join(sorted(machine.ip for machine, sight in seen if sight.trouble == trouble))
         raise FolderError(
             f"{folder} is not shared by all machines of the Ray cluster: {blind} {trouble}; "
             "choose a --run folder, or for one on an object store a GSCL_SCALE_CACHE, on a filesystem that all of them "
@@ -76,7 +89,7 @@ def _refuse_blind(folder: Path, seen: Iterable[Seen]) -> None:
         )
 
 
-def _refuse_other_versions(seen: Iterable[Seen]) -> None:
+def _refuse_other_versions(seen: _Seen) -> None:
     here = installed()
     for machine, sight in seen:
         for name in PACKAGES:

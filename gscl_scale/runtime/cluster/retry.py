@@ -1,4 +1,4 @@
-"""What becomes of a task that has failed: its own error is raised, lost work is tried again, within bounds."""
+"""The decision about a failed task: its own error is raised, and lost work is repeated, within bounds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,25 +21,25 @@ _KEPT = "finished work is kept"
 
 @dataclass(frozen=True)
 class Attempt:
-    """A task that runs, and how often it was lost before."""
+    """A running task, and how often it was lost before."""
 
     task: Any
     lost: int = 0
 
 
 def next_attempt(attempt: Attempt, error: RayError, retries: int) -> Attempt | BaseException:
-    """The task again where it was lost through no fault of its own, otherwise the error to raise."""
+    """The task again if it was lost through no fault of its own, otherwise the error to raise."""
     if isinstance(error, RayTaskError):
         return _own_error(error)
     if not isinstance(error, _LOST):
-        return TaskError(f"the Ray cluster could not run a task: {brief(error)}; {_KEPT}: mend this, and run again")
+        return TaskError(f"the Ray cluster could not run a task: {brief(error)}; {_KEPT}: fix this, and run again")
     if attempt.lost < retries:
         return Attempt(attempt.task, attempt.lost + 1)
     return _lost_for_good(attempt.lost + 1, error)
 
 
 def _own_error(error: RayTaskError) -> BaseException:
-    """What the task raised: as it is where it explains itself, otherwise with the traceback of the other machine."""
+    """The error of the task: as it is if it explains itself, otherwise with the traceback of the other machine."""
     cause: BaseException = error.cause
     if not isinstance(cause, GsclError):
         cause.__cause__ = error

@@ -16,9 +16,9 @@ from ray.exceptions import RayError
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, GsclError, StoppedError, TaskError
 from gscl_scale.io.atomic import scratch_folder
-from gscl_scale.runtime.cluster.background import Beside
+from gscl_scale.runtime.cluster.background import BackgroundCall
 from gscl_scale.runtime.cluster.connect import brief, environment, joined
-from gscl_scale.runtime.cluster.nodes import Machine, alive_machines, room, told
+from gscl_scale.runtime.cluster.nodes import Machine, alive_machines, resources_text, room
 from gscl_scale.runtime.cluster.preflight import check_shared
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.stop import asked_to_stop
@@ -57,11 +57,11 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         _refuse_impossible(need, machines)
         check_shared(book.folder, machines)
         missing, at_once = search.trials - known, room(need, machines)
-        console.say(f"tune: {missing} trials to go, {min(missing, at_once)} at once with {told(need)} each")
+        console.say(f"tune: {missing} trials to go, {min(missing, at_once)} at once with {resources_text(need)} each")
         with console.progress("tune", search.trials, "trials", known) as advance, _quiet_ray():
             done = threading.Event()
             recorder = Recorder(search.config, search.space, book, console, advance, done)
-            fit = Beside(functools.partial(_run, search, book, missing, scratch, recorder))
+            fit = BackgroundCall(functools.partial(_run, search, book, missing, scratch, recorder))
             _accompany(fit, lambda: asked.is_set() or time.monotonic() > until, done)
     if asked.is_set():
         raise StoppedError("the search was asked to stop; finished trials are kept, the same command resumes it")
@@ -69,7 +69,7 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         console.say(f"tune: {search.minutes} minutes are over; the same command resumes the search")
 
 
-def _accompany(fit: Beside, over: Callable[[], bool], done: threading.Event) -> None:
+def _accompany(fit: BackgroundCall, over: Callable[[], bool], done: threading.Event) -> None:
     """Run Ray Tune until it ends or is over; `done` is set from when nothing more is to be noted.
 
     However long it takes to end its trials, and after an interrupt: to leave the cluster under it would be a crash.
@@ -138,8 +138,8 @@ def _refuse_impossible(need: dict[str, float], machines: Sequence[Machine]) -> N
     """A trial that fits on no machine would wait for ever, unless others may be added."""
     if not room(need, machines) and not any(machine.managed for machine in machines):
         raise ConfigError(
-            f"runtime.worker_cpus: a trial asks for {told(need)}, but no machine of the Ray cluster has so much; "
-            "ask for less (runtime.worker_cpus, worker_gpus), or add a larger machine"
+            f"runtime.worker_cpus: a trial asks for {resources_text(need)}, but no machine of the Ray cluster has so "
+            "much; ask for less (runtime.worker_cpus, worker_gpus), or add a larger machine"
         )
 
 
