@@ -1,6 +1,5 @@
 """`bench embed`: time, memory and disk of embedding all nodes of a graph, from its folder to the Parquet file."""
 
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 import torch
 
 from gscl_scale.bench.graphs import draw_graph, graph_folders, num_edges
-from gscl_scale.bench.harness import Bench, Columns, Entry, Event, all_rows, events, table_of
+from gscl_scale.bench.harness import Bench, Columns, Entry, Figures, all_rows, events, table_of
 from gscl_scale.bench.processes import in_process, most_allocated
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed.layers import Workplace, encode_nodes
@@ -60,18 +59,6 @@ _COLUMNS: Columns[Embedding] = {
 }
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One embedding of all nodes: seconds of all of it, memory, size of the Parquet file, and the log's layers."""
-
-    seconds: float
-    peak_bytes: int
-    allocated: int
-    bound_bytes: int
-    file_bytes: int
-    layers: list[Event]
-
-
 def bench_embed(bench: Bench, edges: Sequence[int], graphs: Sequence[Path], asked: Encoders) -> str:
     """Measure, write embed.json and embed.md, and return the page."""
     with bench.scratch() as scratch:
@@ -91,27 +78,44 @@ def bench_embed(bench: Bench, edges: Sequence[int], graphs: Sequence[Path], aske
 def _measure(bench: Bench, folder: Path, asked: Encoders, scratch: Path) -> list[Embedding]:
     """Embed one graph with all encoders in turn."""
     graph = Graph.open(folder)
-    runs: dict[str, list[_Run]] = {encoder: [] for encoder in asked.names}
+    runs: dict[str, list[Figures]] = {encoder: [] for encoder in asked.names}
     for _ in range(bench.turns):
         for encoder, measured in runs.items():
             model = ModelConfig(encoder=encoder, layers=asked.layers, width=asked.width)
             with tempfile.TemporaryDirectory(dir=scratch, prefix=".embeddings-") as place:
                 measured.append(in_process(bench.cores, _embed, folder, Path(place), model, asked.memory_gb))
-            bench.say(f"{num_edges(graph):,} edges, {encoder}: {measured[-1].seconds:,.1f} s")
-    return [_entry(graph, encoder, asked.layers, measured) for encoder, measured in runs.items()]
+            bench.say(f"{num_edges(graph):,} edges, {encoder}: {measured[-1]['seconds'][0]:,.1f} s")
+    size = graph.name, graph.num_nodes, num_edges(graph), graph.num_features
+    return [Embedding(*size, encoder, figures=_middle(measured)) for encoder, measured in runs.items()]
 
 
-def _embed(folder: Path, place: Path, model: ModelConfig, memory_gb: float) -> _Run:
+def _middle(runs: list[Figures]) -> Figures:
+    """The figures of the run with the median time, and the most memory of all runs."""
+    middle = sorted(runs, key=lambda run: run["seconds"])[len(runs) // 2]
+    return middle | {name: max(run[name] for run in runs) for name in ("peak_memory", "allocated")}
+
+
+def _embed(folder: Path, place: Path, model: ModelConfig, memory_gb: float) -> Figures:
     torch.set_num_threads(len(usable_cores()))
     draw_graph(1000, place / "small", usable_cores(), Console(quiet=True), FEATURES)
     _embed_all(place / "small", place / "warm-up", model, memory_gb)  # compiles the kernels
     began = time.perf_counter()
     with most_allocated() as allocated:
         log = _embed_all(folder, place / "embeddings", model, memory_gb)
-    seconds = time.perf_counter() - began
-    bound = events(log, "encoding")[0]["memory_bound_bytes"]
-    file_bytes = (place / "embeddings/embeddings.parquet").stat().st_size
-    return _Run(seconds, peak_memory(), allocated.more, bound, file_bytes, events(log, "layer"))
+    seconds, peak = time.perf_counter() - began, peak_memory()
+    graph, layers = Graph.open(folder), events(log, "layer")
+    return {
+        "seconds": (seconds, "s"),
+        "file_seconds": (seconds - sum(layer["seconds"] for layer in layers), "s"),
+        "nodes_per_second": (graph.num_nodes / seconds, "1/s"),
+        "edges_per_second": (model.layers * num_edges(graph) / seconds, "1/s"),
+        "peak_memory": (peak, "bytes"),
+        "allocated": (allocated.more, "bytes"),
+        "memory_bound": (events(log, "encoding")[0]["memory_bound_bytes"], "bytes"),
+        "scratch": (sum(4 * layer["width"] * layer["rows"] for layer in layers), "bytes"),
+        "file": ((place / "embeddings/embeddings.parquet").stat().st_size, "bytes"),
+        **{f"seconds of {layer['file'].removesuffix('.raw')}": (layer["seconds"], "s") for layer in layers},
+    }
 
 
 def _embed_all(folder: Path, out: Path, config: ModelConfig, memory_gb: float) -> Path:
@@ -124,23 +128,3 @@ def _embed_all(folder: Path, out: Path, config: ModelConfig, memory_gb: float) -
     with encode_nodes(encoder, graph, scaling, place, Console(log, quiet=True)) as vectors:
         write_embeddings(out, graph, vectors, "first weights", npy=False)
     return log
-
-
-def _entry(graph: Graph, encoder: str, layers: int, runs: list[_Run]) -> Embedding:
-    seconds = statistics.median(run.seconds for run in runs)
-    middle = min(runs, key=lambda run: abs(run.seconds - seconds))
-    return Embedding(
-        graph.name, graph.num_nodes, num_edges(graph), graph.num_features, encoder,
-        figures={
-            "seconds": (seconds, "s"),
-            "file_seconds": (middle.seconds - sum(layer["seconds"] for layer in middle.layers), "s"),
-            "nodes_per_second": (graph.num_nodes / seconds, "1/s"),
-            "edges_per_second": (layers * num_edges(graph) / seconds, "1/s"),
-            "peak_memory": (max(run.peak_bytes for run in runs), "bytes"),
-            "allocated": (max(run.allocated for run in runs), "bytes"),
-            "memory_bound": (middle.bound_bytes, "bytes"),
-            "scratch": (sum(4 * layer["width"] * layer["rows"] for layer in middle.layers), "bytes"),
-            "file": (middle.file_bytes, "bytes"),
-            **{f"seconds of {layer['file'].removesuffix('.raw')}": (layer["seconds"], "s") for layer in middle.layers},
-        },
-    )  # fmt: skip

@@ -113,7 +113,8 @@ def _measure_ours(graph: Graph, folder: Path, config: Config, competitor: Compet
     measured = _timed(stream.batches(0, steps + 1), steps + 1, take)
     model.eval()
     with torch.inference_mode():
-        return replace(measured, unseen_loss=_unseen_loss(model.encode(inputs), model.projection, graph, config))
+        unseen = _unseen_loss(model.encode(inputs), model.projection, graph, config)
+    return replace(measured, unseen_loss=unseen)
 
 
 def _measure_peer(graph: Graph, config: Config, form: str, steps: int) -> Measured:
@@ -126,15 +127,15 @@ def _measure_peer(graph: Graph, config: Config, form: str, steps: int) -> Measur
 
     def take(batch: _PeerBatch, _: int) -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = ring_loss(model(features, edges, batch), batch.present, None, config.loss).loss
+        loss = _pair_loss(model(features, edges), model.projection, batch, config)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())
 
     measured = _timed(iter(batches), steps + 1, take)
     with torch.inference_mode():
-        hidden = model.encode(features, edges)
-        return replace(measured, unseen_loss=_unseen_loss(hidden, model.projection, graph, config))
+        unseen = _unseen_loss(model(features, edges), model.projection, graph, config)
+    return replace(measured, unseen_loss=unseen)
 
 
 def _timed(batches: Iterator[B], steps: int, take: Callable[[B, int], float]) -> Measured:
@@ -154,15 +155,15 @@ def _timed(batches: Iterator[B], steps: int, take: Callable[[B, int], float]) ->
 def _unseen_loss(hidden: Tensor, projection: nn.Module, graph: Graph, config: Config) -> float:
     """The loss of the last batch of the epoch."""
     last = steps_per_epoch(graph.num_nodes, config.train.batch_size) - 1
-    batch = next(_independent_batches(graph, config, last, last + 1))
+    return float(_pair_loss(hidden, projection, next(_independent_batches(graph, config, last, last + 1)), config))
+
+
+def _pair_loss(hidden: Tensor, projection: nn.Module, batch: "_PeerBatch", config: Config) -> Tensor:
+    """The ring loss of a batch, with a vector gathered for every pair of an anchor and a member."""
     critic_UD = normalise(projection(hidden[batch.nodes]))
-    return float(ring_loss(_gathered(critic_UD, batch), batch.present, None, config.loss).loss)
-
-
-def _gathered(critic_UD: Tensor, batch: "_PeerBatch") -> list[Tensor]:
-    """Similarities of each anchor and its members, level by level: a vector gathered for every pair."""
     anchors_A1D = critic_UD[batch.anchors][:, None]
-    return [(anchors_A1D * critic_UD[positions]).sum(dim=2) for positions in batch.levels]
+    theta = [(anchors_A1D * critic_UD[positions]).sum(dim=2) for positions in batch.levels]
+    return ring_loss(theta, batch.present, None, config.loss).loss
 
 
 @dataclass(frozen=True)
@@ -184,16 +185,11 @@ class _Peer(nn.Module):
         self.activations = nn.ModuleList(nn.PReLU() for _ in ours.encoder.layers)
         self.projection = ours.projection
 
-    def encode(self, features: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, features: Tensor, edges: Tensor) -> Tensor:
         """Embeddings of all nodes."""
-        hidden = features
         for layer, activation in zip(self.layers, self.activations, strict=True):
-            hidden = activation(layer(hidden, edges))
-        return hidden
-
-    def forward(self, features: Tensor, edges: Tensor, batch: _PeerBatch) -> list[Tensor]:
-        """Similarities of each anchor and its members."""
-        return _gathered(normalise(self.projection(self.encode(features, edges)[batch.nodes])), batch)
+            features = activation(layer(features, edges))
+        return features
 
 
 def _conv_like(layer: nn.Module) -> GCNConv:
