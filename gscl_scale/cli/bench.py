@@ -14,7 +14,7 @@ from gscl_scale.machine import usable_cores
 if TYPE_CHECKING:
     from gscl_scale.bench.harness import Bench
 
-bench = typer.Typer(help="Speed and memory beside the best other tools.", no_args_is_help=True)
+bench = typer.Typer(help="Compare speed and memory with the best other tools.", no_args_is_help=True)
 
 Turns = Annotated[int, typer.Option(min=1, help="How often everything is measured; medians are reported.")]
 Out = Annotated[Path, typer.Option(help="Folder for the results, a .json and a .md file, and for scratch.")]
@@ -27,7 +27,7 @@ RESULTS = Path("bench-results")
 
 @bench.callback()
 def _bench() -> None:
-    """Measure speed and memory beside the best other tools, in one run on one machine."""
+    """Compare speed and memory with the best other tools, in one run on one machine."""
 
 
 def _begin(context: typer.Context, out: Path, turns: int = 1, keep: Path | None = None, cores: int = 0) -> "Bench":
@@ -82,9 +82,10 @@ def rings(
     ] = None,
     out: Out = RESULTS,
 ) -> None:
-    """Hop rings: our engines beside other tools.
+    """Compare our engines with other tools at listing hop rings.
 
-    igraph, scipy, networkit and torch-geometric, on the same cores; and whether rings.engine auto chooses well."""
+    The tools are igraph, scipy, networkit and torch-geometric, on the same cores. A second section measures whether
+    rings.engine auto chooses the faster engine."""
     from gscl_scale.bench.rings import SECTIONS, bench_rings
     from gscl_scale.bench.tools import Depths
 
@@ -107,9 +108,9 @@ def changes(
     turns: Turns = 3,
     out: Out = RESULTS,
 ) -> None:
-    """Samples since an earlier run against samples from nothing.
+    """Compare sampling since an earlier run with sampling anew.
 
-    After some edges of the graph changed."""
+    Both sample a graph after some of its edges changed."""
     from gscl_scale.bench.changes import bench_changes
 
     print(bench_changes(_begin(context, out, turns), Config.load(config_file, settings), share or [0.001]))
@@ -130,9 +131,9 @@ def scale(
     out: Out = RESULTS,
     keep: Keep = None,
 ) -> None:
-    """Hop rings of growing graphs: time, memory and disk.
+    """Measure hop rings of growing graphs: time, memory and disk.
 
-    And what papers100M would take."""
+    Extrapolates to papers100M."""
     from gscl_scale.bench.scale import bench_scale
 
     sizes = _sizes(edges, graph, [1e6, 3e6, 1e7])
@@ -156,9 +157,9 @@ def train(
     turns: Turns = 2,
     out: Out = RESULTS,
 ) -> None:
-    """A training step beside the same step in torch-geometric.
+    """Compare a training step with the same one in torch-geometric.
 
-    And what each idea gives."""
+    Measures as well what each of our ideas gives."""
     from gscl_scale.bench.train import bench_train
 
     print(bench_train(_begin(context, out, turns), Config.load(config_file, settings), steps, ideas))
@@ -182,9 +183,9 @@ def embed(
     out: Out = RESULTS,
     keep: Keep = None,
 ) -> None:
-    """Embeddings of all nodes, layer by layer, as graphs grow.
+    """Measure embedding all nodes as graphs grow.
 
-    Time, memory and disk."""
+    Time, memory and disk, layer by layer."""
     from gscl_scale.bench.embed import Encoders, bench_embed
 
     encoders = Encoders(encoder or ["gcn"], layers, width, memory_gb)
@@ -203,7 +204,7 @@ def memory(
         Path | None, typer.Option(help="Folder for graph and samples: use those that exist, keep new ones.")
     ] = None,
 ) -> None:
-    """Memory of a training process, early and late.
+    """Measure the memory of a training process, early and late.
 
     After some steps, and after ten times as many anchors and rounds."""
     from gscl_scale.bench.memory import bench_memory
@@ -224,9 +225,9 @@ def neighbors(
     out: Out = RESULTS,
     keep: Keep = None,
 ) -> None:
-    """Nearest nodes: the exact search beside the index.
+    """Compare the exact search for nearest nodes with the index.
 
-    With its recall, memory and file."""
+    Time and memory of both, recall and file of the index."""
     from gscl_scale.bench.neighbors import bench_neighbors
 
     numbers = _sizes(rows, embeddings, [1e5, 1e6])
@@ -240,9 +241,9 @@ def report(
     turns: Annotated[int, typer.Option(min=1, help="How often each page is opened; medians are reported.")] = 5,
     out: Out = RESULTS,
 ) -> None:
-    """The page of a run in a headless Chromium.
+    """Open the page of a run in a headless Chromium and time it.
 
-    How fast it opens and answers, and how large it is."""
+    How fast it opens and reacts, and how large it is."""
     try:
         from gscl_scale.bench.report import bench_report
     except ImportError as error:
