@@ -1,4 +1,4 @@
-"""A headless Chromium that is spoken to over its DevTools protocol."""
+"""A headless Chromium that is controlled over its DevTools protocol."""
 
 import base64
 import contextlib
@@ -19,36 +19,31 @@ from gscl_scale.errors import RunError, UserError
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _WAIT_S = 60.0
+_OPTIONS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--remote-debugging-port=0", "--remote-allow-origins=*",
+)  # fmt: skip
+_COMPLAINTS = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
 
 
 @contextlib.contextmanager
 def chromium() -> Iterator["Browser"]:
-    """A browser with a profile of its own, without a network; it has ended when this is left."""
+    """Yield a browser with its own profile and without a network; it ends with the block."""
     if CHROMIUM is None:
         raise UserError("there is no chromium, chromium-browser or google-chrome on the path; install one of them")
     with tempfile.TemporaryDirectory(prefix="gscl-scale-chromium-", ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
-            [
-                CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                "--no-first-run", "--remote-debugging-port=0", "--remote-allow-origins=*",
-                f"--user-data-dir={profile}", "about:blank",
-            ],
+            [CHROMIUM, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            with contextlib.closing(
-                websocket.create_connection(_address(Path(profile), process), timeout=_WAIT_S)
-            ) as own:
-                yield Browser(own)
+            address = _address(Path(profile), process)
+            with contextlib.closing(websocket.create_connection(address, timeout=_WAIT_S)) as socket:
+                yield Browser(socket)
         finally:
             with contextlib.suppress(ProcessLookupError):
-                _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the browser and all that it has started, which are a group of their own."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+                os.killpg(process.pid, signal.SIGKILL)  # with all processes that it has started
+                process.wait()
 
 
 def _address(profile: Path, process: subprocess.Popen[bytes]) -> str:
@@ -62,37 +57,37 @@ def _address(profile: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 class Browser:
-    """One browser; every page is a tab of its own."""
+    """One browser; every page has its own tab."""
 
     def __init__(self, socket: websocket.WebSocket) -> None:
         self._socket = socket
         self._next = 0
-        self.events: list[dict[str, Any]] = []
+        self.events: list[Any] = []
 
-    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Ask for something and wait for the answer; events that come meanwhile are kept."""
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> Any:
+        """Call a method and return its result; events that arrive before it are stored."""
         self._next += 1
-        asked = {"id": self._next, "method": method, "params": parameters}
-        self._socket.send(json.dumps({**asked, "sessionId": session} if session else asked))
+        request = {"id": self._next, "method": method, "params": parameters}
+        self._socket.send(json.dumps({**request, "sessionId": session} if session else request))
         while True:
             answer = json.loads(self._socket.recv())
             if answer.get("id") == self._next:
                 if "error" in answer:
                     raise RunError(f"the browser refuses {method}: {answer['error']}")
-                return dict(answer["result"])
+                return answer["result"]
             self.events.append(answer)
 
     def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False, ratio: float = 1) -> "Tab":
-        """Open a page and wait until it is loaded, and its map drawn."""
+        """Open a page and wait until it is loaded and its map drawn."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         tab = Tab(self, session, path)
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
-        tab.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False
-        )
-        tab.prefer(dark=dark)
+        size = {"width": width, "height": height, "deviceScaleFactor": ratio}
+        tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        tab.call("Emulation.setEmulatedMedia", features=[scheme])
         began = time.monotonic()
         tab.call("Page.navigate", url=path.absolute().as_uri())
         tab.wait("document.readyState === 'complete'")
@@ -109,16 +104,16 @@ class Tab:
         self._browser, self._session, self._path = browser, session, path
         self.seconds = 0.0
 
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Ask this page for something."""
+    def call(self, method: str, **parameters: Any) -> Any:
+        """Call a method for this page."""
         return self._browser.call(method, self._session, **parameters)
 
     def run(self, expression: str) -> Any:
-        """What an expression is in the page."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise RunError(f"the page fails: {found['exceptionDetails']}")
-        return found["result"].get("value")
+        """The value of an expression in the page."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RunError(f"the page fails: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
 
     def wait(self, condition: str) -> None:
         """Wait until an expression is true."""
@@ -127,12 +122,7 @@ class Tab:
             if self.run(condition):
                 return
             time.sleep(0.02)
-        raise RunError(f"never came true in the page: {condition}")
-
-    def prefer(self, dark: bool = False) -> None:
-        """Say what the reader prefers."""
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        raise RunError(f"the page does not reach {condition} within {_WAIT_S:.0f} s")
 
     def point(self, x: float, y: float, click: bool = False) -> None:
         """Move the pointer, and click."""
@@ -148,23 +138,20 @@ class Tab:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def type(self, text: str) -> None:
-        """Put text where the cursor is."""
+        """Insert text at the cursor."""
         self.call("Input.insertText", text=text)
 
     def print_pdf(self, path: Path) -> None:
-        """Print the page."""
+        """Print the page into a PDF file."""
         printed = self.call("Page.printToPDF", printBackground=False, preferCSSPageSize=True)
         path.write_bytes(base64.b64decode(printed["data"]))
 
     def complaints(self) -> list[str]:
-        """What the console says, what failed, and whatever was asked of a network."""
-        self.run("0")
-        own = [one for one in self._browser.events if one.get("sessionId") == self._session]
-        said = [
-            json.dumps(one["params"])
-            for one in own
-            if one["method"]
-            in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
+        """Messages of the console, errors, and the addresses of requests to a network."""
+        self.run("0")  # receives the events so far
+        events = [event for event in self._browser.events if event.get("sessionId") == self._session]
+        messages = [json.dumps(event["params"]) for event in events if event["method"] in _COMPLAINTS]
+        requests = [
+            event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"
         ]
-        asked = [one["params"]["request"]["url"] for one in own if one["method"] == "Network.requestWillBeSent"]
-        return [*said, *(url for url in asked if url != self._path.absolute().as_uri())]
+        return [*messages, *(url for url in requests if url != self._path.absolute().as_uri())]

@@ -1,4 +1,4 @@
-"""Measuring our engines: all anchors sampled, written and verified; or the rate of the exact engine on some."""
+"""Our engines measured: a round of all anchors, sampled, written and verified; or the rate of the exact engine."""
 
 import itertools
 import shutil
@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.bench.listing import Turn
+from gscl_scale.bench.harness import events
+from gscl_scale.bench.listing import Rate
 from gscl_scale.bench.processes import in_process
 from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.read import read
-from gscl_scale.io.json import read_json_lines
 from gscl_scale.machine import peak_memory
 from gscl_scale.rings.exact.bfs import exact_rings
 from gscl_scale.rings.priorities import draw_priorities
@@ -38,12 +38,11 @@ _BLOCK = 256  # consecutive anchors, as in a part: the exact engine lets 64 of t
 
 
 @dataclass(frozen=True)
-class Whole:
+class Round(Rate):
     """One round of all anchors, from the call of precompute to the last checksum compared.
 
-    seconds, verify_seconds   the whole, and the reading back in it
-    cores_used                seconds of processor per second
-    engine                    the one that did the work
+    seconds, verify_seconds   all of it, and the reading back in it
+    engine                    the engine that did the work
     short                     share of (anchor, list) entries that the exact engine finished for the sketch
     references, distinct      of a batch of random anchors: members per ring and in all, and distinct nodes among them
     """
@@ -51,42 +50,40 @@ class Whole:
     seconds: float
     verify_seconds: float
     engine: str
-    anchors: int
     bytes_written: int
     short: float
-    peak_bytes: int
-    cores_used: float
     references: list[int]
     distinct: list[int]
 
-    @property
-    def anchors_per_second(self) -> float:
-        """All anchors by the whole time."""
-        return self.anchors / self.seconds
-
 
 def engines_for(rings: RingsConfig) -> list[str]:
-    """The engines that can make such samples."""
-    names: Sequence[str] = ("auto", "sketch", "exact")
-    return [name for name in names if name == "exact" or rings.sketchable()]
+    """The engines that can sample as the settings ask."""
+    return ["auto", "sketch", "exact"] if rings.sketchable() else ["exact"]
 
 
-def measure_whole(
-    graph: Path, rings: RingsConfig, cores: Sequence[int], place: Path, kept: Path | None = None
-) -> Whole:
-    """Run precompute in a fresh process on these cores, with a worker for each.
+def sample(
+    graph: Path, samples: Path, rings: RingsConfig, workers: int, log: Path | None = None,
+    since: tuple[Path, Path] | None = None,
+) -> None:  # fmt: skip
+    """Write one round of samples of a graph."""
+    one_round = rings.model_copy(update={"rounds": 1})
+    with start_runner(RunnerSettings(workers=workers)) as runner:
+        precompute(graph, samples, one_round, 1, runner, Console(log, quiet=True), since)
 
-    The samples are moved to the folder `kept`, if there is one, or removed again.
-    """
+
+def measure_round(
+    graph: Path, rings: RingsConfig, cores: Sequence[int], place: Path, samples: Path | None = None
+) -> Round:
+    """Run precompute in a fresh process on these cores, with a worker for each; keep its result in `samples`."""
     with tempfile.TemporaryDirectory(dir=place, prefix=".samples-") as folder:
-        whole = in_process(cores, _run_whole, graph, Path(folder), rings, len(cores))
-        if kept:
-            (Path(folder) / "samples").rename(kept)
-        return whole
+        measured = in_process(cores, _run_round, graph, Path(folder), rings, len(cores))
+        if samples:
+            (Path(folder) / "samples").rename(samples)
+        return measured
 
 
-def measure_exact(graph: Path, rings: RingsConfig, cores: Sequence[int], seconds: float, place: Path) -> Turn:
-    """Anchors per second of the exact engine's search alone, on random blocks of anchors, a thread per core."""
+def measure_exact(graph: Path, rings: RingsConfig, cores: Sequence[int], seconds: float, place: Path) -> Rate:
+    """The rate of the exact engine's search alone, on random blocks of anchors, with a thread per core."""
     with tempfile.TemporaryDirectory(dir=place, prefix=".samples-") as folder:
         return in_process(cores, _run_exact, graph, Path(folder), rings, len(cores), seconds)
 
@@ -100,58 +97,46 @@ def batch_of(samples: Samples, num_nodes: int, hops: int) -> tuple[list[int], li
     return [ring.size for ring in rings], [np.unique(ring).size for ring in rings]
 
 
-def compile_kernels(folder: Path, rings: RingsConfig) -> None:
-    """Sample a small graph with every engine, so that what is measured next finds its kernels ready.
-
-    Also with lists of a single node, of which many are short: those the sketch leaves to the exact engine.
-    """
-    config = SyntheticGraph(source="synthetic", preset="small", num_features=1)
-    write_graph(read(config), config, folder / "graph")
-    quiet = Console(quiet=True)
-    for engine, width in itertools.product(engines_for(rings), (rings.width, 1)):
-        chosen = rings.model_copy(update={"engine": engine, "rounds": 1, "width": width})
-        with start_runner(RunnerSettings(workers=1)) as runner:
-            precompute(folder / "graph", folder / f"{engine}-{width}", chosen, 1, runner, quiet)
-    shutil.rmtree(folder)
-
-
 def _lowest(ring: Lists) -> npt.NDArray[Any]:
-    """The lowest of each anchor's list, at most as many as a batch takes."""
+    """The first members of each anchor's list, at most as many as a batch takes."""
     position = np.arange(ring.members.size) - np.repeat(ring.offsets[:-1], ring.lengths())
     return ring.members[position < _PER_RING]
 
 
-def _run_whole(graph: Path, folder: Path, rings: RingsConfig, workers: int) -> Whole:
+def compile_kernels(folder: Path, rings: RingsConfig) -> None:
+    """Sample a small graph with every engine, so that all kernels are compiled before something is measured.
+
+    Lists of a single node, of which many are short, compile what the sketch leaves to the exact engine.
+    """
+    config = SyntheticGraph(source="synthetic", preset="small", num_features=1)
+    write_graph(read(config), config, folder / "graph")
+    for engine, width in itertools.product(engines_for(rings), (rings.width, 1)):
+        chosen = rings.model_copy(update={"engine": engine, "width": width})
+        sample(folder / "graph", folder / f"{engine}-{width}", chosen, 1)
+    shutil.rmtree(folder)
+
+
+def _run_round(graph: Path, folder: Path, rings: RingsConfig, workers: int) -> Round:
     compile_kernels(folder / "compile", rings)
     num_nodes = Graph.open(graph).num_nodes
-    console = Console(folder / "log.jsonl", quiet=True)
-    one_round = rings.model_copy(update={"rounds": 1})
     began, used = time.perf_counter(), time.process_time()
-    with start_runner(RunnerSettings(workers=workers)) as runner:
-        precompute(graph, folder / "samples", one_round, 1, runner, console)
+    sample(graph, folder / "samples", rings, workers, folder / "log.jsonl")
     written = time.perf_counter()
     samples = Samples.open(folder / "samples")
-    for number in range(samples.num_rounds):
-        samples.round(number)
+    samples.round(0)
     ended, used = time.perf_counter(), time.process_time() - used
-    peak = peak_memory()
+    seconds, peak = ended - began, peak_memory()
     references, distinct = batch_of(samples, num_nodes, rings.hops)
-    done = next(line for line in reversed(read_json_lines(folder / "log.jsonl")) if line["event"] == "done")
-    return Whole(
-        seconds=ended - began,
-        verify_seconds=ended - written,
-        engine=str(done.get("engine", rings.engine)),
-        anchors=num_nodes,
+    done = events(folder / "log.jsonl", "done")[-1]
+    return Round(
+        num_nodes / seconds, num_nodes, peak, used / seconds, seconds, ended - written,
+        engine=done.get("engine", rings.engine), short=done.get("short", 0.0),
         bytes_written=sum(path.stat().st_size for path in (folder / "samples").rglob("*") if path.is_file()),
-        short=float(done.get("short", 0.0)),
-        peak_bytes=peak,
-        cores_used=used / (ended - began),
-        references=references,
-        distinct=distinct,
-    )
+        references=references, distinct=distinct,
+    )  # fmt: skip
 
 
-def _run_exact(folder: Path, place: Path, rings: RingsConfig, workers: int, seconds: float) -> Turn:
+def _run_exact(folder: Path, place: Path, rings: RingsConfig, workers: int, seconds: float) -> Rate:
     compile_kernels(place / "compile", rings)
     graph = Graph.open(folder)
     priorities = draw_priorities(graph.identities(), rings.seed, 0, None, graph.indices.dtype.type)
@@ -163,16 +148,16 @@ def _run_exact(folder: Path, place: Path, rings: RingsConfig, workers: int, seco
         exact_rings(graph.indptr, graph.indices, anchors, priorities, rank, rings)
         return int(anchors.size)
 
-    def work(number: int) -> tuple[int, float]:
+    def work(number: int) -> tuple[float, int]:
         done, turn, began = 0, number, time.perf_counter()
         while (spent := time.perf_counter() - began) < seconds:
             done += search(int(blocks[turn % blocks.size]))
             turn += workers
-        return done, done / spent
+        return done / spent, done
 
     search(int(blocks[-1]))
     began, used = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(work, range(workers)))
+        rates, anchors = zip(*pool.map(work, range(workers)), strict=True)
     cores_used = (time.process_time() - used) / (time.perf_counter() - began)
-    return Turn(sum(rate for _, rate in parts), sum(done for done, _ in parts), peak_memory(), cores_used)
+    return Rate(sum(rates), sum(anchors), peak_memory(), cores_used)

@@ -3,7 +3,7 @@
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.bench.engines import Whole, engines_for, measure_whole
+from gscl_scale.bench.engines import Round, engines_for, measure_round
+from gscl_scale.bench.graphs import describe_lists, edges_of
+from gscl_scale.bench.harness import Bench, Columns, Entry, all_rows, table_of
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.choose_engine import Choice, choose_engine
 from gscl_scale.rings.sample import Lists, RingSample
-from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
 
 
 @dataclass(frozen=True)
 class BallSizes:
-    """Nodes of the graphs that are drawn, and the mean degree of the random one."""
+    """Nodes of the star and of the random graph that are drawn, and the mean degree of the latter."""
 
     star: int = 100_001
     random: int = 50_000
@@ -33,90 +34,76 @@ class BallSizes:
 
 @dataclass
 class BallGraph:
-    """A graph at the depth where a ball is the whole graph, and its measurements so far.
+    """A graph at the depth where a ball holds all nodes, and its measurements so far.
 
-    differs   where the samples of the two engines differ, if they do
+    differs   the first column in which the samples of the two engines differ, if there is one
     """
 
     graph: Graph
     rings: RingsConfig
     choice: Choice
-    wholes: dict[str, list[Whole]] = field(default_factory=dict)
+    rounds: dict[str, list[Round]] = field(default_factory=dict)
     differs: str = ""
 
 
 @dataclass(frozen=True)
-class BallRow:
-    """One figure of one engine on one graph."""
+class BallEntry(Entry):
+    """One engine on one graph."""
 
     graph: str
     competitor: str
     hops: int
-    figure: str
-    value: float
-    unit: str
 
 
-def measure_large_balls(
-    graph: Graph, sizes: BallSizes, turns: int, cores: list[int], place: Path, console: Console
-) -> dict[str, Any]:
-    """A whole round of each engine on each graph in turn; the graphs and the rows of what was measured."""
-    cases = [_case(made, hops) for made, hops in _draw(graph, sizes, place)]
+def measure_large_balls(bench: Bench, graph: Graph, sizes: BallSizes, scratch: Path) -> list[BallGraph]:
+    """Measure a whole round of each engine on each graph in turn."""
+    graphs = [_ball_graph(drawn, hops) for drawn, hops in draw_graphs(graph, sizes, scratch)]
     engines = engines_for(RingsConfig())
-    with console.progress("bench rings, large balls", turns * len(cases) * len(engines), "measurements") as advance:
-        for turn in range(turns):
-            for case in cases:
+    steps = bench.turns * len(graphs) * len(engines)
+    with bench.console.progress("bench rings, large balls", steps, "measurements") as advance:
+        for turn in range(bench.turns):
+            for one in graphs:
                 for engine in engines:
-                    chosen = case.rings.model_copy(update={"engine": engine})
-                    kept = place / f"{engine}-samples" if turn == 0 and engine != "auto" else None
-                    whole = measure_whole(case.graph.folder, chosen, cores, place, kept)
-                    case.wholes.setdefault(engine, []).append(whole)
+                    chosen = one.rings.model_copy(update={"engine": engine})
+                    samples = scratch / f"{engine}-samples" if turn == 0 and engine != "auto" else None
+                    measured = measure_round(one.graph.folder, chosen, bench.cores, scratch, samples)
+                    one.rounds.setdefault(engine, []).append(measured)
                     advance(1)
                 if turn == 0:
-                    case.differs = _compare(place / "sketch-samples", place / "exact-samples")
-    return {
-        "graphs": [_told(case) for case in cases],
-        "rows": [asdict(row) for case in cases for row in _rows(case)],
-    }
+                    one.differs = _compare(scratch / "sketch-samples", scratch / "exact-samples")
+    return graphs
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
-def _draw(graph: Graph, sizes: BallSizes, place: Path) -> Iterator[tuple[Graph, int]]:
-    """A star, a graph with one node more that is joined to all, a dense random graph; the depth at which all is near.
+def draw_graphs(graph: Graph, sizes: BallSizes, place: Path) -> Iterator[tuple[Graph, int]]:
+    """Yield a star, the graph with one more node joined to all, and a dense random graph, with the depth of such balls.
 
-    The hub of the star is its first node, the one more is the last: auto's pilot takes neither.
+    The hub of the star is its first node, the additional node is the last: the pilot of `auto` takes neither.
     """
     hub = np.zeros(sizes.star - 1, np.int64)
     yield _write(f"star of {sizes.star:,} nodes", sizes.star, [(hub, 1 + np.arange(hub.size))], place / "star"), 2
-    yield _with_hub(graph, place / "with-hub"), 2
+    nodes = np.arange(graph.num_nodes)
+    hub = np.full(nodes.size, graph.num_nodes)
+    edges = [edges_of(graph, both_ways=True), (hub, nodes), (nodes, hub)]
+    name = f"{graph.name} with a node joined to all"
+    yield _write(name, nodes.size + 1, edges, place / "with-hub", graph.undirected), 2
     ends = seeding.generator("bench-large-balls").integers(0, sizes.random, (2, sizes.random * sizes.mean_degree // 2))
     name = f"random, {sizes.random:,} nodes, mean degree {sizes.mean_degree}"
     yield _write(name, sizes.random, [(ends[0], ends[1])], place / "random"), 4
 
 
-def _with_hub(graph: Graph, folder: Path) -> Graph:
-    """The graph with one node more, joined to all both ways."""
-    nodes = np.arange(graph.num_nodes)
-    hub = np.full(nodes.size, graph.num_nodes)
-    edges = [(np.repeat(nodes, np.diff(graph.indptr)), graph.indices), (hub, nodes), (nodes, hub)]
-    return _write(f"{graph.name} with a node joined to all", nodes.size + 1, edges, folder, graph.undirected)
-
-
 def _write(
-    name: str,
-    num_nodes: int,
-    edges: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]],
-    folder: Path,
+    name: str, num_nodes: int, edges: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]], folder: Path,
     undirected: bool = True,
-) -> Graph:
+) -> Graph:  # fmt: skip
     features = np.zeros((num_nodes, 1), np.float32)
     draft = Draft(name=name, origin="bench rings", num_nodes=num_nodes, edges=edges, features=features)
     return write_graph(draft, MemoryGraph(undirected=undirected), folder)
 
 
-def _case(graph: Graph, hops: int) -> BallGraph:
+def _ball_graph(graph: Graph, hops: int) -> BallGraph:
     rings = RingsConfig(hops=hops)
     return BallGraph(graph, rings, choose_engine(graph.indptr, graph.indices, rings))
 
@@ -125,72 +112,108 @@ def _case(graph: Graph, hops: int) -> BallGraph:
 
 
 def _compare(one: Path, other: Path) -> str:
-    """The first difference of two samples folders, which are removed; nothing where there is none."""
+    """The first difference of two samples folders, which are then deleted; empty if there is none."""
     rounds = [Samples.open(folder).round(0).parts for folder in (one, other)]
-    found = (difference(mine, theirs) for mine, theirs in zip(*rounds, strict=True))
-    differs = next((f"{column} of part {part}" for part, column in enumerate(found) if column), "")
+    columns = (difference(mine, theirs) for mine, theirs in zip(*rounds, strict=True))
+    differs = next((f"{column} of part {part}" for part, column in enumerate(columns) if column), "")
     shutil.rmtree(one)
     shutil.rmtree(other)
     return differs
 
 
 def difference(one: RingSample, other: RingSample) -> str:
-    """The first column that is not the same in two samples of the same anchors; nothing where all are.
+    """The first column that differs in two samples of the same anchors; empty if all are equal.
 
     A ring size may differ where one of the two is an estimate.
     """
-    known = one.ring_size_exact & other.ring_size_exact
-    columns = zip(_columns(one, known), _columns(other, known), strict=True)
+    exact = one.ring_size_exact & other.ring_size_exact
+    columns = zip(_columns(one, exact), _columns(other, exact), strict=True)
     return next((name for (name, mine), (_, theirs) in columns if not np.array_equal(mine, theirs)), "")
 
 
-def _columns(sample: RingSample, known: npt.NDArray[np.bool_]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    lists: dict[str, Lists | None] = {f"ring_{hop}": ring for hop, ring in enumerate(sample.rings, start=1)}
-    for name, of in {**lists, "beyond": sample.beyond, "near": sample.near}.items():
-        if of is not None:
-            yield name, of.offsets
-            yield name, of.members
-    yield from (("anchor", sample.anchors), ("decided", sample.decided), ("ring_size", sample.ring_size[known]))
+def _columns(sample: RingSample, exact: npt.NDArray[np.bool_]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    rings: dict[str, Lists | None] = {f"ring_{hop}": ring for hop, ring in enumerate(sample.rings, start=1)}
+    for name, lists in {**rings, "beyond": sample.beyond, "near": sample.near}.items():
+        if lists is not None:
+            yield name, lists.offsets
+            yield name, lists.members
+    yield from (("anchor", sample.anchors), ("decided", sample.decided), ("ring_size", sample.ring_size[exact]))
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- figures and the section of the page -----------------------------------------------------------------------------
 
 
-def _told(case: BallGraph) -> dict[str, Any]:
-    return {
-        "graph": case.graph.name,
-        "nodes": case.graph.num_nodes,
-        "entries": int(case.graph.indices.size),
-        "hops": case.rings.hops,
-        "engine_chosen": case.choice.engine,
-        "samples_differ": case.differs,
-    }
-
-
-def _rows(case: BallGraph) -> Iterator[BallRow]:
+def _entries(one: BallGraph) -> Iterator[BallEntry]:
     """The figures of each engine; `auto` has the estimate of the engine that it chose."""
-    seconds = {engine: statistics.median(whole.seconds for whole in of) for engine, of in case.wholes.items()}
-    core_s = {engine: statistics.median(_core_s(whole) for whole in of) for engine, of in case.wholes.items()}
-    estimates = {"exact": case.choice.exact_s, "sketch": case.choice.sketch_s}
-    for engine, wholes in case.wholes.items():
-        estimate = estimates[case.choice.engine if engine == "auto" else engine]
+    seconds = {engine: statistics.median(run.seconds for run in runs) for engine, runs in one.rounds.items()}
+    core_s = {engine: statistics.median(map(core_seconds, runs)) for engine, runs in one.rounds.items()}
+    estimates = {"exact": one.choice.exact_s, "sketch": one.choice.sketch_s}
+    for engine, runs in one.rounds.items():
+        estimate = estimates[one.choice.engine if engine == "auto" else engine]
         assert estimate is not None
-        figures = {
-            "seconds": (seconds[engine], "s"),
-            "seconds_lowest": (min(whole.seconds for whole in wholes), "s"),
-            "seconds_highest": (max(whole.seconds for whole in wholes), "s"),
-            "seconds_to_faster_engine": (seconds[engine] / min(seconds["sketch"], seconds["exact"]), "times"),
-            "core_seconds": (core_s[engine], "s"),
-            "core_seconds_to_faster_engine": (core_s[engine] / min(core_s["sketch"], core_s["exact"]), "times"),
-            "core_seconds_estimated": (estimate, "s"),
-            "measured_to_estimated": (core_s[engine] / estimate, "times"),
-            "peak_memory": (max(whole.peak_bytes for whole in wholes), "bytes"),
-            "short_share": (wholes[0].short, "share of lists"),
+        yield BallEntry(
+            one.graph.name, engine, one.rings.hops,
+            figures={
+                "seconds": (seconds[engine], "s"),
+                "seconds_lowest": (min(run.seconds for run in runs), "s"),
+                "seconds_highest": (max(run.seconds for run in runs), "s"),
+                "seconds_to_faster_engine": (seconds[engine] / min(seconds["sketch"], seconds["exact"]), "times"),
+                "core_seconds": (core_s[engine], "s"),
+                "core_seconds_to_faster_engine": (core_s[engine] / min(core_s["sketch"], core_s["exact"]), "times"),
+                "core_seconds_estimated": (estimate, "s"),
+                "measured_to_estimated": (core_s[engine] / estimate, "times"),
+                "peak_memory": (max(run.peak_bytes for run in runs), "bytes"),
+                "short_share": (runs[0].short, "share of lists"),
+            },
+        )  # fmt: skip
+
+
+def as_json(graphs: Sequence[BallGraph]) -> dict[str, object]:
+    """The graphs and the rows of figures."""
+    about = [
+        {
+            "graph": one.graph.name, "nodes": one.graph.num_nodes, "entries": int(one.graph.indices.size),
+            "hops": one.rings.hops, "engine_chosen": one.choice.engine, "samples_differ": one.differs,
         }
-        for figure, (value, unit) in figures.items():
-            yield BallRow(case.graph.name, engine, case.rings.hops, figure, value, unit)
+        for one in graphs
+    ]  # fmt: skip
+    return {"graphs": about, "rows": all_rows(entry for one in graphs for entry in _entries(one))}
 
 
-def _core_s(whole: Whole) -> float:
-    """Seconds of processor without the reading back: what `auto` estimates, and others on the machine hardly change."""
-    return whole.cores_used * (whole.seconds - whole.verify_seconds)
+def core_seconds(measured: Round) -> float:
+    """Processor time without the reading back: what `auto` estimates; other programs hardly change it."""
+    return measured.cores_used * (measured.seconds - measured.verify_seconds)
+
+
+def large_balls_section(bench: Bench, graphs: Sequence[BallGraph]) -> list[str]:
+    """A heading, a sentence about the figures, the table, and whether the samples of the engines are equal."""
+    rings, named = RingsConfig(), {one.graph.name: one for one in graphs}
+    labels = {"auto": "**auto** (it chose {})"}
+    columns: Columns[BallEntry] = {
+        "graph": lambda row: row.graph,
+        "nodes": lambda row: f"{named[row.graph].graph.num_nodes:,}",
+        "entries": lambda row: f"{named[row.graph].graph.indices.size:,}",
+        "k": lambda row: str(row.hops),
+        "engine": lambda row: labels.get(row.competitor, row.competitor).format(named[row.graph].choice.engine),
+        "time": lambda row: f"{row['seconds']:.2f} s",
+        "time / faster": lambda row: f"{row['seconds_to_faster_engine']:.2f} x",
+        "core time": lambda row: f"{row['core_seconds']:.2f} s",
+        "core time / faster": lambda row: f"{row['core_seconds_to_faster_engine']:.2f} x",
+        "estimate": lambda row: f"{row['core_seconds_estimated']:.2f} s",
+        "core time / estimate": lambda row: f"{row['measured_to_estimated']:.2f} x",
+    }
+    sentence = (
+        f"A round of *every* node with the default rings ({describe_lists(rings)}), written and read back with "
+        "checksums, on graphs where k hops lead to all nodes. `Time` is of all that, in a fresh process with compiled "
+        f"kernels on {bench.machine}. `Core time` is processor time without the reading back, `/ faster` compares it "
+        "with the lower one of `sketch` and `exact`, `estimate` is the core time that `auto` expects. "
+        f"`{bench.command}` makes this table:"
+    )
+    equal = "`sketch` and `exact` have equal bytes in all columns but in ring sizes that are estimates"
+    notes = [
+        f"- {one.graph.name}: "
+        + (f"the samples of `sketch` and `exact` **differ**, first in {one.differs}" if one.differs else equal)
+        for one in graphs
+    ]
+    table = table_of([entry for one in graphs for entry in _entries(one)], columns, left=[0, 4])
+    return ["## Graphs whose balls hold all nodes", sentence, table, "\n".join(notes)]

@@ -1,6 +1,5 @@
-"""Measuring a peer: which of its forms is right and fastest here, and its anchors per second on all cores."""
+"""Other tools measured: which form of a tool is correct and fastest here, and its rate on all cores."""
 
-import statistics
 import threading
 import time
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ _TRIAL = 5  # a trial of a form takes this fraction of a measurement
 
 @dataclass(frozen=True)
 class Trial:
-    """A form on one core for a moment; `wrong` says how its rings differ, where they do."""
+    """A form on one core for a moment; `wrong` says how its rings differ from the correct ones, if they do."""
 
     form: str
     anchors_per_second: float
@@ -31,10 +30,10 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One measurement of a competitor on all cores together.
+class Rate:
+    """One measurement of a competitor on all cores.
 
-    cores_used   seconds of processor per second: less than all cores where others keep the machine busy
+    cores_used   seconds of processor per second: less than all cores if other programs keep the machine busy
     """
 
     anchors_per_second: float
@@ -44,83 +43,66 @@ class Turn:
 
 
 def try_forms(peer: str, folder: Path, hops: int, seconds: float, core: int) -> list[Trial]:
-    """Every form of a peer, fastest first, one after the other in a process of their own."""
+    """Try the forms of a peer one after the other in one process; the fastest is first, wrong ones are last."""
     trials = in_process([core], _try_all, peer, folder, hops, seconds / _TRIAL)
     return sorted(trials, key=lambda trial: (trial.wrong != "", -trial.anchors_per_second))
 
 
-def measure_peer(peer: str, form: str, folder: Path, hops: int, seconds: float, cores: Sequence[int]) -> Turn:
-    """Anchors per second of a process per core, at the same time, added up."""
+def measure_peer(peer: str, form: str, folder: Path, hops: int, seconds: float, cores: Sequence[int]) -> Rate:
+    """The summed rate of one process per core, all at the same time."""
     parts = on_each_core(cores, _measure, peer, form, folder, hops, seconds, len(cores))
-    return Turn(
-        sum(part.anchors_per_second for part in parts),
-        sum(part.anchors for part in parts),
-        sum(part.peak_bytes for part in parts),
-        sum(part.cores_used for part in parts),
-    )
-
-
-def median_rate(turns: Sequence[Turn]) -> float:
-    """The middle of the rates."""
-    return statistics.median(turn.anchors_per_second for turn in turns)
+    return Rate(
+        sum(part.anchors_per_second for part in parts), sum(part.anchors for part in parts),
+        sum(part.peak_bytes for part in parts), sum(part.cores_used for part in parts),
+    )  # fmt: skip
 
 
 def random_anchors(num_nodes: int) -> npt.NDArray[np.int64]:
-    """All nodes in a random order that every competitor follows."""
+    """All nodes in the random order that every competitor follows."""
     return seeding.generator("bench").permutation(num_nodes)
 
 
 def wrong_rings(search: Search, graph: Graph, hops: int) -> str:
-    """The first of some anchors whose rings are not what they should be, as a phrase; nothing if all are right."""
+    """Describe the first wrong ring of some anchors; empty if all rings are correct."""
     anchors = random_anchors(graph.num_nodes)[:_CHECKED]
     expected, _ = ring_profile(graph.indptr, graph.indices, anchors, hops)
-    found = search.rings(search.find(anchors))
-    for anchor, rings, sizes in zip(anchors, found, expected, strict=True):
+    for anchor, rings, sizes in zip(anchors, search.members(anchors), expected, strict=True):
         for hop, (ring, size) in enumerate(zip(rings, sizes, strict=True), start=1):
             if np.unique(ring).size != size or ring.size != size:
                 return f"gives {ring.size} nodes {hop} hops from node {anchor}, expected {size} different ones"
     return ""
 
 
-def _peer_forms(peer: str) -> tuple[Form, ...]:
+def _forms(peer: str) -> tuple[Form, ...]:
     return next(known.forms for known in PEERS if known.name == peer)
 
 
 def _try_all(peer: str, folder: Path, hops: int, seconds: float) -> list[Trial]:
-    graph = Graph.open(folder)
-    return [_try(form, graph, hops, seconds) for form in _peer_forms(peer)]
-
-
-def _try(form: Form, graph: Graph, hops: int, seconds: float) -> Trial:
-    search = form.build(graph, hops)
-    if wrong := wrong_rings(search, graph, hops):
-        return Trial(form.name, 0.0, wrong)
-    return Trial(form.name, _time(search, random_anchors(graph.num_nodes), form.batch, seconds)[0])
+    graph, trials = Graph.open(folder), []
+    for form in _forms(peer):
+        search = form.build(graph, hops)
+        wrong = wrong_rings(search, graph, hops)
+        rate, _ = (0.0, 0) if wrong else _time(search, random_anchors(graph.num_nodes), form.batch, seconds)
+        trials.append(Trial(form.name, rate, wrong))
+    return trials
 
 
 def _measure(
-    number: int,
-    barrier: threading.Barrier,
-    peer: str,
-    form: str,
-    folder: Path,
-    hops: int,
-    seconds: float,
-    processes: int,
-) -> Turn:
+    number: int, barrier: threading.Barrier, peer: str, name: str, folder: Path, hops: int, seconds: float, cores: int
+) -> Rate:
     graph = Graph.open(folder)
-    chosen = next(known for known in _peer_forms(peer) if known.name == form)
-    search = chosen.build(graph, hops)
-    anchors = random_anchors(graph.num_nodes)[number::processes]
-    search.find(anchors[-chosen.batch :])  # touches the graph
+    form = next(form for form in _forms(peer) if form.name == name)
+    search = form.build(graph, hops)
+    anchors = random_anchors(graph.num_nodes)[number::cores]
+    search.find(anchors[-form.batch :])  # reads the graph into memory
     barrier.wait()
     used = time.process_time()
-    rate, done = _time(search, anchors, chosen.batch, seconds)
-    return Turn(rate, done, peak_memory(), (time.process_time() - used) * rate / done)
+    rate, done = _time(search, anchors, form.batch, seconds)
+    return Rate(rate, done, peak_memory(), (time.process_time() - used) * rate / done)
 
 
 def _time(search: Search, anchors: npt.NDArray[np.int64], batch: int, seconds: float) -> tuple[float, int]:
-    """(anchors per second, anchors): batch after batch until the time is up, from the beginning again at the end."""
+    """(anchors per second, anchors) of batch after batch until the time is up, if need be from the beginning again."""
     done, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds:
         start = done % anchors.size

@@ -1,5 +1,6 @@
-"""Other tools that can list the rings of a node, each in the forms that serve it best."""
+"""Other tools that can list the rings of a node, each in the forms that suit it best."""
 
+import contextlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,28 +11,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.bench.graphs import edges_of
 from gscl_scale.graph.graph import Graph
 
 Anchors = npt.NDArray[np.int64]
-_FEW = 16  # fewer than 1 / _FEW of all nodes are told apart by stamps, more by a sweep over a mark per node
+_FEW = 16  # fewer than 1 / _FEW of all nodes are made distinct by stamps, more by a sweep over a mark per node
 _FRONT = 256  # up to so many rows are gathered by numpy, more by scipy: its row index costs 40 microseconds a call
 
 
 @dataclass(frozen=True)
 class Search:
-    """A tool made ready for one graph and depth.
+    """A tool prepared for one graph and depth.
 
-    find    what is timed: the whole rings of some anchors, in whatever form the tool gives them
-    rings   the same as an array of members per anchor and hop
+    find    what is timed: the whole rings of some anchors, in the tool's own form
+    rings   converts them to sequences of members per anchor and hop
     """
 
     find: Callable[[Anchors], Any]
-    rings: Callable[[Any], list[list[npt.NDArray[Any]]]]
+    rings: Callable[[Any], Sequence[Sequence[Any]]] = lambda found: found
+
+    def members(self, anchors: Anchors) -> list[list[npt.NDArray[Any]]]:
+        """The members per anchor and hop."""
+        return [[np.asarray(ring, np.int64) for ring in rings] for rings in self.rings(self.find(anchors))]
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way of asking a tool, with the number of anchors per call that serves it."""
+    """One way to call a tool, with the number of anchors per call that suits it."""
 
     name: str
     batch: int
@@ -40,7 +46,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool, the package it needs, and its forms; a bench takes the fastest on the graph at hand.
+    """A tool, the package it needs, and its forms; a bench takes the fastest on its graph.
 
     program   a search written for this comparison with what the package offers, rather than a call of a tool
     """
@@ -55,9 +61,8 @@ class Peer:
         return importlib.util.find_spec(self.package) is not None
 
 
-def _as_arrays(found: Sequence[Sequence[Any]]) -> list[list[npt.NDArray[Any]]]:
-    """Members per anchor and hop, from any sequences."""
-    return [[np.asarray(ring, np.int64) for ring in rings] for rings in found]
+def _one_by_one(rings_of: Callable[[int], Sequence[Any]]) -> Search:
+    return Search(lambda anchors: [rings_of(anchor) for anchor in anchors.tolist()])
 
 
 # --- igraph ----------------------------------------------------------------------------------------------------------
@@ -66,24 +71,23 @@ def _as_arrays(found: Sequence[Sequence[Any]]) -> list[list[npt.NDArray[Any]]]:
 def _igraph(graph: Graph, directed: bool) -> Any:
     import igraph
 
-    row = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    once = np.ones(row.size, bool) if directed else row <= graph.indices
-    return igraph.Graph(n=graph.num_nodes, edges=np.stack([row[once], graph.indices[once]], axis=1), directed=directed)
+    edges = np.stack(edges_of(graph, both_ways=directed), axis=1)
+    return igraph.Graph(n=graph.num_nodes, edges=edges, directed=directed)
 
 
 def _igraph_per_hop(graph: Graph, hops: int, directed: bool) -> Search:
-    """One call per hop, as igraph tells rings apart; arcs both ways spare it merging a node's two lists of edges."""
+    """One call per hop, so that igraph separates the rings; arcs both ways save it merging a node's lists of edges."""
     peer = _igraph(graph, directed or not graph.undirected)
 
     def find(anchors: Anchors) -> Any:
         nodes = anchors.tolist()
         return [peer.neighborhood(nodes, order=hop, mindist=hop, mode="out") for hop in range(1, hops + 1)]
 
-    return Search(find, lambda found: _as_arrays(list(zip(*found, strict=True))))
+    return Search(find, lambda found: list(zip(*found, strict=True)))
 
 
 def _igraph_ball(graph: Graph, hops: int) -> Search:
-    """One call for the ball, which is in the order of distance, and one per smaller hop for the sizes that cut it."""
+    """One call for the ball, in the order of distance, and one per smaller hop for the sizes that cut it."""
     peer = _igraph(graph, True)
 
     def find(anchors: Anchors) -> Any:
@@ -91,11 +95,10 @@ def _igraph_ball(graph: Graph, hops: int) -> Search:
         sizes = [peer.neighborhood_size(nodes, order=hop, mode="out") for hop in range(1, hops)]
         return peer.neighborhood(nodes, order=hops, mode="out"), sizes
 
-    def rings(found: Any) -> list[list[npt.NDArray[Any]]]:
+    def rings(found: Any) -> list[list[Any]]:
         balls, sizes = found
         bounds = zip([1] * len(balls), *sizes, map(len, balls), strict=True)
-        cut = [[ball[a:b] for a, b in pairwise(at)] for ball, at in zip(balls, bounds, strict=True)]
-        return _as_arrays(cut)
+        return [[ball[a:b] for a, b in pairwise(at)] for ball, at in zip(balls, bounds, strict=True)]
 
     return Search(find, rings)
 
@@ -113,7 +116,7 @@ def _matrix(graph: Graph, dtype: npt.DTypeLike) -> Any:
 
 
 def _scipy_products(graph: Graph, hops: int, batch: int, dtype: npt.DTypeLike) -> Search:
-    """Frontiers [anchors, N] times the adjacency matrix; what was seen is a dense mark per anchor and node."""
+    """Frontiers [anchors, N] times the adjacency matrix, with a dense mark of seen nodes per anchor."""
     import scipy.sparse as sp
 
     matrix, num_nodes = _matrix(graph, dtype), graph.num_nodes
@@ -121,21 +124,19 @@ def _scipy_products(graph: Graph, hops: int, batch: int, dtype: npt.DTypeLike) -
 
     def step(front: Any) -> tuple[Any, npt.NDArray[Any]]:
         reached = front @ matrix
-        cell = np.repeat(np.arange(front.shape[0]) * num_nodes, np.diff(reached.indptr))
-        cell += reached.indices
-        new = ~seen[cell]
-        kept = np.concatenate([[0], np.cumsum(new)])[reached.indptr].astype(reached.indptr.dtype)
-        members = reached.indices[new]
-        cells = cell[new]
+        cells = np.repeat(np.arange(front.shape[0]) * num_nodes, np.diff(reached.indptr)) + reached.indices
+        new = ~seen[cells]
+        offsets = np.concatenate([[0], np.cumsum(new)])[reached.indptr].astype(reached.indptr.dtype)
+        members, cells = reached.indices[new], cells[new]
         seen[cells] = True
-        return sp.csr_matrix((np.ones(members.size, dtype), members, kept), shape=front.shape), cells
+        return sp.csr_matrix((np.ones(members.size, dtype), members, offsets), shape=front.shape), cells
 
     def find(anchors: Anchors) -> Any:
         rows = np.arange(anchors.size)
         front = sp.csr_matrix((np.ones(anchors.size, dtype), (rows, anchors)), shape=(anchors.size, num_nodes))
-        own = rows * num_nodes + anchors
-        seen[own] = True
-        fronts, touched = [], [own]
+        touched = [rows * num_nodes + anchors]
+        seen[touched[0]] = True
+        fronts = []
         for _ in range(hops):
             front, cells = step(front)
             fronts.append(front)
@@ -144,14 +145,14 @@ def _scipy_products(graph: Graph, hops: int, batch: int, dtype: npt.DTypeLike) -
             seen[cells] = False
         return fronts
 
-    def rings(found: Any) -> list[list[npt.NDArray[Any]]]:
-        return _as_arrays(list(zip(*(np.split(front.indices, front.indptr[1:-1]) for front in found), strict=True)))
+    def rings(found: Any) -> list[Any]:
+        return list(zip(*(np.split(front.indices, front.indptr[1:-1]) for front in found), strict=True))
 
     return Search(find, rings)
 
 
 def rows_of_scipy(graph: Graph, hops: int) -> Search:
-    """One anchor at a time: the rows of the frontier, then repeats and seen nodes out by stamps or marks."""
+    """One anchor at a time: the rows of the frontier; then stamps or marks remove repeats and seen nodes."""
     matrix, num_nodes = _matrix(graph, np.int8), graph.num_nodes
     indptr, indices = np.array(graph.indptr), np.array(graph.indices)
     degree = np.diff(indptr)
@@ -190,7 +191,7 @@ def rows_of_scipy(graph: Graph, hops: int) -> Search:
         seen.fill(False)
         return rings
 
-    return Search(lambda anchors: [rings_of(anchor) for anchor in anchors.tolist()], _as_arrays)
+    return _one_by_one(rings_of)
 
 
 # --- networkit -------------------------------------------------------------------------------------------------------
@@ -200,14 +201,13 @@ def _networkit(graph: Graph) -> Any:
     import networkit
 
     networkit.setNumberOfThreads(1)
-    row = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    once = row <= graph.indices if graph.undirected else np.ones(row.size, bool)
-    pairs = row[once].astype(np.uint64), graph.indices[once].astype(np.uint64)
+    sources, targets = edges_of(graph, both_ways=False)
+    pairs = sources.astype(np.uint64), targets.astype(np.uint64)
     return networkit.GraphFromCoo(pairs, n=graph.num_nodes, directed=not graph.undirected)
 
 
 def _networkit_traversal(graph: Graph, hops: int) -> Search:
-    """A callback per node in the order of distance; an error raised in it is the only way to stop at a depth."""
+    """A callback per node in the order of distance; only an error raised in it stops the search at a depth."""
     from networkit.graph import Traversal
 
     peer = _networkit(graph)
@@ -220,13 +220,11 @@ def _networkit_traversal(graph: Graph, hops: int) -> Search:
                 raise StopIteration
             rings[distance].append(node)
 
-        try:
+        with contextlib.suppress(RuntimeError):  # networkit's own, raised wherever a callback raises
             Traversal.BFSfrom(peer, anchor, visit)
-        except RuntimeError:  # networkit's own, raised wherever a callback raises
-            return rings[1:]
         return rings[1:]
 
-    return Search(lambda anchors: [rings_of(anchor) for anchor in anchors.tolist()], _as_arrays)
+    return _one_by_one(rings_of)
 
 
 def _networkit_neighbours(graph: Graph, hops: int) -> Search:
@@ -241,7 +239,7 @@ def _networkit_neighbours(graph: Graph, hops: int) -> Search:
             rings.append(list(front))
         return rings
 
-    return Search(lambda anchors: [rings_of(anchor) for anchor in anchors.tolist()], _as_arrays)
+    return _one_by_one(rings_of)
 
 
 def _networkit_distances(graph: Graph, hops: int) -> Search:
@@ -256,7 +254,7 @@ def _networkit_distances(graph: Graph, hops: int) -> Search:
         distances = np.asarray(search.getDistances())
         return [np.flatnonzero(distances == hop) for hop in range(1, hops + 1)]
 
-    return Search(lambda anchors: [rings_of(anchor) for anchor in anchors.tolist()], _as_arrays)
+    return _one_by_one(rings_of)
 
 
 # --- torch-geometric -------------------------------------------------------------------------------------------------
@@ -269,9 +267,8 @@ def _pyg_subgraphs(graph: Graph, hops: int) -> Search:
 
     torch.set_num_threads(1)
     num_nodes = graph.num_nodes
-    row = np.repeat(np.arange(num_nodes), np.diff(graph.indptr))
-    # it walks edges from their second row to their first
-    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), row]))
+    sources, targets = edges_of(graph, both_ways=True)
+    edge_index = torch.from_numpy(np.stack([targets.astype(np.int64), sources]))  # walked from second row to first
 
     def rings_of(anchor: int) -> list[Any]:
         seen = torch.zeros(num_nodes, dtype=torch.bool)
@@ -284,7 +281,7 @@ def _pyg_subgraphs(graph: Graph, hops: int) -> Search:
             rings.append(ring)
         return rings
 
-    return Search(lambda anchors: [rings_of(anchor) for anchor in anchors.tolist()], _as_arrays)
+    return _one_by_one(rings_of)
 
 
 # --- all -------------------------------------------------------------------------------------------------------------
@@ -295,30 +292,21 @@ def _products_form(batch: int, dtype: npt.DTypeLike) -> Form:
     return Form(name, batch, partial(_scipy_products, batch=batch, dtype=dtype))
 
 
+_IGRAPH = (
+    Form("a call per hop", 64, partial(_igraph_per_hop, directed=False)),
+    Form("a call per hop, arcs both ways", 64, partial(_igraph_per_hop, directed=True)),
+    Form("ball and sizes, arcs both ways", 64, _igraph_ball),
+)
+_PRODUCTS = tuple(_products_form(batch, dtype) for batch in (16, 64, 256) for dtype in (np.bool_, np.float32))
+_NETWORKIT = (
+    Form("BFSfrom, stopped at the depth", 1, _networkit_traversal),
+    Form("iterNeighbors and sets", 1, _networkit_neighbours),
+    Form("BFS of the whole graph", 1, _networkit_distances),
+)
 PEERS = (
-    Peer(
-        "igraph neighborhood",
-        "igraph",
-        (
-            Form("a call per hop", 64, partial(_igraph_per_hop, directed=False)),
-            Form("a call per hop, arcs both ways", 64, partial(_igraph_per_hop, directed=True)),
-            Form("ball and sizes, arcs both ways", 64, _igraph_ball),
-        ),
-    ),
-    Peer(
-        "scipy frontier products",
-        "scipy",
-        tuple(_products_form(batch, dtype) for batch in (16, 64, 256) for dtype in (np.bool_, np.float32)),
-    ),
+    Peer("igraph neighborhood", "igraph", _IGRAPH),
+    Peer("scipy frontier products", "scipy", _PRODUCTS),
     Peer("scipy rows and numpy marks", "scipy", (Form("an anchor at a time", 16, rows_of_scipy),), program=True),
-    Peer(
-        "networkit",
-        "networkit",
-        (
-            Form("BFSfrom, stopped at the depth", 1, _networkit_traversal),
-            Form("iterNeighbors and sets", 1, _networkit_neighbours),
-            Form("BFS of the whole graph", 1, _networkit_distances),
-        ),
-    ),
+    Peer("networkit", "networkit", _NETWORKIT),
     Peer("torch-geometric k_hop_subgraph", "torch_geometric", (Form("a call per hop", 1, _pyg_subgraphs),)),
 )

@@ -1,4 +1,4 @@
-"""Work in fresh processes, each on cores of its own, begun together; what they allocate."""
+"""Work in fresh processes, each on its own cores, all started at once; and the memory that they allocate."""
 
 import multiprocessing
 import os
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gscl_scale import machine
@@ -35,25 +36,39 @@ def on_each_core(cores: Sequence[int], function: Callable[..., Result], *argumen
         return [future.result() for future in futures]
 
 
+@dataclass
+class Allocated:
+    """Bytes that this process has allocated without mapped files: before, and the most so far."""
+
+    before: int
+    most: int
+
+    @property
+    def more(self) -> int:
+        """The most beyond what was allocated before."""
+        return self.most - self.before
+
+
 @contextmanager
-def most_allocated() -> Iterator[list[int]]:
-    """Yield a list of what this process has allocated, without mapped files, read again and again."""
-    found, over = [machine.allocated_memory()], threading.Event()
+def most_allocated() -> Iterator[Allocated]:
+    """Measure allocated memory again and again until the end of the block."""
+    before = machine.allocated_memory()
+    allocated, over = Allocated(before, before), threading.Event()
 
     def watch() -> None:
         while not over.wait(_SAMPLE_S):
-            found[:] = [max(*found, machine.allocated_memory())]
+            allocated.most = max(allocated.most, machine.allocated_memory())
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield found
+        yield allocated
     finally:
         over.set()
         thread.join()
 
 
-_barriers: list[threading.Barrier] = []  # of this process: a barrier can only be handed over when a process starts
+_barriers: list[threading.Barrier] = []  # of this process: a barrier can only be passed on when a process starts
 
 
 @contextmanager
@@ -62,11 +77,11 @@ def _pool(size: int, *barriers: threading.Barrier) -> Iterator[ProcessPoolExecut
         with ProcessPoolExecutor(size, multiprocessing.get_context("spawn"), _begin, barriers) as pool:
             yield pool
     except BrokenProcessPool:
-        raise RunError("bench: a process was killed, perhaps for want of memory; measure with fewer --cores") from None
+        raise RunError("bench: a process was killed, perhaps out of memory; measure with fewer --cores") from None
 
 
 def _begin(*barriers: threading.Barrier) -> None:
-    """Keep the barrier, and end with the parent: killed, it could not end this process itself."""
+    """Keep the barrier, and end with the parent: a killed parent could not end this process itself."""
     _barriers.extend(barriers)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -78,22 +93,17 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _pin(cores: list[int]) -> None:
+def _alone(cores: list[int], function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-
-
-def _alone(cores: list[int], function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    _pin(cores)
     return function(*arguments)
 
 
 def _together(core: int, number: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """The function waits at the barrier, so that each process takes one task; a failed one lets the others go."""
-    _pin([core])
+    """The function waits at the barrier, so that each process takes one task; a failed one releases the others."""
     barrier = _barriers[-1]
     try:
-        return function(number, barrier, *arguments)
+        return _alone([core], function, (number, barrier, *arguments))
     except BaseException:
         barrier.abort()
         raise

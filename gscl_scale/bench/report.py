@@ -1,4 +1,4 @@
-"""`bench report`: how the page of a run opens and answers in a headless Chromium, without a network."""
+"""`bench report`: how the page of a run opens and reacts in a headless Chromium, without a network."""
 
 import statistics
 import time
@@ -7,19 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gscl_scale.bench.browser import Browser, Tab, chromium
+from gscl_scale.bench.harness import Bench, Columns, table_of
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.atomic import write_text
-from gscl_scale.io.json import write_json
-from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.run.folder import Run
-from gscl_scale.runtime.console import Console
-from gscl_scale.text import in_words, table
-from gscl_scale.version import __version__
+from gscl_scale.text import in_words
 
-_SEES = "document.querySelector('canvas').scrollIntoView({block: 'center'})"
-_PLACE = "(() => { const b = canvas.getBoundingClientRect(), [x, y] = toScreen(0); return [x + b.left, y + b.top]; })()"
-_LISTED = "document.querySelectorAll('[data-part=chosen] li').length > 0"
+_SHOW_MAP = "document.querySelector('canvas').scrollIntoView({block: 'center'})"
+_FIRST_NODE = (
+    "(() => { const b = canvas.getBoundingClientRect(), [x, y] = toScreen(0); return [x + b.left, y + b.top]; })()"
+)
+_IS_LISTED = "document.querySelectorAll('[data-part=chosen] li').length > 0"
 _ZOOM = (
     "new Promise(done => { const began = performance.now();"
     "canvas.dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: true}));"
@@ -28,24 +26,14 @@ _ZOOM = (
 
 
 @dataclass(frozen=True)
-class ReportBench:
-    """Which finished runs, how often each page is opened, and what to type to measure this again."""
-
-    runs: Sequence[Path]
-    turns: int
-    command: str = ""
-
-
-@dataclass(frozen=True)
 class Opened:
-    """A page in the browser; times are medians of the turns.
+    """The page of a run in the browser; times are medians of the turns, `slowest_seconds` is of the slowest to open.
 
     dots             of the map
-    open_seconds     from the request until the page is loaded and its map drawn
-    slowest_seconds  the longest of the turns
+    open_seconds     until the page is loaded and its map drawn
     click_seconds    from a click on a node until its nearest nodes are listed
     zoom_seconds     until the map is drawn again
-    complaints       what the console or the network had to say
+    complaints       messages of the console, errors and requests to a network
     """
 
     run: str
@@ -59,24 +47,36 @@ class Opened:
     complaints: int
 
 
-def bench_report(asked: ReportBench, out: Path, console: Console) -> str:
-    """Measure, write report.json and report.md into `out`, and return the Markdown."""
-    out.mkdir(parents=True, exist_ok=True)
-    opened = []
-    for folder in asked.runs:
+_COLUMNS: Columns[Opened] = {
+    "run": lambda row: row.run,
+    "nodes": lambda row: f"{row.nodes:,}",
+    "dots": lambda row: f"{row.dots:,}",
+    "file": lambda row: in_words(row.bytes),
+    "opens in": lambda row: f"{row.open_seconds:.2f} s",
+    "slowest": lambda row: f"{row.slowest_seconds:.2f} s",
+    "click": lambda row: f"{1000 * row.click_seconds:.0f} ms",
+    "zoom": lambda row: f"{1000 * row.zoom_seconds:.0f} ms",
+    "complaints": lambda row: str(row.complaints),
+}
+
+
+def bench_report(bench: Bench, runs: Sequence[Path]) -> str:
+    """Measure, write report.json and report.md, and return the page."""
+    rows = []
+    for folder in runs:
         if not (folder / "report.html").exists():
             raise FolderError(f"{folder / 'report.html'} does not exist; run gscl-scale report first")
         with chromium() as browser:
-            opened.append(_measure(browser, folder, asked.turns))
-        console.say(f"bench report: {folder} opens in {opened[-1].open_seconds:.2f} s")
-    setting = {
-        "command": asked.command, "turns": asked.turns, "version": __version__,
-        "cores": len(usable_cores()), "processor": processor_name(),
-    }  # fmt: skip
-    text = _page(opened, asked)
-    write_json(out / "report.json", {"setting": setting, "rows": [asdict(one) for one in opened]})
-    write_text(out / "report.md", text + "\n")
-    return text
+            rows.append(_measure(browser, folder, bench.turns))
+        bench.say(f"{folder} opens in {rows[-1].open_seconds:.2f} s")
+    page = (
+        "# The page in a browser\n\n"
+        f"`report.html` of finished runs in headless Chromium without a network or a GPU, on {bench.machine}. "
+        "*Opens in*: until it is loaded and the map is drawn; *click*: until the nearest nodes are listed; *zoom*: "
+        "until the map is drawn again; *complaints* are messages of the console, errors and requests to a network. "
+        f"`{bench.command}` makes this page:\n\n{table_of(rows, _COLUMNS, left=[0])}"
+    )
+    return bench.write(page, [asdict(row) for row in rows], {})
 
 
 def _measure(browser: Browser, folder: Path, turns: int) -> Opened:
@@ -86,55 +86,23 @@ def _measure(browser: Browser, folder: Path, turns: int) -> Opened:
         tab = browser.open(path)
         if not tab.run("!!document.getElementById('map')"):
             raise RunError(f"{path} has no map; run gscl-scale report again")
-        tab.call("Page.bringToFront")  # pages that are not seen draw nothing
+        tab.call("Page.bringToFront")  # a page in the background draws nothing
         times.append((tab.seconds, _click(tab), tab.run(_ZOOM) / 1000))
         dots = int(tab.run("nodes.x.length"))
         complaints += len(tab.complaints())
         tab.call("Page.close")
     opening, clicks, zooms = zip(*times, strict=True)
+    nodes = Graph.open(Run.at(folder).graph).num_nodes
+    open_s, click_s, zoom_s = (statistics.median(seconds) for seconds in (opening, clicks, zooms))
     return Opened(
-        run=folder.name,
-        nodes=Graph.open(Run.at(folder).graph).num_nodes,
-        dots=dots,
-        bytes=path.stat().st_size,
-        open_seconds=statistics.median(opening),
-        slowest_seconds=max(opening),
-        click_seconds=statistics.median(clicks),
-        zoom_seconds=statistics.median(zooms),
-        complaints=complaints,
-    )
+        folder.name, nodes, dots, path.stat().st_size, open_s, max(opening), click_s, zoom_s, complaints
+    )  # fmt: skip
 
 
 def _click(tab: Tab) -> float:
-    tab.run(_SEES)
-    x, y = tab.run(_PLACE)
+    tab.run(_SHOW_MAP)
+    x, y = tab.run(_FIRST_NODE)
     began = time.monotonic()
     tab.point(x, y, click=True)
-    tab.wait(_LISTED)
+    tab.wait(_IS_LISTED)
     return time.monotonic() - began
-
-
-def _page(opened: list[Opened], asked: ReportBench) -> str:
-    rows = [
-        [
-            one.run,
-            f"{one.nodes:,}",
-            f"{one.dots:,}",
-            in_words(one.bytes),
-            f"{one.open_seconds:.2f} s",
-            f"{one.slowest_seconds:.2f} s",
-            f"{1000 * one.click_seconds:.0f} ms",
-            f"{1000 * one.zoom_seconds:.0f} ms",
-            str(one.complaints),
-        ]
-        for one in opened
-    ]
-    heads = ["run", "nodes", "dots", "file", "opens in", "slowest", "click", "zoom", "complaints"]
-    return (
-        "# The page in a browser\n\n"
-        "`report.html` of finished runs in headless Chromium without a network or a GPU, opened "
-        f"{asked.turns} times each; {len(usable_cores())} cores of {processor_name()}. *Opens in*: until it is loaded "
-        "and the map is drawn, the median; *click*: until the nearest nodes are listed; *zoom*: until the map is drawn "
-        f"again; *complaints* of the console or the network. `{asked.command}` makes this page:\n\n"
-        f"{table(heads, rows, left=(0,))}"
-    )

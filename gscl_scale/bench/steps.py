@@ -1,11 +1,11 @@
-"""Training steps to measure: ours, ours without one idea, and the same step in torch-geometric."""
+"""One training step measured: ours, ours without one idea, and the same step in torch-geometric."""
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from gscl_scale import seeding
+from gscl_scale.batches.collate import Batch
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, epoch_order, steps_per_epoch
+from gscl_scale.bench.graphs import edges_of
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
@@ -27,6 +29,8 @@ from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import Model, build_model, normalise
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import training_step
+
+B = TypeVar("B", Batch, "_PeerBatch")
 
 FORMS = ("edge_index", "sparse CSR")
 WITHOUT = (
@@ -40,8 +44,24 @@ WITHOUT = (
 
 
 @dataclass(frozen=True)
+class Competitor:
+    """A way to take a step.
+
+    kind      ours; idea: ours without one idea; peer: a form of torch-geometric
+    without   the idea that is left out
+    form      how the peer holds the edges
+    """
+
+    name: str
+    kind: str
+    precision: str = "float32"
+    without: str = ""
+    form: str = ""
+
+
+@dataclass(frozen=True)
 class Measured:
-    """Middle of the timed steps of one process, and where its training stood in the end.
+    """The median of the timed steps of one process, and its loss at the end.
 
     unseen_loss   of a batch that nobody was trained on, whose samples are drawn per anchor
     """
@@ -54,16 +74,23 @@ class Measured:
     peak_bytes: int
 
 
-def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any], steps: int) -> Measured:
+def measure(folder: Path, config: Config, competitor: Competitor, steps: int) -> Measured:
+    """Take the steps of a competitor in this process."""
+    torch.set_num_threads(len(usable_cores()))
+    graph = Graph.open(folder / "graph")
+    if competitor.kind == "peer":
+        return _measure_peer(graph, config, competitor.form, steps)
+    return _measure_ours(graph, folder / "samples", config, competitor, steps)
+
+
+def _measure_ours(graph: Graph, folder: Path, config: Config, competitor: Competitor, steps: int) -> Measured:
     """Our step, from the samples on disk to the new weights."""
-    config, without = Config.parse(values), settings.get("without")
-    train = config.train.model_copy(update={"precision": settings["precision"]})
+    without = competitor.without
+    train = config.train.model_copy(update={"precision": competitor.precision})
     product = "torch" if without == "numba's sparse product" else "auto"
     config = config.model_copy(update={"train": train, "model": config.model.model_copy(update={"product": product})})
     if without != "freed memory kept":
         keep_freed_memory()
-    torch.set_num_threads(len(usable_cores()))
-    graph = Graph.open(folder / "graph")
     model = build_model(config.model, graph.num_features, config.train.seed)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     if without == "features gathered once":
@@ -76,63 +103,66 @@ def measure_ours(folder: Path, values: dict[str, Any], settings: dict[str, Any],
     if without != "only what the batch depends on":
         messages = NormalisedAdjacency.of(graph, *config.model.messages())
         sampler = NeighbourSampler(messages, config.model.layers, None, inputs.propagated is not None)
-    samples = Samples.open(folder / "samples")
-    stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss, sampler)
+    stream = BatchStream(Samples.open(folder), graph.num_nodes, config.rings, config.train, config.loss, sampler)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
-    took, waited, nodes = [], [], []
-    batches = stream.batches(0, steps + 1)
-    for step in range(steps + 1):
-        began = time.perf_counter()
-        batch = next(batches)
-        waited.append(time.perf_counter() - began)
-        result = training_step(model, optimizer, inputs, [batch], config, step)
-        took.append(time.perf_counter() - began)
-        nodes.append(batch.nodes.size)
-    peak = peak_memory()
-    middle, waiting = float(np.median(took[1:])), sum(waited[1:]) / sum(took[1:])
+
+    def take(batch: Batch, step: int) -> float:
+        return training_step(model, optimizer, inputs, [batch], config, step).loss
+
+    measured = _timed(stream.batches(0, steps + 1), steps + 1, take)
     model.eval()
     with torch.inference_mode():
-        unseen = _unseen_loss(model.encode(inputs), model, graph, config)
-    return Measured(middle, waiting, float(np.mean(nodes)), result.loss, unseen, peak)
+        unseen = _unseen_loss(model.encode(inputs), model.projection, graph, config)
+    return replace(measured, unseen_loss=unseen)
 
 
-def measure_peer(folder: Path, values: dict[str, Any], settings: dict[str, Any], steps: int) -> Measured:
-    """The step as one writes it with torch-geometric: every vector of every pair gathered, samples drawn per anchor."""
-    config = Config.parse(values)
-    torch.set_num_threads(len(usable_cores()))
-    graph = Graph.open(folder / "graph")
-    edges = _edges(graph, settings["form"])
+def _measure_peer(graph: Graph, config: Config, form: str, steps: int) -> Measured:
+    """The step as users of torch-geometric write it: a vector gathered for every pair, samples drawn per anchor."""
+    edges = _edges(graph, form)
     features = torch.from_numpy(np.array(graph.features))
     model = _Peer(build_model(config.model, graph.num_features, config.train.seed))
     optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
-    took, nodes = [], []
-    for batch in list(_independent_batches(graph, config, 0, steps + 1)):
-        began = time.perf_counter()
+    batches = list(_independent_batches(graph, config, 0, steps + 1))
+
+    def take(batch: _PeerBatch, _: int) -> float:
         optimizer.zero_grad(set_to_none=True)
-        theta = model(features, edges, batch)
-        result = ring_loss(theta, batch.present, None, config.loss)
-        result.loss.backward()  # type: ignore[no-untyped-call]
+        loss = _pair_loss(model(features, edges), model.projection, batch, config)
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        took.append(time.perf_counter() - began)
-        nodes.append(batch.nodes.shape[0])
-    peak = peak_memory()
+        return float(loss.detach())
+
+    measured = _timed(iter(batches), steps + 1, take)
     with torch.inference_mode():
-        unseen = _unseen_loss(model.encode(features, edges), model, graph, config)
-    return Measured(float(np.median(took[1:])), 0.0, float(np.mean(nodes)), float(result.loss.detach()), unseen, peak)
+        unseen = _unseen_loss(model(features, edges), model.projection, graph, config)
+    return replace(measured, unseen_loss=unseen)
 
 
-def _unseen_loss(hidden: Tensor, model: Any, graph: Graph, config: Config) -> float:
+def _timed(batches: Iterator[B], steps: int, take: Callable[[B, int], float]) -> Measured:
+    """Take steps; the first one does not count."""
+    took, waited, nodes, loss = list[float](), list[float](), list[int](), 0.0
+    for step in range(steps):
+        began = time.perf_counter()
+        batch = next(batches)
+        waited.append(time.perf_counter() - began)
+        loss = take(batch, step)
+        took.append(time.perf_counter() - began)
+        nodes.append(len(batch.nodes))
+    waiting = sum(waited[1:]) / sum(took[1:])
+    return Measured(float(np.median(took[1:])), waiting, float(np.mean(nodes)), loss, np.nan, peak_memory())
+
+
+def _unseen_loss(hidden: Tensor, projection: nn.Module, graph: Graph, config: Config) -> float:
     """The loss of the last batch of the epoch."""
     last = steps_per_epoch(graph.num_nodes, config.train.batch_size) - 1
-    batch = next(_independent_batches(graph, config, last, last + 1))
-    critic_UD = normalise(model.projection(hidden[batch.nodes]))
-    return float(ring_loss(_gathered(critic_UD, batch), batch.present, None, config.loss).loss)
+    return float(_pair_loss(hidden, projection, next(_independent_batches(graph, config, last, last + 1)), config))
 
 
-def _gathered(critic_UD: Tensor, batch: "_PeerBatch") -> list[Tensor]:
-    """Similarities of each anchor and its members, level by level: a vector gathered for every pair."""
+def _pair_loss(hidden: Tensor, projection: nn.Module, batch: "_PeerBatch", config: Config) -> Tensor:
+    """The ring loss of a batch, with a vector gathered for every pair of an anchor and a member."""
+    critic_UD = normalise(projection(hidden[batch.nodes]))
     anchors_A1D = critic_UD[batch.anchors][:, None]
-    return [(anchors_A1D * critic_UD[positions]).sum(dim=2) for positions in batch.levels]
+    theta = [(anchors_A1D * critic_UD[positions]).sum(dim=2) for positions in batch.levels]
+    return ring_loss(theta, batch.present, None, config.loss).loss
 
 
 @dataclass(frozen=True)
@@ -154,16 +184,11 @@ class _Peer(nn.Module):
         self.activations = nn.ModuleList(nn.PReLU() for _ in ours.encoder.layers)
         self.projection = ours.projection
 
-    def encode(self, features: Tensor, edges: Tensor) -> Tensor:
+    def forward(self, features: Tensor, edges: Tensor) -> Tensor:
         """Embeddings of all nodes."""
-        hidden = features
         for layer, activation in zip(self.layers, self.activations, strict=True):
-            hidden = activation(layer(hidden, edges))
-        return hidden
-
-    def forward(self, features: Tensor, edges: Tensor, batch: _PeerBatch) -> list[Tensor]:
-        """Similarities of each anchor and its members."""
-        return _gathered(normalise(self.projection(self.encode(features, edges)[batch.nodes])), batch)
+            features = activation(layer(features, edges))
+        return features
 
 
 def _conv_like(layer: nn.Module) -> GCNConv:
@@ -178,8 +203,8 @@ def _conv_like(layer: nn.Module) -> GCNConv:
 
 def _edges(graph: Graph, form: str) -> Tensor:
     """The edges as torch-geometric takes them: [2, E], or an adjacency in compressed sparse rows."""
-    rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), rows]))
+    sources, targets = edges_of(graph, both_ways=True)
+    edge_index = torch.from_numpy(np.stack([targets.astype(np.int64), sources]))
     if form == "edge_index":
         return edge_index
     from torch_geometric.utils import to_torch_csr_tensor

@@ -25,7 +25,7 @@ def test_every_form_of_a_peer_lists_the_rings_that_all_distances_tell(tmp_path, 
         anchors = np.random.default_rng(0).permutation(num_nodes)
         for first in range(0, num_nodes, form.batch):  # twice and more: what a call leaves behind must not matter
             part = anchors[first : first + form.batch]
-            for anchor, rings in zip(part, search.rings(search.find(part)), strict=True):
+            for anchor, rings in zip(part, search.members(part), strict=True):
                 assert len(rings) == 3
                 for hop, ring in enumerate(rings, start=1):
                     assert sorted(ring.tolist()) == np.flatnonzero(distance[anchor] == hop).tolist(), (
@@ -40,7 +40,7 @@ def test_rings_that_are_wrong_are_told_with_node_and_hop(tmp_path):
     right = [[np.array([(v + d) % 6, (v - d) % 6]) for d in (1, 2)] for v in range(6)]
 
     def search(of):
-        return Search(lambda anchors: [of[anchor] for anchor in anchors], lambda found: found)
+        return Search(lambda anchors: [of[anchor] for anchor in anchors])
 
     assert wrong_rings(search(right), graph, 2) == ""
     for wrong, number in (([0], 1), ([0, 0], 2), ([0, 1, 1], 3)):

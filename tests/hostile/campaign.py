@@ -12,35 +12,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import psutil
 
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.text import table as markdown
 from tests.hostile.readers import READERS
-from tests.hostile.trial import MEMORY
+from tests.hostile.trial import MEMORY, name_of
 
 TIME_S = 20
 _LOOK_S = 0.05
 _IDLE = 0.05  # a process that works less than this share of the time waits for something
 _PATIENCE = 6
 _INPUTS_OF_A_WORKER = 3000
-_GOOD = ("read", "refused")
-
-
-@dataclass
-class Tally:
-    """What became of the inputs of a reader."""
-
-    outcomes: Counter = field(default_factory=Counter)
-    seconds: float = 0.0
-    longest: float = 0.0
-    peak: int = 0
-    failures: list[dict] = field(default_factory=list)
+GOOD = ("refused", "read")
 
 
 class Worker:
@@ -53,11 +41,10 @@ class Worker:
         self._done = 0
 
     def ask(self, name: str, seed: int, number: int) -> dict:
-        """The result of an input; a process that is silent, too large or dead is one, too."""
+        """The result of an input; a process that is silent, too large or dead has a result, too."""
         if self._process is None or self._done >= _INPUTS_OF_A_WORKER:
             self.close()
             self._start()
-        assert self._process is not None
         self._process.stdin.write(json.dumps([name, seed, number]) + "\n")
         self._process.stdin.flush()
         self._done += 1
@@ -73,28 +60,23 @@ class Worker:
         assert self._answer(300).get("ready"), "the worker does not start"
 
     def _answer(self, seconds: float) -> dict:
-        process, began, peak = self._process, time.monotonic(), 0
-        worked = _worked(process.pid)
+        process, watched, began, peak = self._process, psutil.Process(self._process.pid), time.monotonic(), 0
+        worked, _ = _usage(watched)
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while not selector.select(_LOOK_S):
-                peak = max(peak, _resident(process.pid))
-                wall, work = time.monotonic() - began, _worked(process.pid) - worked
+                used, resident = _usage(watched)
+                wall, work, peak = time.monotonic() - began, used - worked, max(peak, resident)
                 silent = work > seconds or (wall > seconds and work < _IDLE * wall) or wall > _PATIENCE * seconds
                 if peak > MEMORY or silent:
-                    self._kill()
+                    process.kill()
+                    self.close()
                     what = f"{peak} bytes" if peak > MEMORY else f"no end after {wall:.0f} s, {work:.0f} s of work"
                     return {"outcome": "memory" if peak > MEMORY else "hang", "what": what, "peak": peak}
-        line = process.stdout.readline()
-        if not line:
-            code = process.wait()
-            self.close()
-            return {"outcome": "crash", "what": f"the process ended with {code}", "peak": peak}
-        return json.loads(line)
-
-    def _kill(self) -> None:
-        self._process.kill()
+        if line := process.stdout.readline():
+            return json.loads(line)
         self.close()
+        return {"outcome": "crash", "what": f"the process ended with {process.returncode}", "peak": peak}
 
     def close(self) -> None:
         """End the process."""
@@ -106,21 +88,12 @@ class Worker:
             self._process = None
 
 
-def _worked(pid: int) -> float:
-    """Seconds that a process has used: on a busy machine a slow one is not taken for one that hangs."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _resident(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS")), 0)
+def _usage(process: psutil.Process) -> tuple[float, int]:
+    """(seconds of processor, bytes of memory) of a process: on a busy machine a slow one is not one that hangs."""
+    with contextlib.suppress(psutil.Error):
+        times = process.cpu_times()
+        return times.user + times.system, process.memory_info().rss
+    return 0.0, 0
 
 
 def plan(inputs: int, only: list[str]) -> list[tuple[str, int]]:
@@ -131,112 +104,75 @@ def plan(inputs: int, only: list[str]) -> list[tuple[str, int]]:
     return [(name, number) for number in range(max(counts.values())) for name in counts if number < counts[name]]
 
 
-def attack(corpus: Path, kept: Path, todo: list[tuple[str, int]], seed: int, workers: int) -> dict[str, Tally]:
-    """Have all inputs read by some processes; what became of them, by reader."""
-    tallies = {name: Tally() for name, _ in todo}
-    waiting, lock = iter(todo), threading.Lock()
+def attack(corpus: Path, kept: Path, todo: list[tuple[str, int]], seed: int, workers: int) -> list[dict]:
+    """Have all inputs read by some processes; the result of each."""
+    waiting = iter(todo)  # threads take from it in turn: a list's iterator is one step of the interpreter
 
-    def work(number: int) -> None:
-        worker = Worker(corpus, kept / f"worker-{number}")
-        try:
-            for name, at in _shared(waiting, lock):
+    def work(number: int) -> list[dict]:
+        worker, results = Worker(corpus, kept / f"worker-{number}"), []
+        with contextlib.closing(worker):
+            for name, at in waiting:
                 began = time.monotonic()
-                result = worker.ask(name, seed, at)
-                with lock:
-                    _note(tallies[name], name, seed, at, result, time.monotonic() - began, kept)
-        finally:
-            worker.close()
+                result = {"peak": 0, **worker.ask(name, seed, at), "reader": name, "seed": seed, "number": at}
+                results.append({**result, "seconds": time.monotonic() - began})
+                if result["outcome"] not in GOOD:
+                    _keep(kept, result)
+        return results
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return tallies
+    with ThreadPoolExecutor(workers) as pool:
+        return [result for results in pool.map(work, range(workers)) for result in results]
 
 
-def _shared(waiting: Iterator[tuple[str, int]], lock: threading.Lock) -> Iterator[tuple[str, int]]:
-    while True:
-        with lock:
-            following = next(waiting, None)
-        if following is None:
-            return
-        yield following
-
-
-def _note(tally: Tally, name: str, seed: int, number: int, result: dict, seconds: float, kept: Path) -> None:
-    tally.outcomes[result["outcome"]] += 1
-    tally.seconds += seconds
-    tally.longest = max(tally.longest, seconds)
-    tally.peak = max(tally.peak, result.get("peak", 0))
-    if result["outcome"] in _GOOD:
-        return
-    folder = next(kept.glob(f"worker-*/{name.replace(' ', '-').replace('/', '-')}-{seed}-{number}"), None)
-    failure = {"reader": name, "seed": seed, "number": number, "folder": str(folder), **result}
-    tally.failures.append(failure)
+def _keep(kept: Path, failure: dict) -> None:
+    """Note a failure in failures.jsonl, and print how to see it again."""
+    name, seed, number = failure["reader"], failure["seed"], failure["number"]
+    folder = next(kept.glob(f"worker-*/{name_of(name, seed, number)}"), None)
     with (kept / "failures.jsonl").open("a") as file:
-        file.write(json.dumps(failure) + "\n")
-    if len(tally.failures) <= 3:
-        print(
-            f"{name}, input {number}: {result['outcome']}\n  {str(result['what']).strip()[-700:]}\n  kept in {folder}; "
-            "again: "
-            f"python -m tests.hostile.campaign --seed {seed} --only '{name}' --number {number}",
-            flush=True,
-        )
+        file.write(json.dumps({**failure, "folder": str(folder)}) + "\n")
+    print(f"{name}, input {number}: {failure['outcome']}\n  {str(failure['what']).strip()[-700:]}\n  kept in {folder}")
+    print(f"  again: python -m tests.hostile.campaign --seed {seed} --only '{name}' --number {number}", flush=True)
 
 
-def table(tallies: dict[str, Tally]) -> str:
+def table(results: list[dict]) -> str:
     """Markdown: a row for each reader and one for all."""
-    rows = []
-    for name, tally in tallies.items():
-        rows.append(_row(name, tally))
-    whole = Tally(
-        sum((tally.outcomes for tally in tallies.values()), Counter()),
-        sum(tally.seconds for tally in tallies.values()),
-        max(tally.longest for tally in tallies.values()),
-        max(tally.peak for tally in tallies.values()),
-    )
-    rows.append([f"**{cell}**" for cell in _row("all", whole)])
-    return markdown(
-        ["reader", "inputs", "refused", "read", "failures", "seconds", "longest", "peak memory"], rows, left=(0,)
-    )
+    by_reader: dict[str, list[dict]] = {}
+    for result in results:
+        by_reader.setdefault(result["reader"], []).append(result)
+    rows = [[name, *_cells(of_reader)] for name, of_reader in by_reader.items()]
+    rows.append([f"**{cell}**" for cell in ["all", *_cells(results)]])
+    headers = ["reader", "inputs", "refused", "read", "failures", "seconds", "longest", "peak memory"]
+    return markdown(headers, rows, left=(0,))
 
 
-def _row(name: str, tally: Tally) -> list[str]:
-    good = [tally.outcomes[outcome] for outcome in ("refused", "read")]
-    whole = sum(tally.outcomes.values())
-    counts = [whole, *good, whole - sum(good)]
-    return [
-        name,
-        *(f"{n:,}" for n in counts),
-        f"{tally.seconds:,.0f}",
-        f"{tally.longest:.1f} s",
-        f"{tally.peak / 1e6:,.0f} MB",
-    ]
+def _cells(results: list[dict]) -> list[str]:
+    good = [sum(result["outcome"] == outcome for result in results) for outcome in GOOD]
+    counts = [len(results), *good, len(results) - sum(good)]
+    seconds = [result["seconds"] for result in results]
+    peak = max(result["peak"] for result in results)
+    return [*(f"{n:,}" for n in counts), f"{sum(seconds):,.0f}", f"{max(seconds):.1f} s", f"{peak / 1e6:,.0f} MB"]
 
 
-def page(tallies: dict[str, Tally], seed: int, seconds: float) -> str:
-    """The page that is kept."""
-    inputs = sum(sum(tally.outcomes.values()) for tally in tallies.values())
+def page(results: list[dict], seed: int, seconds: float) -> str:
+    """The page of the figures."""
     return (
         "# Mutated inputs\n\n"
-        "Each input is a valid one of its kind with some bytes, numbers, types or members changed, as\n"
-        "`tests/hostile/mutate.py` tells. *Refused*: one sentence and an exception of `gscl_scale.errors`.\n"
+        "Each input is a valid one of its kind with some bytes, numbers, types or members changed, by\n"
+        "`tests/hostile/mutate`. *Refused*: one sentence and an exception of `gscl_scale.errors`.\n"
         "*Read*: accepted, and what was read was used. A *failure* is any other exception, a process that ends,\n"
         f"{TIME_S} s without an end, more than {MEMORY / 1e9:g} GB of resident memory, a sentence of several lines,\n"
         "code that is run, anything unpickled, or a file outside the input's folder that is read or changed.\n"
         "Seconds are those of the reader's process, with those of making the input. The processes are limited\n"
         "to less than that by `ulimit -d`, which the readers take into account.\n\n"
-        f"`make fuzz` (seed {seed}, {len(usable_cores())} cores of {processor_name()}): {inputs:,} inputs in "
+        f"`make fuzz` (seed {seed}, {len(usable_cores())} cores of {processor_name()}): {len(results):,} inputs in "
         f"{seconds / 60:.0f} minutes.\n\n"
-        f"{table(tallies)}\n"
+        f"{table(results)}\n"
     )
 
 
 def make_corpus(folder: Path) -> None:
     """The valid inputs, made by a process of its own."""
     folder.mkdir(parents=True)
-    code = "import sys; from pathlib import Path; from tests.hostile.corpus import make; make(Path.cwd())"
+    code = "from pathlib import Path; from tests.hostile.corpus import make; make(Path.cwd())"
     root = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, env={**os.environ, "PYTHONPATH": paths})
@@ -276,13 +212,13 @@ def main() -> int:
         todo = plan(options.inputs, options.only)
         print(f"seed {options.seed}: {len(todo):,} inputs", flush=True)
         began = time.monotonic()
-        tallies = attack(corpus, kept, todo, options.seed, options.workers)
+        results = attack(corpus, kept, todo, options.seed, options.workers)
         seconds = time.monotonic() - began
-    print(table(tallies))
-    failures = sum(len(tally.failures) for tally in tallies.values())
+    print(table(results))
+    failures = sum(result["outcome"] not in GOOD for result in results)
     print(f"{len(todo):,} inputs in {seconds:,.0f} s with seed {options.seed}, {failures} failures")
     if options.page:
-        options.page.write_text(page(tallies, options.seed, seconds))
+        options.page.write_text(page(results, options.seed, seconds))
     if not failures:
         shutil.rmtree(kept, ignore_errors=True)
     return int(failures > 0)

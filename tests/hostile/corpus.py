@@ -24,7 +24,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce.cells import Cell
 from gscl_scale.studies.tune.records import Book, Trial, claim_search
-from tests.hostile.mutate import parquet_bombs
+from tests.hostile.mutate.tables import parquet_bombs
 
 NODES = 40
 SETTINGS = {

@@ -2,10 +2,9 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -33,7 +32,6 @@ from gscl_scale.neighbors.index import open_index
 from gscl_scale.registry.versions import Registry
 from gscl_scale.report.node_map import load_map
 from gscl_scale.retrain.gate import figures_of
-from gscl_scale.retrain.night import Outcome
 from gscl_scale.retrain.notify import write_metrics
 from gscl_scale.retrain.work_folder import changes_since
 from gscl_scale.run import log, record
@@ -57,8 +55,9 @@ from gscl_scale.studies.tune.records import Book, claim_search
 from gscl_scale.studies.tune.space import read_space
 from gscl_scale.train.checkpoint import Checkpoints, fill
 from gscl_scale.train.loop import Trainer
-from tests.hostile import mutate
 from tests.hostile.corpus import CSV, RUN, TABLES
+from tests.hostile.mutate.tables import BOMBS
+from tests.hostile.mutate.text import any_json, any_yaml
 
 QUIET = Console(quiet=True)
 
@@ -95,8 +94,7 @@ def _ingest(config: Config) -> None:
     write_graph(read_if_it_fits(config.graph, Path("new"), lambda text: None), config.graph, Path("new"))
 
 
-def _npz(name: str) -> None:
-    _ingest(Config.parse({"graph": {"source": "npz", "path": name}}))
+_SPARSE = Config.parse({"graph": {"source": "npz", "path": "sparse.npz"}})
 
 
 def _data_set(source: str, name: str) -> None:
@@ -141,19 +139,9 @@ def _samples(rng: Random) -> None:
     samples.round(0).take(np.arange(graph.num_nodes)[::-1].copy())
 
 
-def _cut_samples(rng: Random) -> None:
-    _precompute(Path("cut/samples"), graph="cut/graph")
-
-
-@lru_cache(maxsize=1)
-def _fingerprint(corpus: str) -> str:
-    fingerprint: str = json.loads((Path(corpus) / "run/checkpoints/manifest.json").read_text())["fingerprint"]
-    return fingerprint
-
-
-def _checkpoint(corpus: str) -> None:
+def _checkpoint(rng: Random) -> None:
     config, run = _config(), Run.at(Path("run"))
-    checkpoints = Checkpoints(run.checkpoints, _fingerprint(corpus))
+    checkpoints = Checkpoints(run.checkpoints, FINGERPRINT[0])
     checkpoints.is_finished()
     model = build_model(config.model, 6, config.train.seed)
     with contextlib.suppress(GsclError):
@@ -176,13 +164,9 @@ def _yaml(rng: Random) -> None:
 
 
 def _settings(rng: Random) -> None:
-    lines = rng.choice(
-        (mutate.any_yaml(rng, b"train: {epochs: 3}"), mutate.any_json(rng, b'{"epochs": 3}'), rng.randbytes(9))
-    )
+    lines = rng.choice((any_yaml(rng, b"train: {epochs: 3}"), any_json(rng, b'{"epochs": 3}'), rng.randbytes(9)))
     text = lines.decode("utf-8", "replace")
-    key = rng.choice(
-        ("train.epochs", "graph.path", "runtime.workers", "graph.feature_columns", "model.width", "x", "..", "=", "")
-    )
+    key = rng.choice(("train.epochs", "graph.path", "runtime.workers", "graph.feature_columns", "x", "..", "=", ""))
     Config.load(None, [rng.choice((f"{key}={text}", text, f"{text}={text}", f"graph.source=npz{text}"))])
 
 
@@ -205,7 +189,7 @@ def _mirror(rng: Random) -> None:
     Path("copy/log.jsonl").write_text("x")
     Mirror(store, Path("copy")).push()
     index = Path("store/.pushes/00000001.json")
-    index.write_bytes(mutate.any_json(rng, index.read_bytes()))
+    index.write_bytes(any_json(rng, index.read_bytes()))
     Mirror(store, Path("other")).pull(rng.choice((lambda *_: True, lambda _, size: size < 1000)))
 
 
@@ -250,86 +234,67 @@ def _scratch(rng: Random) -> None:
 
 
 def _search(rng: Random) -> None:
-    book = Book(Path("search"))
-    book.ended()
+    Book(Path("search")).ended()
     claim_search(Path("search"), _config(), {"model.width": [8, 16]})
 
 
-def _cells(rng: Random) -> None:
-    reproduce("main", Path("papers"), Path("results"), [], [], 2, QUIET, page_only=True)
-
-
-def _prometheus(rng: Random) -> None:
-    write_metrics(Path("night.prom"), Outcome("registry", "failed", 1.0))
-
-
-_COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("config", "--config", "run.yaml"),
-    ("config", "--config", "run.yaml", "--json"),
-    ("ingest", "--config", "run.yaml", "--run", "new"),
-    ("ingest", "--config", "tables.yaml", "--run", "new"),
-    ("ingest", "--config", "csv.yaml", "--run", "new"),
-    ("status", "--run", "run"),
-    ("status", "--run", "run", "--json"),
-    ("stats", "--config", "run.yaml", "--run", "run", "--json"),
-    ("precompute", "--config", "run.yaml", "--run", "run"),
-    ("precompute", "--config", "run.yaml", "--run", "new", "--since", "run"),
-    ("train", "--config", "run.yaml", "--run", "run"),
-    ("embed", "--config", "run.yaml", "--run", "run"),
-    ("embed", "--config", "run.yaml", "--run", "run", "--graph", "cut/graph", "--out", "out"),
-    ("evaluate", "--config", "run.yaml", "--run", "run"),
-    ("report", "--config", "run.yaml", "--run", "run"),
-    ("run", "--config", "run.yaml", "--run", "run"),
-    ("report", "run", "run", "--out", "both.html"),
-    ("neighbors", "run", "--id", "n3"),
-    ("neighbors", "run", "--all", "--out", "near.parquet"),
-    ("neighbors", "run", "--id", "n3", "--index"),
-    ("embed", "--config", "run.yaml", "--run", "run", "--out", "vectors.npy"),
-    ("registry", "list", "--registry", "registry"),
-    ("registry", "list", "--registry", "registry", "--json"),
-    ("registry", "show", "--registry", "registry"),
-    ("registry", "promote", "v000001", "--registry", "registry", "--lease-s", "0.2"),
-    ("registry", "rollback", "--registry", "registry", "--lease-s", "0.2"),
-    ("retrain", "--config", "run.yaml", "--registry", "registry", "--set", "retrain.lease_s=1"),
-    ("reproduce", "main", "--page", "--configs", "papers", "--out", "results"),
-)
+_COMMANDS = """
+config --config run.yaml
+config --config run.yaml --json
+ingest --config run.yaml --run new
+ingest --config tables.yaml --run new
+ingest --config csv.yaml --run new
+status --run run
+status --run run --json
+stats --config run.yaml --run run --json
+precompute --config run.yaml --run run
+precompute --config run.yaml --run new --since run
+train --config run.yaml --run run
+embed --config run.yaml --run run
+embed --config run.yaml --run run --graph cut/graph --out out
+embed --config run.yaml --run run --out vectors.npy
+evaluate --config run.yaml --run run
+report --config run.yaml --run run
+report run run --out both.html
+run --config run.yaml --run run
+neighbors run --id n3
+neighbors run --id n3 --index
+neighbors run --all --out near.parquet
+registry list --registry registry
+registry list --registry registry --json
+registry show --registry registry
+registry promote v000001 --registry registry --lease-s 0.2
+registry rollback --registry registry --lease-s 0.2
+retrain --config run.yaml --registry registry --set retrain.lease_s=1
+reproduce main --page --configs papers --out results
+""".strip().splitlines()
 
 
 def _command(rng: Random) -> None:
-    command(rng.choice(_COMMANDS))
-
-
-def command(arguments: tuple[str, ...]) -> None:
     """A whole command in this process: exit code 0, or one sentence and an exit code of its own."""
-    before, out, told = sys.argv, StringIO(), StringIO()
-    sys.argv = ["gscl-scale", *arguments]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
-            cli.main()
-    except SystemExit as leaving:
-        code = leaving.code or 0
-    else:
-        code = 0
-    finally:
-        sys.argv = before
-    lines = told.getvalue().splitlines()
-    if code not in (0, 1, 2, 3, 4) or "Traceback" in told.getvalue():
-        raise UntoldError(f"{' '.join(arguments)} ended with {code}: {told.getvalue()[-2000:]}")
-    if code in (1, 2, 4) and not (lines and lines[-1].startswith("gscl-scale: ") and len(lines[-1]) < LONGEST):
-        raise UntoldError(f"{' '.join(arguments)} ended with {code} and no sentence: {told.getvalue()[-2000:]}")
+    command, code, told = rng.choice(_COMMANDS), 0, StringIO()
+    with mock.patch("sys.argv", ["gscl-scale", *command.split()]):
+        try:
+            with contextlib.redirect_stdout(StringIO()), contextlib.redirect_stderr(told):
+                cli.main()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+    last = "".join(told.getvalue().splitlines()[-1:])
+    sentence = last.startswith("gscl-scale: ") and len(last) < LONGEST
+    if code not in range(5) or "Traceback" in told.getvalue() or (code in (1, 2, 4) and not sentence):
+        raise UntoldError(f"{command} ended with {code} and: {told.getvalue()[-2000:]}")
     if code:
-        raise GsclError(lines[-1])
+        raise GsclError(last)
 
 
 LONGEST = 1200  # letters of a sentence
 
-_RUN_FILES = ("run", "run.yaml", "graph.npz")
 _JSON = ("run/run.json", "run/metrics.json", "run/statistics.json", "run/log.jsonl", "run/*/manifest.json")
 READERS = {
     reader.name: reader
     for reader in (
-        Reader("npz", 10, ("graph.npz",), ("graph.npz",), lambda rng: _npz("graph.npz")),
-        Reader("npz of sparse features", 4, ("sparse.npz",), ("sparse.npz",), lambda rng: _npz("sparse.npz")),
+        Reader("npz", 10, ("graph.npz",), ("graph.npz",), lambda rng: _ingest(_config())),
+        Reader("npz of sparse features", 4, ("sparse.npz",), ("sparse.npz",), lambda rng: _ingest(_SPARSE)),
         Reader(
             "Parquet tables", 14, ("edges.parquet", "nodes.parquet"), ("*.parquet",),
             lambda rng: _ingest(_config("tables")),
@@ -344,8 +309,9 @@ READERS = {
         ),
         Reader("graph folder", 14, ("run/graph",), ("run/graph/*",), _graph),
         Reader("samples folder", 14, ("run/graph", "run/samples"), ("run/samples/**/*",), _samples),
-        Reader("samples cut off", 3, ("cut",), ("cut/samples/progress.jsonl", "cut/samples/**/*"), _cut_samples),
-        Reader("checkpoints", 12, ("run/checkpoints",), ("run/checkpoints/*",), lambda rng: _checkpoint(CORPUS[0])),
+        Reader("samples cut off", 3, ("cut",), ("cut/samples/progress.jsonl", "cut/samples/**/*"),
+            lambda rng: _precompute(Path("cut/samples"), graph="cut/graph")),
+        Reader("checkpoints", 12, ("run/checkpoints",), ("run/checkpoints/*",), _checkpoint),
         Reader("weights to start with", 5, ("run/graph", "start.pt"), ("start.pt",), _start),
         Reader("config file", 14, ("run.yaml", "space.yaml"), ("run.yaml", "run.yaml", "space.yaml"), _yaml),
         Reader("--set", 5, ("run.yaml",), (), _settings),
@@ -360,21 +326,23 @@ READERS = {
         Reader("map", 3, ("map",), ("map/*",), _map),
         Reader("scratch of embeddings", 4, ("scratch",), ("scratch/*",), _scratch),
         Reader("search", 4, ("search",), ("search/search.json", "search/trials/*/trial.json"), _search),
-        Reader("cells", 3, ("results", "papers"), ("results/cells/*", "papers/*"), _cells),
-        Reader("metrics of nights", 1, ("night.prom",), ("night.prom",), _prometheus),
+        Reader("cells", 3, ("results", "papers"), ("results/cells/*", "papers/*"),
+            lambda rng: reproduce("main", Path("papers"), Path("results"), [], [], 2, QUIET, page_only=True)),
+        Reader("metrics of nights", 1, ("night.prom",), ("night.prom",),
+            lambda rng: write_metrics(Path("night.prom"), Outcome("registry", "failed", 1.0))),
         Reader(
             "whole commands", 10,
-            (*_RUN_FILES, "registry", "results", "papers", "cut", "edges.csv", "nodes.csv", "csv.yaml", "tables.yaml",
-             "edges.parquet", "nodes.parquet"),
+            ("run", "run.yaml", "graph.npz", "registry", "results", "papers", "cut", "edges.csv", "nodes.csv",
+             "csv.yaml", "tables.yaml", "edges.parquet", "nodes.parquet"),
             ("run.yaml", "*.npz", "*.csv", "*.parquet", "run/**/*", "registry/**/*", "cut/graph/*", "results/cells/*"),
             _command,
         ),
     )
 }  # fmt: skip
-CORPUS = [""]  # where the valid inputs are, for what has to be known of them
+FINGERPRINT = [""]  # of the training of the valid inputs
 
 
 def use(corpus: Path) -> None:
     """Take what has to be known of the valid inputs from a folder."""
-    CORPUS[0] = str(corpus)
-    mutate.BOMBS[:] = sorted((corpus / "bombs").iterdir())
+    FINGERPRINT[0] = json.loads((corpus / "run/checkpoints/manifest.json").read_text())["fingerprint"]
+    BOMBS[:] = sorted((corpus / "bombs").iterdir())

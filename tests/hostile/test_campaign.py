@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from gscl_scale.errors import FolderError
-from tests.hostile.campaign import Worker, attack, plan
+from tests.hostile.campaign import GOOD, Worker, attack, page, plan
 from tests.hostile.readers import READERS, Reader
 from tests.hostile.trial import Guard, mutated, read, warm_up
 
@@ -21,11 +21,13 @@ INPUTS = 200
 def test_each_reader_refuses_mutated_inputs_in_one_sentence_or_reads_them(corpus, tmp_path):
     todo = plan(INPUTS, [])
     assert {name for name, _ in todo} == set(READERS)
-    tallies = attack(corpus, tmp_path / "kept", todo, seed=0, workers=1)
-    failures = [failure for tally in tallies.values() for failure in tally.failures]
-    assert failures == []
-    assert sum(tally.outcomes["refused"] for tally in tallies.values()) > INPUTS // 5
-    assert sum(tally.outcomes["read"] for tally in tallies.values()) > INPUTS // 20
+    (tmp_path / "kept").mkdir()
+    results = attack(corpus, tmp_path / "kept", todo, seed=0, workers=1)
+    assert [result for result in results if result["outcome"] not in GOOD] == []
+    outcomes = [result["outcome"] for result in results]
+    assert outcomes.count("refused") > INPUTS // 5
+    assert outcomes.count("read") > INPUTS // 20
+    assert f"| **all** | **{len(todo)}** |" in page(results, 0, 60.0)
 
 
 @pytest.mark.parametrize("name", [name for name, reader in READERS.items() if reader.targets])

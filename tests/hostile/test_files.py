@@ -34,18 +34,11 @@ from gscl_scale.io.validate import NameBelow, lines_of, of_kind, parse_json
 from gscl_scale.storage.stores import LocalStore
 from gscl_scale.storage.transfer import fetch_folder
 from gscl_scale.train.checkpoint import load_state
-from tests.hostile import mutate
-from tests.hostile.mutate import Executes, npy
+from tests.hostile.mutate.arrays import any_npy, bomb_npz, npy
+from tests.hostile.mutate.blind import Executes
+from tests.hostile.mutate.text import YAML_BOMBS
+from tests.hostile.trial import put_special
 from tests.neighbors.folders import write_folder
-
-
-def special(path: Path, kind: str) -> None:
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        path.symlink_to(kind)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "/dev/zero", "/dev/tty", "nowhere"])
@@ -66,7 +59,7 @@ def special(path: Path, kind: str) -> None:
 )
 def test_what_is_no_plain_file_is_refused_before_it_is_opened(tmp_path, reader, kind):
     for name in ("file", "file.csv", "file.parquet"):
-        special(tmp_path / name, kind)
+        put_special(tmp_path / name, kind)
     with pytest.raises(GsclError) as told:
         reader(tmp_path / "file")
     assert "file" in str(told.value)
@@ -88,7 +81,7 @@ def test_no_bytes_make_another_error_than_one_sentence(tmp_path_factory, content
 def test_no_changed_array_file_makes_another_error_than_one_sentence(tmp_path_factory, seed):
     rng = Random(seed)
     path = tmp_path_factory.mktemp("any") / "array.npy"
-    path.write_bytes(mutate.any_npy(rng, npy(np.arange(6.0, dtype=np.float32).reshape(2, 3))))
+    path.write_bytes(any_npy(rng, npy(np.arange(6.0, dtype=np.float32).reshape(2, 3))))
     try:
         array = read_array(path, "make it again")
     except FolderError as error:
@@ -129,7 +122,7 @@ def test_pickled_objects_in_an_npz_are_never_unpickled(tmp_path, monkeypatch, wh
 
 
 def test_a_packed_array_that_memory_does_not_hold_is_refused_by_its_head(tmp_path, monkeypatch):
-    (tmp_path / "bomb.npz").write_bytes(mutate.bomb_npz(Random(0), gigabytes=3))
+    (tmp_path / "bomb.npz").write_bytes(bomb_npz(Random(0), gigabytes=3))
     assert (tmp_path / "bomb.npz").stat().st_size < 4_000_000
     monkeypatch.setattr("gscl_scale.graph.sources.npz.available_memory", lambda: 2 << 30)
     with pytest.raises(GraphError, match=r"edge_index.npy takes 3.0 GiB of memory and 2.0 GiB are available"):
@@ -264,7 +257,7 @@ def test_a_line_of_a_log_that_nobody_wrote_is_passed_over(tmp_path):
     assert list(lines_of(tmp_path / "log.jsonl")) == [b"first\n", b"last"]
 
 
-@pytest.mark.parametrize("bomb", mutate.YAML_BOMBS)
+@pytest.mark.parametrize("bomb", YAML_BOMBS)
 def test_a_config_that_is_a_bomb_is_told_in_one_sentence_or_harmless(tmp_path, monkeypatch, bomb):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.yaml").write_text(bomb)
@@ -281,7 +274,7 @@ def test_a_config_that_is_a_bomb_is_told_in_one_sentence_or_harmless(tmp_path, m
     [
         ("graph: !!python/object/apply:os.mkdir ['x']", "could not determine a constructor"),
         ("train: {epochs: 1, epochs: 2}", "the key epochs is given twice, line 1"),
-        (mutate.YAML_BOMBS[0], "more than 100,000 values or 50 levels, aliases written out"),
+        (YAML_BOMBS[0], "more than 100,000 values or 50 levels, aliases written out"),
         ("train: &a {epochs: *a}", "more than 100,000 values or 50 levels"),
         ("[" * 1000, "more than 50 levels"),
     ],

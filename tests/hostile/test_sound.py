@@ -13,7 +13,7 @@ from gscl_scale.io.arrow import map_arrow, write_arrow
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.reader import Samples
 from tests.hostile.corpus import NODES
-from tests.hostile.trial import _repair
+from tests.hostile.trial import repair
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def changed(path: Path, **columns) -> None:
     write_arrow(path.with_suffix(".new"), {**old, **made})
     content = path.with_suffix(".new").read_bytes()
     path.with_suffix(".new").rename(path)
-    _repair(path.parents[1], path, before, content)
+    repair(path.parents[1], path, before, content)
 
 
 def other(place, value):
@@ -71,7 +71,7 @@ def test_arrays_of_a_graph_of_other_lengths_are_refused(run):
     assert len(Graph.open(run / "graph").ids) == NODES
     before = (run / "graph/labels.arrow").read_bytes()
     write_arrow(run / "graph/labels.arrow", {"label": pa.array(np.zeros(NODES - 1, np.int64))})
-    _repair(run, run / "graph/labels.arrow", before, (run / "graph/labels.arrow").read_bytes())
+    repair(run, run / "graph/labels.arrow", before, (run / "graph/labels.arrow").read_bytes())
     with pytest.raises(FolderError, match="labels are not one of"):
         Graph.open(run / "graph")
 

@@ -1,4 +1,4 @@
-"""One mutated input: made from its number alone, read under guard, and told of."""
+"""One mutated input: made from its number alone, and read under guard."""
 
 import contextlib
 import gc
@@ -15,34 +15,29 @@ from random import Random
 
 from gscl_scale.errors import GsclError
 from gscl_scale.machine import peak_memory, start_peak
-from tests.hostile import mutate
+from tests.hostile.mutate.arrays import any_npy, any_npz
+from tests.hostile.mutate.blind import any_bytes
+from tests.hostile.mutate.pickles import any_checkpoint, any_pickle
+from tests.hostile.mutate.tables import any_arrow, any_parquet
+from tests.hostile.mutate.text import any_csv, any_json, any_json_lines, any_packed_table, any_yaml
 from tests.hostile.readers import LONGEST, READERS, Reader
 
 MEMORY = 2_000_000_000
 VALID = "an input that nobody has changed"
 _MUTATE = {
-    ".json": mutate.any_json,
-    ".jsonl": mutate.any_json_lines,
-    ".yaml": mutate.any_yaml,
-    ".npz": mutate.any_npz,
-    ".npy": mutate.any_npy,
-    ".arrow": mutate.any_arrow,
-    ".parquet": mutate.any_parquet,
-    ".csv": mutate.any_csv,
-    ".pt": mutate.any_checkpoint,
-    ".gz": mutate.any_packed_table,
-    **{f".{piece}": mutate.any_pickle for piece in ("x", "tx", "allx", "y", "ty", "ally", "graph")},
-}
+    ".json": any_json, ".jsonl": any_json_lines, ".yaml": any_yaml, ".npz": any_npz, ".npy": any_npy,
+    ".arrow": any_arrow, ".parquet": any_parquet, ".csv": any_csv, ".pt": any_checkpoint, ".gz": any_packed_table,
+    **{f".{piece}": any_pickle for piece in ("x", "tx", "allx", "y", "ty", "ally", "graph")},
+}  # fmt: skip
 _FORBIDDEN = (
-    "pickle.find_class",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "subprocess.Popen",
-    "os.fork",
-    "socket.connect",
-)
+    "pickle.find_class", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "os.fork", "socket.connect",
+)  # fmt: skip
 _CHANGING = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "shutil.rmtree")
+
+
+def name_of(reader: str, seed: int, number: int) -> str:
+    """The folder of an input."""
+    return f"{reader.replace(' ', '-').replace('/', '-')}-{seed}-{number}"
 
 
 def mutated(reader: Reader, seed: int, number: int, corpus: Path, folder: Path) -> Random:
@@ -58,7 +53,7 @@ def mutated(reader: Reader, seed: int, number: int, corpus: Path, folder: Path) 
         after = _changed(rng, path.suffix, before)
         path.write_bytes(after)
         if rng.random() < 0.75:
-            _repair(folder, path, before, after)
+            repair(folder, path, before, after)
     return rng
 
 
@@ -66,9 +61,9 @@ def _changed(rng: Random, suffix: str, content: bytes) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _MUTATE.get(suffix, mutate.any_bytes)(rng, content)
+            return _MUTATE.get(suffix, any_bytes)(rng, content)
         except Exception:  # noqa: BLE001  (what was changed before cannot be taken apart again)
-            return mutate.any_bytes(rng, content)
+            return any_bytes(rng, content)
 
 
 def _copy(reader: Reader, corpus: Path, folder: Path) -> None:
@@ -90,59 +85,47 @@ def warm_up(name: str, corpus: Path, work: Path) -> None:
 
 
 def _special(rng: Random, path: Path) -> None:
-    """Something in the place of a file that is none, or not here."""
+    """Put something in the place of a file that is no file, or leads elsewhere, or nothing."""
     path.unlink()
     secret = os.path.relpath(path.anchor + "etc/passwd", path.parent)
-    rng.choice(
-        (
-            lambda: os.mkfifo(path),
-            lambda: path.mkdir(),
-            lambda: path.symlink_to("/dev/zero"),
-            lambda: path.symlink_to("/dev/tty"),
-            lambda: path.symlink_to(secret),
-            lambda: path.symlink_to(path.name),
-            lambda: path.symlink_to("nowhere"),
-            lambda: None,
-        )
-    )()
+    kind = rng.choice(("pipe", "folder", "nothing", "/dev/zero", "/dev/tty", secret, path.name, "nowhere"))
+    if kind != "nothing":
+        put_special(path, kind)
 
 
-def _repair(folder: Path, path: Path, before: bytes, after: bytes) -> None:
-    """Let the manifests tell of the changed file what it is now: checksums are no hindrance to who can write both."""
+def put_special(path: Path, kind: str) -> None:
+    """A pipe, a folder, or a link to what is named."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(kind)
+
+
+def repair(folder: Path, path: Path, before: bytes, after: bytes) -> None:
+    """Bring the manifests up to date with a changed file: whoever can write the file can write its checksum, too."""
     if path.suffix == ".faiss":  # docs/security.md: an index of a stranger is not opened
         return
     old, new = (hashlib.sha256(content).hexdigest() for content in (before, after))
-    for manifest in (
-        *folder.glob("**/manifest.json"),
-        *folder.glob("**/index.json"),
-        *folder.glob("**/progress.jsonl"),
-    ):
+    for manifest in (one for name in ("manifest.json", "index.json", "progress.jsonl") for one in folder.rglob(name)):
         if manifest == path or not manifest.is_file():
             continue
         text = manifest.read_text(errors="surrogateescape")
+        lines = text.splitlines() if manifest.suffix == ".jsonl" else [text]
         if old in text:
             with contextlib.suppress(ValueError, RecursionError):  # it has been changed, too
-                lines = [
-                    json.dumps(_told(json.loads(line), old, new, len(after))) for line in _documents(manifest, text)
-                ]
-                manifest.write_text("\n".join(lines) + "\n")
+                told = [json.dumps(_with_checksum(json.loads(line), old, new, len(after))) for line in lines]
+                manifest.write_text("\n".join(told) + "\n")
 
 
-def _documents(path: Path, text: str) -> list[str]:
-    return text.splitlines() if path.suffix == ".jsonl" else [text]
-
-
-def _told(value: object, old: str, new: str, size: int) -> object:
+def _with_checksum(value: object, old: str, new: str, size: int) -> object:
     if isinstance(value, list):
-        return [_told(one, old, new, size) for one in value]
+        return [_with_checksum(one, old, new, size) for one in value]
     if isinstance(value, dict):
-        told = {key: _told(one, old, new, size) for key, one in value.items() if key != "checksum"}
-        if "bytes" in told and old in value.values():
-            told["bytes"] = size
-        return told
-    if value == old:
-        return new
-    return value
+        told = {key: _with_checksum(one, old, new, size) for key, one in value.items() if key != "checksum"}
+        return {**told, "bytes": size} if "bytes" in told and old in value.values() else told
+    return new if value == old else value
 
 
 class Guard:
@@ -167,33 +150,30 @@ class Guard:
             self._inside = ()
 
     def _audit(self, event: str, arguments: tuple) -> None:
-        if not self._inside:
-            return
-        what = ""
-        if event in _FORBIDDEN and event not in self._taken:
-            what = f"{event} {arguments!r}"[:300]
-        elif event == "open" and isinstance(arguments[0], str):
-            path = os.path.abspath(arguments[0])  # noqa: PTH100  (what it is called, not where links lead)
-            writes = isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-            writes = writes and path != tempfile.gettempdir()  # a file without a name, which goes with its opener
-            if path == "/etc/passwd" or "/outside/" in path or (writes and not path.startswith(self._inside)):
-                what = f"open {path}"
-        elif event in _CHANGING and isinstance(arguments[0], (str, Path)) and arguments[-1] in (-1, None):
-            path = os.path.abspath(arguments[0])  # noqa: PTH100  (what it is called, not where links lead)
-            if not path.startswith(self._inside):
-                what = f"{event} {path}"
-        if what and not _for_kernels():
+        if self._inside and (what := self._forbidden(event, arguments)) and not _for_kernels():
             self.seen.append(what)
+
+    def _forbidden(self, event: str, arguments: tuple) -> str:
+        if event in _FORBIDDEN and event not in self._taken:
+            return f"{event} {arguments!r}"[:300]
+        if not arguments or not isinstance(arguments[0], (str, Path)):
+            return ""
+        path = os.path.abspath(arguments[0])  # noqa: PTH100  (what it is called, not where links lead)
+        outside = not path.startswith(self._inside)
+        if event == "open":
+            writes = isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            nameless = path == tempfile.gettempdir()  # a file without a name, which goes with its opener
+            if path == "/etc/passwd" or "/outside/" in path or (writes and outside and not nameless):
+                return f"open {path}"
+        return f"{event} {path}" if event in _CHANGING and arguments[-1] in (-1, None) and outside else ""
 
 
 def _for_kernels() -> bool:
     """Whether numba is at work, which keeps its own compiled code as pickles."""
     frame = sys._getframe(2)
-    while frame is not None:
-        if "/numba/" in frame.f_code.co_filename:
-            return True
+    while frame is not None and "/numba/" not in frame.f_code.co_filename:
         frame = frame.f_back
-    return False
+    return frame is not None
 
 
 def read(reader: Reader, rng: Random, folder: Path, guard: Guard) -> dict[str, object]:
@@ -212,14 +192,14 @@ def read(reader: Reader, rng: Random, folder: Path, guard: Guard) -> dict[str, o
             result = {"outcome": "traceback", "what": _short(error)}
     os.chdir("/")
     gc.collect()
-    result["peak"] = peak_memory()
+    peak = peak_memory()
     if guard.seen:
-        result = {**result, "outcome": "forbidden", "what": "; ".join(guard.seen)[:2000]}
+        result = {"outcome": "forbidden", "what": "; ".join(guard.seen)[:2000]}
     if (folder.parent / "executed").exists() or list(folder.glob("executed-*")):
-        result = {**result, "outcome": "executed", "what": "code of the input was run"}
-    if int(str(result["peak"])) > MEMORY:
-        result = {**result, "outcome": "memory", "what": f"{result['peak']} bytes: {result.get('what', 'read')}"}
-    return result
+        result = {"outcome": "executed", "what": "code of the input was run"}
+    if peak > MEMORY:
+        result = {"outcome": "memory", "what": f"{peak} bytes: {result.get('what', 'read')}"}
+    return {**result, "peak": peak}
 
 
 def _sentence(error: GsclError) -> dict[str, object]:
@@ -235,7 +215,7 @@ def _short(error: BaseException) -> str:
 
 def one(name: str, seed: int, number: int, corpus: Path, work: Path, guard: Guard) -> dict[str, object]:
     """Make an input, read it, and take it away again unless something is wrong with the reader."""
-    folder = work / f"{name.replace(' ', '-').replace('/', '-')}-{seed}-{number}"
+    folder = work / name_of(name, seed, number)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     reader = READERS[name]
@@ -243,6 +223,4 @@ def one(name: str, seed: int, number: int, corpus: Path, work: Path, guard: Guar
     result = read(reader, rng, folder, guard)
     if result["outcome"] in ("read", "refused"):
         shutil.rmtree(folder)
-    else:
-        result["folder"] = str(folder)
     return result

@@ -1,29 +1,25 @@
-import json
-
 import pytest
 
-from gscl_scale.bench.fit import fit_growth
-from gscl_scale.bench.scale import ScaleBench, bench_scale, drawn_graph
+from gscl_scale.bench.graphs import draw_graph
+from gscl_scale.bench.scale import Growth, bench_scale
 from gscl_scale.errors import UserError
-from gscl_scale.runtime.console import Console
+from tests.bench.conftest import figures_of, quiet_bench, written_by
 from tests.graphs import make_graph, random_edges
-
-QUIET = Console(quiet=True)
 
 
 def test_a_power_law_and_a_line_are_found_again():
     sizes = [1e6, 3e6, 1e7, 1e8]
-    power = fit_growth(sizes, [2e-7 * size**1.3 for size in sizes])
+    power = Growth.fit(sizes, [2e-7 * size**1.3 for size in sizes])
     assert power.exponent == pytest.approx(1.3)
     assert power.by_power(1e9) == pytest.approx(2e-7 * 1e9**1.3)
-    line = fit_growth(sizes, [4 + 3e-6 * size for size in sizes])
+    line = Growth.fit(sizes, [4 + 3e-6 * size for size in sizes])
     assert (line.fixed, line.slope) == (pytest.approx(4), pytest.approx(3e-6))
     assert line.by_line(1e9) == pytest.approx(3004)
 
 
 def test_small_sizes_count_as_much_as_large_ones_in_the_line():
     """One time ten per cent too long, once the smallest and once the largest: both move the line's own end."""
-    growth = fit_growth([1, 10, 100], [1.1, 10, 100])
+    growth = Growth.fit([1, 10, 100], [1.1, 10, 100])
     assert growth.by_line(100) == pytest.approx(100, rel=0.03)
     assert growth.by_line(1) == pytest.approx(1.1, rel=0.03)
 
@@ -32,9 +28,9 @@ def test_small_sizes_count_as_much_as_large_ones_in_the_line():
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scale")
     make_graph(folder / "own", random_edges(5000, 50_000, seed=0), 5000)
-    asked = ScaleBench([40_000, 20_000], [folder / "own"], [1], 1)
-    page = bench_scale(asked, folder / "out", folder / "keep", QUIET)
-    return folder, json.loads((folder / "out/scale.json").read_text()), page
+    bench = quiet_bench("scale", folder / "out", keep=folder / "keep")
+    page = bench_scale(bench, [40_000, 20_000], [folder / "own"], [1])
+    return bench, written_by(bench, page), page
 
 
 def test_every_graph_has_its_figures_in_the_order_of_size(measured):
@@ -43,11 +39,11 @@ def test_every_graph_has_its_figures_in_the_order_of_size(measured):
     assert [row["nodes"] for row in seconds] == [2000, 4000, 5000]
     assert 10_000 < seconds[0]["edges"] <= 20_000
     assert seconds[2]["edges"] > 49_800
-    by_figure = {row["figure"]: row["value"] for row in written["rows"] if row["nodes"] == 5000}
-    assert by_figure.keys() == {
+    own = figures_of(written["rows"], nodes=5000)
+    assert own.keys() == {
         "seconds", "verify_seconds", "anchors_per_second", "peak_memory", "bytes_written", "short_share", "cores_used"
     }  # fmt: skip
-    assert by_figure["anchors_per_second"] == pytest.approx(5000 / by_figure["seconds"])
+    assert own["anchors_per_second"] == pytest.approx(5000 / own["seconds"])
 
 
 def test_papers100m_is_extrapolated_and_called_so(measured):
@@ -59,20 +55,14 @@ def test_papers100m_is_extrapolated_and_called_so(measured):
     assert "An extrapolation, not a measurement: papers100M (111,059,956 nodes, 1,615,685,872 edges)" in page
 
 
-def test_the_page_is_written_and_scratch_is_gone(measured):
-    folder, _, page = measured
-    assert (folder / "out/scale.md").read_text().strip() == page
-    assert sorted(path.name for path in (folder / "out").iterdir()) == ["scale.json", "scale.md"]
-
-
-def test_kept_graphs_are_used_again(measured):
-    folder, _, _ = measured
-    manifest = folder / "keep/edges-20000/manifest.json"
+def test_graphs_that_are_kept_are_used_again(measured):
+    bench, _, _ = measured
+    manifest = bench.keep / "edges-20000/manifest.json"
     before = manifest.stat().st_mtime_ns
-    drawn_graph(20_000, manifest.parent, QUIET)
+    draw_graph(20_000, manifest.parent, bench.cores, bench.console)
     assert manifest.stat().st_mtime_ns == before
 
 
 def test_more_workers_than_cores_are_refused(tmp_path):
     with pytest.raises(UserError, match="--workers 4096: expected 1 to"):
-        bench_scale(ScaleBench([1000], [], [4096], 1), tmp_path, None, QUIET)
+        bench_scale(quiet_bench("scale", tmp_path), [1000], [], [4096])

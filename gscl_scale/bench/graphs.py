@@ -1,0 +1,78 @@
+"""Graphs for benches: drawn ones of a given size, and the edges of any."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.bench.harness import Bench
+from gscl_scale.bench.processes import in_process
+from gscl_scale.config.config import Config
+from gscl_scale.config.graphs import SyntheticGraph
+from gscl_scale.config.sections import RingsConfig
+from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.read import read
+from gscl_scale.runtime.console import Console
+
+_EDGES_PER_NODE = 10
+
+
+def graph_folders(
+    bench: Bench, edges: Sequence[int], folders: Sequence[Path], scratch: Path, num_features: int = 1
+) -> Iterator[Path]:
+    """Folders of graphs drawn with so many edges, from small to large, then folders that exist."""
+    features = f"-features-{num_features}" if num_features > 1 else ""
+    for number in sorted(edges):
+        folder = (bench.keep or scratch) / f"edges-{number}{features}"
+        draw_graph(number, folder, bench.cores, bench.console, num_features)
+        yield folder
+    yield from folders
+
+
+def draw_graph(edges: int, folder: Path, cores: Sequence[int], console: Console, num_features: int = 1) -> None:
+    """Draw a synthetic graph into a folder, in its own process; a folder that exists is taken as it is."""
+    if (folder / "manifest.json").exists():
+        return
+    console.say(f"bench: drawing a graph of {edges:,} edges")
+    in_process(cores, _draw, edges, folder, num_features)
+
+
+def _draw(edges: int, folder: Path, num_features: int) -> None:
+    nodes = max(100, edges // _EDGES_PER_NODE)
+    config = SyntheticGraph(
+        source="synthetic", preset="large", num_nodes=nodes, mean_degree=2 * edges / nodes, num_features=num_features
+    )
+    write_graph(read(config), config, folder)
+
+
+def config_graph(config: Config, scratch: Path) -> Graph:
+    """Ingest the graph of a config into a folder `graph`."""
+    return write_graph(read(config.graph), config.graph, scratch / "graph")
+
+
+def describe(graph: Graph, *more: str) -> str:
+    """Name and size of a graph, and more about it, for a page."""
+    facts = f"{graph.num_nodes:,} nodes", f"{graph.indices.size:,} directed entries", *more
+    return f"`{graph.name}` ({', '.join(facts)})"
+
+
+def describe_lists(rings: RingsConfig) -> str:
+    """How much is sampled, for a page."""
+    return f"{rings.per_ring} per ring, {rings.beyond} beyond, width {rings.width}"
+
+
+def num_edges(graph: Graph) -> int:
+    """Edges of a graph, each undirected edge counted once."""
+    return int(graph.indices.size) // 2 if graph.undirected else int(graph.indices.size)
+
+
+def edges_of(graph: Graph, both_ways: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Sources and targets of the edges [E]; `both_ways` has each undirected edge twice, as the graph stores it."""
+    sources = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    if both_ways or not graph.undirected:
+        return sources, graph.indices
+    once = sources < graph.indices
+    return sources[once], graph.indices[once]

@@ -1,0 +1,141 @@
+"""What all benches share: the machine, a scratch folder, figures with units, and the two files of the result."""
+
+import platform
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
+
+from typing_extensions import TypedDict
+
+from gscl_scale.errors import UserError
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.atomic import write_text
+from gscl_scale.io.json import read_json_lines, write_json
+from gscl_scale.machine import processor_name, usable_cores
+from gscl_scale.runtime.console import Console
+from gscl_scale.text import cores_of, table, turns_of
+from gscl_scale.version import __version__
+
+Row = TypeVar("Row")
+Columns = Mapping[str, Callable[[Row], str]]  # header of a column -> the cell of a row
+Figures = dict[str, tuple[float, str]]  # name -> value and unit
+
+
+class Event(TypedDict, total=False):
+    """A line of log.jsonl, as far as benches read it."""
+
+    event: str
+    engine: str
+    short: float
+    anchors_again: int
+    memory_bound_bytes: int
+    file: str
+    seconds: float
+    rows: int
+    width: int
+
+
+def events(log: Path, name: str) -> list[Event]:
+    """All events of a name in a log."""
+    return [event for event in read_json_lines(log, Event) if event["event"] == name]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A bench as the command line asks for it.
+
+    name      NAME of its files NAME.json and NAME.md
+    command   the command that measures the same again
+    out       folder of the files, and of scratch
+    turns     how often each competitor is measured
+    keep      folder where drawn inputs stay for the next time; None deletes them
+    cores     numbers of the cores to use
+    """
+
+    name: str
+    command: str
+    out: Path
+    turns: int = 1
+    keep: Path | None = None
+    console: Console = field(default_factory=Console)
+    cores: list[int] = field(default_factory=usable_cores)
+
+    @property
+    def machine(self) -> str:
+        """The cores, the processor and the turns, in words."""
+        return f"{cores_of(len(self.cores))} of {processor_name()}, {turns_of(self.turns)}"
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Yield a folder that is deleted at the end."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.out, prefix=".bench-") as folder:
+            yield Path(folder)
+
+    def say(self, text: str) -> None:
+        """Print what is measured now."""
+        self.console.say(f"bench {self.name}: {text}")
+
+    def versions(self, packages: Iterable[str] = ()) -> dict[str, str]:
+        """Versions of gscl-scale, of Python and of some packages."""
+        ours = {"gscl_scale": __version__, "python": platform.python_version()}
+        return ours | {package: version(package) for package in packages}
+
+    def write(
+        self, page: str, rows: Sequence[object], setting: Mapping[str, object], packages: Iterable[str] = (),
+        **more: object,
+    ) -> str:  # fmt: skip
+        """Write NAME.json and NAME.md, and return the page."""
+        common = {
+            "command": self.command, "turns": self.turns, "cores": len(self.cores), "processor": processor_name(),
+            "versions": self.versions(packages),
+        }  # fmt: skip
+        write_json(self.out / f"{self.name}.json", {"setting": {**common, **setting}, "rows": rows, **more})
+        write_text(self.out / f"{self.name}.md", page + "\n")
+        return page
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The figures of one competitor; a bench adds fields that say which it is, and on what it was measured."""
+
+    figures: Figures = field(kw_only=True)
+
+    def __getitem__(self, figure: str) -> float:
+        return self.figures[figure][0]
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row of the JSON file for each figure."""
+        names = [one.name for one in fields(self) if one.name != "figures"]
+        what = {name: getattr(self, name) for name in names}
+        return [{**what, "figure": name, "value": value, "unit": unit} for name, (value, unit) in self.figures.items()]
+
+
+def all_rows(entries: Iterable[Entry]) -> list[dict[str, object]]:
+    """The rows of all entries."""
+    return [row for entry in entries for row in entry.rows()]
+
+
+def table_of(rows: Iterable[Row], columns: Columns[Row], left: Sequence[int] = ()) -> str:
+    """A Markdown table with a line for each row; columns named in `left` hold text."""
+    return table(list(columns), [[cell(row) for cell in columns.values()] for row in rows], left)
+
+
+def graph_setting(graph: Graph) -> dict[str, object]:
+    """Name and size of a graph, for the setting of a bench."""
+    return {
+        "graph": graph.name, "nodes": graph.num_nodes, "entries": int(graph.indices.size),
+        "features": graph.num_features,
+    }  # fmt: skip
+
+
+def taken_cores(number: int) -> list[int]:
+    """The first `number` cores that this process may use; 0 takes all."""
+    usable = usable_cores()
+    if number > len(usable):
+        raise UserError(f"bench: --cores {number} asks for more than the {len(usable)} cores that may be used here")
+    return usable[: number or len(usable)]
