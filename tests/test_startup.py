@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from tests.golden.adapters import verbs
-from tests.neighbors.made import drawn, write_run
+from tests.neighbors.folders import drawn, write_run
 from tests.test_cli import write_tables
 
 HEAVY = {"numba", "torch", "ray", "pandas", "sklearn", "matplotlib"}

@@ -2,7 +2,7 @@ import numpy as np
 
 from gscl_scale.bench import neighbors
 from tests.bench.conftest import figures_of, quiet_bench, written_by
-from tests.neighbors.made import drawn, write_folder
+from tests.neighbors.folders import drawn, write_folder
 
 
 def test_both_ways_to_search_have_their_figures(tmp_path):

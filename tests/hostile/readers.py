@@ -15,6 +15,7 @@ import numpy as np
 
 from gscl_scale.batches.stream import BatchStream
 from gscl_scale.cli import main as cli
+from gscl_scale.cli import stages
 from gscl_scale.config.config import Config
 from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.scratch import Scratch
@@ -32,6 +33,7 @@ from gscl_scale.neighbors.index import open_index
 from gscl_scale.registry.versions import Registry
 from gscl_scale.report.node_map import load_map
 from gscl_scale.retrain.gate import figures_of
+from gscl_scale.retrain.night import Outcome
 from gscl_scale.retrain.notify import write_metrics
 from gscl_scale.retrain.work_folder import changes_since
 from gscl_scale.run import log, record
@@ -207,7 +209,7 @@ def _run_folder(rng: Random) -> None:
         report(config, run, QUIET)
     elif rng.random() < 0.5:
         metrics = read_metrics(run.metrics)
-        cli._print_figures(metrics)
+        stages._print_metrics(metrics)
         figures_of(metrics, 1.0)
 
 
