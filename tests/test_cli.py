@@ -232,7 +232,7 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         ),
         (
             ["bench", "train"],
-            "a first one and a batch on which none is trained need 7 batches, an epoch has 2",
+            "a first one and a batch without training need 7 batches, an epoch has 2",
         ),
         (["bench", "train", "--set", "model.encoder=sage"], "takes model.encoder gcn and dense features"),
     ],

@@ -25,7 +25,7 @@ def neighbors(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the most similar nodes by cosine similarity of their embeddings.
+    """Find the nodes with the most similar embeddings (cosine).
 
     The search is exact and uses bounded memory; --index makes it approximate and much faster. If `train.repeats` > 1,
     the embeddings of the first repeat are searched."""

@@ -42,7 +42,7 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
 
 @registry.command()
 def show(where: Where, as_json: AsJson = False) -> None:
-    """Show the current version, the holder of the lease, and the last events."""
+    """Show the current version, the lease and the last events."""
     opened = Registry(where)
     state = opened.ledger.newest()
     records = [opened.ledger.at(number) for number in opened.ledger.numbers()[-_EVENTS:]]

@@ -10,6 +10,7 @@ from gscl_scale.config.section import Key, Result, Section
 
 class _GraphSection(Section):
     DECIDES: ClassVar[Result] = "graph"
+    INPUT_FILES: ClassVar[tuple[str, ...]] = ()  # settings that name files or folders whose change a run must notice
 
     name: str = Field("", description="Name of the graph on pages and in folders; by default that of its source.")
     undirected: bool = Field(True, description="Follow every edge in both directions; false: only in its own.")
@@ -40,12 +41,16 @@ class SyntheticGraph(_GraphSection):
 class NpzGraph(_GraphSection):
     """One NumPy file."""
 
+    INPUT_FILES: ClassVar[tuple[str, ...]] = ("path",)
+
     source: Literal["npz"] = Field(description="One NumPy file, see docs/graphs.md for its arrays.")
     path: Path = Field(description="The .npz file.")
 
 
 class TablesGraph(_GraphSection):
     """Edge and node tables, Parquet or CSV."""
+
+    INPUT_FILES: ClassVar[tuple[str, ...]] = ("edges", "nodes")
 
     source: Literal["tables"] = Field(description="Edge and node tables, Parquet or CSV.")
     edges: Path = Field(description="Edge table: a Parquet or CSV file, or a folder of them.")
@@ -96,3 +101,12 @@ GraphConfig = Annotated[
 ]
 
 SOURCES = {get_args(kind.model_fields["source"].annotation)[0]: kind for kind in get_args(get_args(GraphConfig)[0])}
+
+PATHS = sorted(
+    {
+        name
+        for kind in SOURCES.values()
+        for name, key in kind.model_fields.items()
+        if key.annotation in (Path, Path | None)
+    }
+)

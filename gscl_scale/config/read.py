@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from gscl_scale.config.graphs import PATHS
 from gscl_scale.errors import ConfigError
 from gscl_scale.io.validate import size_of
 from gscl_scale.text import holds_secret, quoted, shortened
@@ -15,7 +16,6 @@ _MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000  # of a file, aliases counted as often as they are used
 _DEEPEST = 50
 _DAMAGE = (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError)  # dates, numbers, merges
-_PATHS = ("path", "edges", "nodes")  # keys of the section graph
 _SECRET = ("SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "PRIVATE", "ACCESS_KEY", "API_KEY", "SESSION")
 
 
@@ -103,7 +103,7 @@ def _refuse_duplicates(node: yaml.MappingNode) -> None:
 def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
     """Replace $NAME in the paths of the graph section by the environment's value; refuse URLs."""
     return {
-        name: _expanded(name, value) if name in _PATHS and isinstance(value, str) else value
+        name: _expanded(name, value) if name in PATHS and isinstance(value, str) else value
         for name, value in graph.items()
     }
 

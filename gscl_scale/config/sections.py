@@ -42,7 +42,10 @@ class RingsConfig(Section):
     )
     sampling: Literal["uniform", "pagerank"] = Field("uniform", description="Sample members uniformly or by PageRank.")
     width: int = Field(
-        64, ge=1, description="Lowest-priority nodes to keep per neighbourhood. Larger is more exact and slower."
+        64,
+        ge=1,
+        description="Lowest-priority nodes per neighbourhood that decide what is stored; 8 x width nodes can be "
+        "negatives. Larger: more negatives, fewer estimated ring sizes, larger files.",
     )
     per_ring: Annotated[int | str, BeforeValidator(_check_per_ring)] = Field(
         16, description="Fewest members to store per ring: a number, all, or a ratio of the ring such as ratio:0.2."

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -26,6 +26,7 @@ _LOOK_S = 0.5
 
 class _Heartbeat(TypedDict):
     time: Annotated[float, Field(ge=0, le=1e12)]
+    seconds: NotRequired[Annotated[float, Field(gt=0, le=1e9)]]  # the holder's lease; versions before had none
 
 
 class Lease:
@@ -63,7 +64,7 @@ class Lease:
 
     def start(self) -> None:
         """Write the first heartbeat, and go on with it in the background."""
-        _write_heartbeat(self._store, self.token)
+        _write_heartbeat(self._store, self.token, self._seconds)
         self._beating.start()
 
     def stop(self) -> None:
@@ -79,11 +80,11 @@ class Lease:
 
     def _is_lost(self) -> LeaseError:
         self._lost.set()
-        holder = self._ledger.newest().holder or "nobody any more"
+        holder = self._ledger.newest().holder or "another run, which has ended"
         return LeaseError(
-            f"{self._store.where}: this run was silent for longer than its lease of {self._seconds:g} s, and another "
-            f"one took over (the lease has now: {holder}); nothing of this run was published. The other run resumes "
-            "its work; allow a longer silence with retrain.lease_s"
+            f"{self._store.where}: this run lost its lease: it sent no heartbeat for more than {self._seconds:g} s, "
+            f"and {holder} took over its work; nothing of this run was published. If such pauses are normal, raise "
+            "retrain.lease_s"
         )
 
     def _beat(self) -> None:
@@ -92,7 +93,7 @@ class Lease:
                 if not self._is_ours():
                     self._lost.set()
                     return
-                _write_heartbeat(self._store, self.token)
+                _write_heartbeat(self._store, self.token, self._seconds)
 
 
 @contextlib.contextmanager
@@ -125,11 +126,11 @@ def _acquire(store: Store, seconds: float, wait_s: float, console: Console, aske
                 return taken
             continue
         if time.monotonic() >= until:
-            last = _last_heartbeat(store, state.token)
-            ago = f", seen {max(0.0, time.time() - last):.0f} s ago" if last is not None else ""
+            beat = _last_heartbeat(store, state.token)
+            ago = f", seen {max(0.0, time.time() - beat['time']):.0f} s ago" if beat else ""
             raise LeaseError(
-                f"{store.where}: another run has the lease ({state.holder}{ago}); nothing was done: "
-                "wait for its end, or let this one wait with retrain.wait_s"
+                f"{store.where}: another run has the lease ({state.holder}{ago}); nothing was done. Try again when it "
+                "has ended; gscl-scale retrain waits for it with --set retrain.wait_s=SECONDS"
             )
         if not is_waiting:
             console.say(f"waiting for {state.holder}, which has the lease")
@@ -139,9 +140,13 @@ def _acquire(store: Store, seconds: float, wait_s: float, console: Console, aske
 
 
 def _is_dead(store: Store, state: State, seconds: float) -> bool:
-    """Whether the holder's last heartbeat is too old, and no other comes while we watch: clocks may differ."""
+    """Whether the holder's last heartbeat is too old, and no other comes while we watch: clocks may differ.
+
+    seconds   our own lease, for a holder that has not written the seconds of its lease
+    """
     last = _last_heartbeat(store, state.token)
-    if abs(time.time() - (_time_of(state) if last is None else last)) < seconds:
+    seconds = last.get("seconds", seconds) if last else seconds
+    if abs(time.time() - (last["time"] if last else _time_of(state))) < seconds:
         return False
     time.sleep(2 * seconds / _BEATS)
     return _last_heartbeat(store, state.token) == last
@@ -158,13 +163,13 @@ def _heartbeat_file(token: int) -> str:
     return f"heartbeats/{token:08d}.json"
 
 
-def _write_heartbeat(store: Store, token: int) -> None:
-    store.write(_heartbeat_file(token), json.dumps({"time": time.time()}).encode())
+def _write_heartbeat(store: Store, token: int, seconds: float) -> None:
+    store.write(_heartbeat_file(token), json.dumps({"time": time.time(), "seconds": seconds}).encode())
 
 
-def _last_heartbeat(store: Store, token: int) -> float | None:
+def _last_heartbeat(store: Store, token: int) -> _Heartbeat | None:
     try:
-        values = parse_json(store.read(_heartbeat_file(token)) or b"", "", "")
+        values: Any = parse_json(store.read(_heartbeat_file(token)) or b"", "", "")
     except FolderError:
         return None
-    return None if of_kind(_Heartbeat, values) else float(values["time"])
+    return None if of_kind(_Heartbeat, values) else values

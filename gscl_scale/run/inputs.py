@@ -13,9 +13,9 @@ Inputs = dict[str, list[Any]]  # size, time in ns and, once read, SHA-256 of eac
 def input_state(config: Config) -> Inputs:
     """Size and time of every file that the graph section names."""
     state: Inputs = {}
-    for key in ("path", "edges", "nodes"):
-        named = getattr(config.graph, key, None)
-        if isinstance(named, Path) and config.graph.source in ("npz", "tables"):
+    for key in config.graph.INPUT_FILES:
+        named = getattr(config.graph, key)
+        if named is not None:
             for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
                 if path.is_file() and not _is_hidden(path, named):
                     state[str(path)] = _size_and_time(path)

@@ -112,14 +112,19 @@ def _refuse_other_config(config: Config, run: Run, earlier: Sections) -> None:
             f"the best epoch of {run.folder} was chosen with evaluate.{key}={quoted(before)}, but the config now says "
             f"{quoted(now)}: its test nodes may have been used in that choice; use a new folder (--run)"
         )
-    manifest = run.checkpoints / "manifest.json"
-    if not manifest.exists() or read_json(manifest, CheckpointList)["checkpoints"][-1]["finished"]:
-        return
     for _, key, before, now in differences(earlier, config, "probe"):
-        raise FolderError(
-            f"the training of {run.folder} compares its epochs with evaluate.{key}={quoted(before)}, but the config "
-            f"now says {quoted(now)}; finish the training as before and change it then, or use a new folder (--run)"
-        )
+        if _in_training(run):
+            raise FolderError(
+                f"the training of {run.folder} compares its epochs with evaluate.{key}={quoted(before)}, but the "
+                f"config now says {quoted(now)}; finish the training as before and change it then, or use a new folder "
+                "(--run)"
+            )
+
+
+def _in_training(run: Run) -> bool:
+    """Whether a training has a checkpoint and is not finished."""
+    manifest = run.checkpoints / "manifest.json"
+    return manifest.exists() and not read_json(manifest, CheckpointList)["checkpoints"][-1]["finished"]
 
 
 def with_seed(config: Config, number: int) -> Config:

@@ -1,4 +1,9 @@
-"""The journal of a samples folder: a line for each finished part or pass, until the manifest names all of them."""
+"""The journal of a samples folder: a line for each finished part or pass, until the manifest names all of them.
+
+Why a killed run ends with the same bytes: every draw is keyed by seed, round and id (`seeding`), so a part is the same
+whoever makes it, and when. A file gets its name when it is whole (`io.atomic`). The journal records it with its
+checksum, and a record counts only while the checksum fits. Parts are fixed ranges of anchors; the manifest comes last.
+"""
 
 import json
 from pathlib import Path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.config.config import Config
+from gscl_scale.config.graphs import PATHS
 from gscl_scale.errors import GsclError
 from gscl_scale.io.atomic import locked
 from gscl_scale.io.json import write_json
@@ -73,7 +74,7 @@ def _store(where: str) -> Finding:
 
 
 def _inputs(config: Config) -> Iterator[Finding]:
-    for key in ("path", "edges", "nodes"):
+    for key in PATHS:
         path = getattr(config.graph, key, None)
         if isinstance(path, Path):
             about, absent = f"graph.{key}", f"{path} does not exist"

@@ -14,7 +14,7 @@ _NUM_IMAGES, _NUM_PIXELS = 1797, 64
 
 
 def size(config: DigitsGraph) -> SourceSize:
-    """The size is always the same."""
+    """The size, known without reading."""
     return SourceSize(_NUM_IMAGES, _NUM_IMAGES * config.neighbours, _NUM_PIXELS)
 
 

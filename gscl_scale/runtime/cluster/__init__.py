@@ -1,1 +1,1 @@
-"""Tasks and trainings on a Ray cluster; ray is imported nowhere else, and only when it is asked for."""
+"""Tasks and trainings on a Ray cluster; ray is imported here and in studies/tune only, when it is needed."""
