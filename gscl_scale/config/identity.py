@@ -7,13 +7,13 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES
 from gscl_scale.config.section import Result, Section
 
-REVISION = 3  # of the configuration: one more with each release that brings a key with a neutral value
+_BEGUN = 3  # the revision of the configuration when names were first derived here; raising it would change them all
 
 Values = dict[str, Any]  # of one section, by key
 Sections = dict[str, Values]
 
 
-def deciding(config: Config, *results: Result, begun: int = REVISION) -> Sections:
+def deciding(config: Config, *results: Result, begun: int = _BEGUN) -> Sections:
     """The settings that decide these results, by section: whoever has the same gets the same.
 
     begun   the revision of the first things that are named by them: younger keys count only where they change something
@@ -22,7 +22,7 @@ def deciding(config: Config, *results: Result, begun: int = REVISION) -> Section
     return {name: values for name, values in found.items() if values}
 
 
-def deciding_in(section: Section, *results: Result, begun: int = REVISION) -> Values:
+def deciding_in(section: Section, *results: Result, begun: int = _BEGUN) -> Values:
     """The settings of one section that decide these results."""
     return _counted(section, lambda name: section.decides(name) in results, begun)
 
