@@ -226,11 +226,11 @@ OF_DGI = {
     "train.epoch=1": r"train\.epoch: unknown key",
     "baseline.momentum=1": r"baseline\.momentum: dgi reads no such",
     **{
-        f"{key}=1": rf"compare\.settings: dgi: {key} is not for single methods"
+        f"{key}=1": rf"compare\.settings: dgi: {key} cannot differ between methods"
         for key in ("graph.undirected", "evaluate.split", "train.objective", "train.repeats", "train.seed")
     },
-    "rings.hops=4": r"dgi: rings\.hops is not read, for dgi has no ring",
-    "loss.gate=0.1": r"dgi: loss\.gate is not read, for dgi has no ring",
+    "rings.hops=4": r"dgi ignores rings\.hops, because it uses no ring",
+    "loss.gate=0.1": r"dgi ignores loss\.gate, because it uses no ring",
     "train.epochs=abc": r"^compare\.settings: dgi: train\.epochs: ",
     "train.epochs": r"^compare\.settings: dgi: 'train\.epochs': expected",
 }

@@ -124,7 +124,7 @@ def _check_embed_options(graph: Path | None, out: Path | None, ids: Path | None)
     if graph is not None and out is None:
         raise UserError("embed: --graph names another graph and --out the folder for its embeddings; give both or none")
     if graph is None and out is not None and out.suffix not in (".npy", ".parquet"):
-        raise UserError(f"embed: --out without --graph names a file that ends in .npy or .parquet, got {out}")
+        raise UserError(f"embed: without --graph, --out must end in .npy or .parquet, got {out}")
     if ids is not None and (graph is not None or out is None):
         raise UserError("embed: --ids names the nodes to copy; give a .npy or .parquet file as --out, and no --graph")
 

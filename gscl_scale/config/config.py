@@ -38,8 +38,7 @@ class Config(Section):
         sampled = self.model.propagation == "sampled"
         if sampled and self.rings.sharing == "independent":
             raise ValueError(
-                "model.propagation: sampled takes the neighbours with the lowest shared priorities; "
-                "set it to full, or rings.sharing to shared"
+                "model.propagation: sampled needs shared priorities; set it to full, or rings.sharing to shared"
             )
         if sampled and not self.train.reads_samples:
             raise ValueError(

@@ -83,7 +83,7 @@ def _refuse_bombs(root: yaml.Node) -> None:
     while waiting:
         node, depth = waiting.pop()
         if (seen := seen + 1) > _MOST_VALUES or depth > _DEEPEST:
-            raise yaml.YAMLError(f"more than {_MOST_VALUES:,} values or {_DEEPEST} levels, aliases written out")
+            raise yaml.YAMLError(f"more than {_MOST_VALUES:,} values or {_DEEPEST} levels, with every alias expanded")
         if isinstance(node, yaml.MappingNode):
             _refuse_duplicates(node)
             waiting += [(part, depth + 1) for pair in node.value for part in pair]

@@ -268,7 +268,7 @@ def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterato
 def _refuse_changed(folder: Path) -> None:
     recorded = read_manifest(folder).get("files", {}) if (folder / _MANIFEST).exists() else {}
     if FILE in recorded and (folder / FILE).exists() and not _is_intact(folder / FILE, recorded[FILE]):
-        raise FolderError(f"{folder / FILE}: expected the content that was written, got other bytes; {_CURE}")
+        raise FolderError(f"{folder / FILE} does not match its checksum; {_CURE}")
 
 
 @contextlib.contextmanager

@@ -114,9 +114,7 @@ class Graph:
         paths = [self.folder / name for name in names or files]
         for path, checksum in zip(paths, in_order(sha256_of, paths, num_threads()), strict=True):
             if checksum != files[path.name]["sha256"]:
-                raise FolderError(
-                    f"{path}: expected the content that was written, got other bytes; {_cure(self.folder)}"
-                )
+                raise FolderError(f"{path} does not match its checksum; {_cure(self.folder)}")
 
 
 def _cure(folder: Path) -> str:

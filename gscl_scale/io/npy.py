@@ -48,7 +48,7 @@ def read_header(file: IO[bytes]) -> Header:
     if dtype.kind not in "biufcUS" or not dtype.itemsize:
         raise ValueError(f"holds {shortened(dtype, 80)}, expected numbers or text")
     if min(shape, default=0) < 0 or math.prod(max(axis, 1) for axis in shape) >= 2**60:
-        raise ValueError(f"has shape {shortened(shape, 80)}, which no memory holds")
+        raise ValueError(f"has shape {shortened(shape, 80)}, which is too large")
     return Header(shape, dtype, beginning.tell())
 
 
@@ -58,7 +58,9 @@ def read_values(file: IO[bytes], header: Header, size: int) -> npt.NDArray[Any]:
     ValueError, before any memory is allocated, where the file has more or fewer values than its header says.
     """
     if header.num_bytes != (left := size - header.start):
-        raise ValueError(f"says {header.num_bytes:,} bytes of {header.dtype} {header.shape} and has {left:,}")
+        raise ValueError(
+            f"has {left:,} bytes of values, its header says {header.num_bytes:,} ({header.dtype} {header.shape})"
+        )
     file.seek(0)
     array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array

@@ -83,8 +83,8 @@ def read_text_bytes(path: Path) -> bytes:
     size = size_of(path)
     if size > _SMALL and _BYTES_OF_VALUES * size > (memory := available_memory()):
         raise FolderError(
-            f"{path} has {in_words(size)} of text, whose values may take {in_words(_BYTES_OF_VALUES * size)}, and "
-            f"{in_words(memory)} of memory are available; gscl-scale writes no file that large: delete it"
+            f"{path} has {in_words(size)} of text, which may take {in_words(_BYTES_OF_VALUES * size)} of memory "
+            f"({in_words(memory)} available); gscl-scale writes no file that large: delete it"
         )
     return path.read_bytes()
 

@@ -11,7 +11,9 @@ _LENGTH = "median length of the embeddings"
 def figures_of(metrics: Metrics, norm: float, alignment: float | None = None) -> Figures:
     """What the gate compares, from the metrics of a run and the median length of its embeddings."""
     if "trained" not in metrics.get("spread", {}):
-        raise FolderError("metrics.json of tonight has no spread of the trained vectors; remove the work folder")
+        raise FolderError(
+            "metrics.json of the new version lacks spread.trained; delete the work folder and rerun the command"
+        )
     return {
         "probe": metrics["probe"]["trained"]["val_mean"] if "probe" in metrics else None,
         "ranking": metrics["rings"]["ranking"]["accuracy"] if "ranking" in metrics.get("rings", {}) else None,
@@ -35,7 +37,7 @@ def judge(new: Figures, current: Figures | None, gate: GateConfig) -> list[Check
         return checks
     norm, before, rank = new["norm"], current.get("norm"), current.get("rank")
     if norm is None or before is None or current.get("cosine") is None:
-        raise FolderError("the current version has no figures to compare with; promote another one by hand")
+        raise FolderError("the current version has no metrics to compare with; run gscl-scale registry promote VERSION")
     for name, ours, theirs, fall, key in (
         ("validation accuracy of the probe", new["probe"], current.get("probe"), gate.probe_fall, "gate.probe_fall"),
         ("ring-ranking accuracy", new["ranking"], current.get("ranking"), gate.ranking_fall, "gate.ranking_fall"),

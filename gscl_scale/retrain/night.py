@@ -211,7 +211,7 @@ class _Night:
         """Between two stages: LeaseError if the lease is lost, StoppedError if a stop was asked for."""
         self._lease.check()
         if self._asked.is_set():
-            raise StoppedError("retraining was asked to stop, or its time is over; the same command resumes it")
+            raise StoppedError("stopped by SIGTERM or after retrain.minutes; rerun the same command to resume")
 
     # --- the decision ------------------------------------------------------------------------------------------------
 

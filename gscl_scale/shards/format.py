@@ -68,7 +68,7 @@ def map_part(path: Path) -> RingSample:
     hops = sum(name.startswith("ring_") and name[5:].isdigit() for name in batch.schema.names)
     exact = column_of(batch, "ring_size_exact", path)
     if not pa.types.is_boolean(exact.type):
-        raise FolderError(f"{path} is damaged: expected truth in ring_size_exact; run gscl-scale precompute again")
+        raise FolderError(f"{path} is damaged: expected booleans in ring_size_exact; run gscl-scale precompute again")
     return RingSample(
         anchors=numbers_of(column_of(batch, "anchor", path), path, "int64"),
         rings=[_lists(batch, f"ring_{hop}", path) for hop in range(1, hops + 1)],

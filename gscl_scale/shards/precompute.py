@@ -45,7 +45,9 @@ def precompute(
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords
     number = _affordable(config, asked, rounds, folder)
     if number < asked and not config.ahead:
-        console.say(f"{asked} rounds exceed rings.disk_gb = {config.disk_gb:g}: making {number}, which take turns")
+        console.say(
+            f"rings.disk_gb = {config.disk_gb:g} has room for {number} of {asked} rounds, which are used in turn"
+        )
     rounds.make_rounds(number)
     rounds.finish(asked, number)
 

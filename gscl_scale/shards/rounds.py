@@ -93,7 +93,7 @@ class Rounds:
     def _other_weights(self) -> FolderError:
         whose, cure = ("the earlier run", "leave --since out") if self._since else ("this graph", "give --since again")
         return FolderError(
-            f"{self._folder} was begun with other PageRank scores than {whose} has; "
+            f"the PageRank scores of {self._folder} differ from those of {whose}; "
             f"{cure}, or delete this folder and run again"
         )
 
@@ -195,7 +195,7 @@ class Rounds:
         self._console.say(
             f"round {number}: sampling {counts.again:,} of {self._graph.num_nodes:,} anchors again"
             + (f", counting the last ring of {counts.counted:,}" if counts.counted else "")
-            + ", taking the others from the earlier run"
+            + ", copying the others from the earlier run"
         )
 
     def _draw(self, number: int) -> None:

@@ -59,8 +59,7 @@ def fetch_file(store: Store, name: str, path: Path, entry: FileEntry, cure: str)
     if not _matches(path, entry):
         path.unlink(missing_ok=True)
         raise FolderError(
-            f"{store.where}/{name}: expected the {entry['bytes']} bytes that were put there, got others; "
-            f"the copy in the store is damaged: {cure}"
+            f"{store.where}/{name} does not match its checksum, so the copy in the store is damaged; {cure}"
         )
 
 

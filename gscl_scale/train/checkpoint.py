@@ -105,8 +105,8 @@ class Checkpoints:
         path = self.folder / entry["file"]
         if not _is_intact(path, entry):
             raise FolderError(
-                f"{path}: expected the bytes that training recorded, got "
-                f"{'other content' if path.exists() else 'no file'}; delete {self.folder} and train again"
+                f"{path} {'does not match its checksum' if path.exists() else 'is missing'}; "
+                f"delete {self.folder} and train again"
             )
         return load_state(path), _position(entry)
 

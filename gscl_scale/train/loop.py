@@ -202,14 +202,14 @@ def _lack_of_negatives(result: StepResult, hops: int) -> str:
         cure = "lower rings.hops" if hops > 1 else "choose a graph with fewer edges"
         return (
             f"no negative of the first step is farther than {hops} hop{'s' * (hops > 1)} from its anchors, "
-            f"so ring {hops} is compared with nothing; {cure}"
+            f"so ring {hops} gets no training signal; {cure}"
         )
     if result.negatives < result.asked:
         width = -(-result.asked // NEAR_PER_WIDTH)
         return (
             f"a step has {result.negatives} of the {result.asked} negatives of train.negatives, because the samples "
-            "do not tell whether other nodes are beyond; "
-            f"sample again with rings.width of {width} or more, or lower train.negatives"
+            "do not record for more nodes whether they are beyond; "
+            f"use a new run with rings.width of {width} or more, or lower train.negatives"
         )
     return ""
 

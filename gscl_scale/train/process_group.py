@@ -43,7 +43,9 @@ class World:
     def check_same(self, number: int, what: str) -> None:
         """PeerError if the processes have different numbers."""
         if int(self.sum(torch.tensor([number]))) != number * self.size:
-            raise PeerError(f"the processes of the training have different {what}; this one has {number}")
+            raise PeerError(
+                f"training processes have different {what} (this one: {number}); check that all see the same run folder"
+            )
 
     def call(self, argument: Any) -> None:
         """Send plain values from the first process to those that wait in `calls`; None ends these."""

@@ -70,7 +70,7 @@ def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
     save(tmp_path / "nodes" / "1.parquet", {"id": ["a"], "x": [[1, 2]]})
     save(tmp_path / "nodes" / "2.parquet", {"id": ["b"], "x": [[1]]})
     config = tables(tmp_path, PAIR).model_copy(update={"nodes": tmp_path / "nodes"})
-    with pytest.raises(GraphError, match=r"2.parquet: row 1: the features have 1 numbers, those before have 2"):
+    with pytest.raises(GraphError, match=r"2.parquet: row 1: this row has 1 feature values, earlier ones have 2"):
         read(config)
 
 

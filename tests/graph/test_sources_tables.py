@@ -185,7 +185,7 @@ def test_default_columns_may_be_absent_and_named_ones_may_not(tmp_path):
 def test_a_split_column_that_is_empty_is_no_split(tmp_path):
     graph = ingest(tmp_path, PAIR, AB | {"split": pa.nulls(2)})
     assert graph.splits == {}
-    assert "column split names no node's part: no split was taken" in graph.manifest["notes"]
+    assert "column split has no train, val or test: the graph has no split" in graph.manifest["notes"]
 
 
 def test_columns_may_have_names_of_their_own(tmp_path):

@@ -222,7 +222,7 @@ def test_after_the_driver_has_ended_any_number_of_processes_goes_on(
     assert 22 <= done < STEPS
     if blow == signal.SIGTERM:
         assert driver.returncode == 3
-        assert f"training was asked to stop and has saved step {done}; the same command goes on" in out
+        assert f"training was asked to stop and has saved step {done}; rerun the command to resume" in out
         from_step = done
     else:
         newest = max(run.checkpoints.glob("step-*"))

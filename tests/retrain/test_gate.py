@@ -52,7 +52,7 @@ def test_a_figure_that_was_not_measured_has_no_condition():
         "median length of the embeddings",
     ]
     assert refusal({}, {**NOW, "probe": None, "ranking": None, "rank": None}) == ""
-    with pytest.raises(FolderError, match="the current version has no figures to compare with"):
+    with pytest.raises(FolderError, match="the current version has no metrics to compare with"):
         judge(NEW, {}, GATE)
 
 

@@ -71,7 +71,7 @@ def read_nodes(config: TablesGraph) -> NodeTable:
         raise GraphError(f"{path.parent if len(files) > 1 else path} has no rows; expected one row per node")
     codes, notes = np.concatenate(splits) if splits else np.zeros(0, np.int8), columns.notes
     if columns.split and not codes.any():
-        notes = [*notes, f"column {columns.split} names no node's part: no split was taken"]
+        notes = [*notes, f"column {columns.split} has no train, val or test: the graph has no split"]
     return NodeTable(
         ids=_one_type(ids, from_csv, path),
         features=rows.stream(),
@@ -184,7 +184,7 @@ def _matrix(part: Part, columns: list[str], width: int | None) -> npt.NDArray[np
     matrix = np.concatenate(blocks, axis=1)
     if width is not None and matrix.shape[1] != width:
         raise GraphError(
-            f"{part.where(0)}: the features have {matrix.shape[1]} numbers, those before have {width}; "
+            f"{part.where(0)}: this row has {matrix.shape[1]} feature values, earlier ones have {width}; "
             "expected one width for all nodes"
         )
     return matrix

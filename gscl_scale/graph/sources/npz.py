@@ -93,7 +93,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         raise GraphError(f"{archive.filename}: several arrays have one name; save each once with numpy.savez")
     for member in members.values():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
-            raise GraphError(f"{_place(archive, member)} is packed as numpy never does; save it with numpy.savez")
+            raise GraphError(f"{_place(archive, member)} is compressed as numpy does not do; save it with numpy.savez")
     return members
 
 

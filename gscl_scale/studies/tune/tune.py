@@ -36,7 +36,7 @@ def tune(
         begun = [trial.settings for trial in book.all()]
         most = len(begun) + len(untried(space, begun))
         if most < trials:
-            console.say(f"tune: the space has settings for {most} trials in all, not for {trials}")
+            console.say(f"tune: the space has only {most} combinations, so {most} trials run instead of {trials}")
             trials = most
     search_on_ray(Search(base, space, trials, minutes), book, console)
     ended = book.ended()

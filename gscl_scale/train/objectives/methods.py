@@ -72,9 +72,11 @@ def _configured(config: Config, name: str) -> Config:
         key = setting.partition("=")[0].strip()
         section = key.partition(".")[0]
         if section not in _OWN or key in _SHARED:
-            raise ConfigError(f"{key} is not for single methods; set it for all, or choose a key of {', '.join(_OWN)}")
+            raise ConfigError(
+                f"{key} cannot differ between methods; set it for all, or choose a key of {', '.join(_OWN)}"
+            )
         if name in OBJECTIVES and section in _SAMPLING:
-            raise ConfigError(f"{key} is not read, for {name} has no ring samples; leave it out")
+            raise ConfigError(f"{name} ignores {key}, because it uses no ring samples; leave it out")
         apply_setting(chosen, setting, option="")
     values = {**config.dump(), "compare": {}}
     epochs = chosen.get("train", {}).get("epochs")
