@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from gscl_scale.config.config import Config
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.store import read_embeddings, turned
 from gscl_scale.errors import FolderError, GraphError
@@ -115,7 +115,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             runtime = self.config_.runtime
             if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
                 runtime = runtime.model_copy(update={"device": "cpu"})
-            place = Workplace.of(runtime, folder / "layers", "transform", "transform")
+            place = EncodingSettings.of(runtime, folder / "layers", "transform", "transform")
             console = Console(quiet=self.quiet)
             try:
                 with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:

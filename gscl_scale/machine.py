@@ -28,7 +28,7 @@ def available_memory(root: Path = _ROOT) -> int:
     return max(0, min(_machine_memory(root), *_group_memory(root), *_own_limits(root), _UNLIMITED))
 
 
-def whole_memory() -> int:
+def total_memory() -> int:
     """Bytes of memory that this machine has."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -47,7 +47,7 @@ def peak_memory() -> int:
     return of_process if of_process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def hand_back_memory() -> None:
+def trim_heap() -> None:
     """Return freed memory to the system (glibc keeps some of it)."""
     if sys.platform.startswith("linux") and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
         library.malloc_trim(0)
@@ -55,7 +55,7 @@ def hand_back_memory() -> None:
 
 def start_peak() -> None:
     """Return freed memory to the system, and reset `peak_memory` where the system can (Linux)."""
-    hand_back_memory()
+    trim_heap()
     with contextlib.suppress(OSError):
         (_ROOT / "proc/self/clear_refs").write_text("5", encoding="ascii")
 
@@ -91,7 +91,7 @@ def _machine_memory(root: Path) -> int:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) << 10
-    return whole_memory()
+    return total_memory()
 
 
 def _group_memory(root: Path) -> Iterator[int]:
@@ -176,7 +176,7 @@ def keep_freed_memory() -> None:
         library.mallopt(_ARENA_MAX, 1)  # arenas of other threads are too small for large blocks
 
 
-def let_go_of_files(most: int, folder: Path) -> bool:
+def release_mapped_pages(most: int, folder: Path) -> bool:
     """Release the pages of mapped files in a folder, if this process holds more than `most` bytes of mapped files.
 
     The pages stay in the cache of the system and return when they are read again. Without this, random reads in large

@@ -107,8 +107,8 @@ def test_pages_of_the_files_in_a_folder_are_given_back_and_read_again(tmp_path):
     own = numbers.copy()
     assert all((array == numbers).all() for array in arrays)
     held = machine._status_bytes("RssFile")
-    assert not machine.let_go_of_files(held + numbers.nbytes, tmp_path / "inside")
-    assert machine.let_go_of_files(held // 2, tmp_path / "inside")
+    assert not machine.release_mapped_pages(held + numbers.nbytes, tmp_path / "inside")
+    assert machine.release_mapped_pages(held // 2, tmp_path / "inside")
     given_back = held - machine._status_bytes("RssFile")
     assert 0.9 * numbers.nbytes < given_back < 1.5 * numbers.nbytes
     assert all((array == own).all() for array in [*arrays, numbers])

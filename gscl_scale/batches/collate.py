@@ -183,7 +183,7 @@ def _decide(
         _decide_by_bits(sample.near.offsets, sample.near.members, ranks, words, decided)
     decided &= candidates != sample.anchors[:, None]
     for lists in (*sample.rings, sample.beyond):
-        _strike(candidates, lists.offsets, lists.members, decided)
+        _exclude_stored(candidates, lists.offsets, lists.members, decided)
     return decided
 
 
@@ -199,7 +199,7 @@ def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-un
 
 
 @kernel
-def _strike(candidates, offsets, members, decided):  # type: ignore[no-untyped-def]
+def _exclude_stored(candidates, offsets, members, decided):  # type: ignore[no-untyped-def]
     for a in range(decided.shape[0]):
         for i in range(offsets[a], offsets[a + 1]):
             at = np.searchsorted(candidates, members[i])

@@ -16,7 +16,7 @@ from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
 from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.shards.reader import RoundReader, SomeRounds
+from gscl_scale.shards.reader import RoundReader, RoundSource
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
 
@@ -62,7 +62,7 @@ class BatchStream:
 
     def __init__(
         self,
-        samples: SomeRounds,
+        samples: RoundSource,
         num_nodes: int,
         rings: RingsConfig,
         train: TrainConfig,

@@ -18,7 +18,7 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.neighbors.answers import searcher
 from gscl_scale.neighbors.exact import Nearest
 from gscl_scale.neighbors.index import recall_of
-from gscl_scale.neighbors.places import Place
+from gscl_scale.neighbors.places import EmbeddingSource
 from gscl_scale.runtime.console import Console
 
 Result = TypeVar("Result")
@@ -131,7 +131,7 @@ class _IndexManifest(TypedDict):
 
 
 def _build(folder: Path, index: Path) -> Figures:
-    embeddings, place = Embeddings(folder), Place("", folder, index)
+    embeddings, place = Embeddings(folder), EmbeddingSource("", folder, index)
     with most_allocated() as allocated:
         _, seconds = _timed(lambda: searcher(embeddings, place, COUNT, True, Console(quiet=True)))
     manifest = read_json(index / "manifest.json", _IndexManifest)
@@ -146,7 +146,7 @@ def _build(folder: Path, index: Path) -> Figures:
 
 def _search(folder: Path, index: Path, approximate: bool) -> tuple[Nearest, Figures]:
     """The answers for some nodes; `ready` ends when the first question may be asked of an index that exists."""
-    embeddings, place = Embeddings(folder), Place("", folder, index)
+    embeddings, place = Embeddings(folder), EmbeddingSource("", folder, index)
     draw = seeding.generator("bench queries", embeddings.rows)
     nodes = np.sort(draw.choice(embeddings.rows, min(QUERIES, embeddings.rows), replace=False))
     with most_allocated() as allocated:

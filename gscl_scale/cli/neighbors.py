@@ -32,7 +32,7 @@ def neighbors(
     from gscl_scale.embed.select import asked_nodes
     from gscl_scale.embed.store import Embeddings
     from gscl_scale.neighbors.answers import WRITERS, answers, searcher, write_answers
-    from gscl_scale.neighbors.places import place_of
+    from gscl_scale.neighbors.places import find_embeddings
 
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")
@@ -40,7 +40,7 @@ def neighbors(
         raise UserError("neighbors: --ids and --all need --out, a .parquet or .csv file for the neighbours")
     if out is not None and out.suffix not in WRITERS:
         raise UserError(f"neighbors: --out names a file that ends in .parquet or .csv, got {out}")
-    place, console = place_of(run), Console()
+    place, console = find_embeddings(run), Console()
     embeddings = Embeddings(place.embeddings)
     nodes = asked_nodes(embeddings.ids, node, ids, place.name)
     search, how = searcher(embeddings, place, count, index, console)

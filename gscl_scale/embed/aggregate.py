@@ -28,12 +28,12 @@ def gatherer(
 ) -> Gather:
     """The function that gathers for a layer: on the GPU where all rows fit there, otherwise on the CPU."""
     if device.type == "cuda" and rows.nbytes < _SHARE * torch.cuda.mem_get_info(device)[0]:
-        return OnDevice(adjacency, rows, layer, device)
-    return ByKernels(adjacency, rows, layer, device)
+        return GpuGather(adjacency, rows, layer, device)
+    return CpuGather(adjacency, rows, layer, device)
 
 
 @dataclass(frozen=True)
-class ByKernels:
+class CpuGather:
     """Reads rows of the mapped file as they are needed."""
 
     adjacency: NormalisedAdjacency
@@ -50,7 +50,7 @@ class ByKernels:
         return torch.from_numpy(gathered).to(self.device)
 
 
-class OnDevice:
+class GpuGather:
     """Holds all rows on a device; a block brings its neighbours there."""
 
     def __init__(

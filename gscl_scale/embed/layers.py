@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gscl_scale import machine
 from gscl_scale.config.runtime import RuntimeConfig
-from gscl_scale.embed.aggregate import Gather, OnDevice, gatherer
+from gscl_scale.embed.aggregate import Gather, GpuGather, gatherer
 from gscl_scale.embed.plan import Step, aligned, pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.errors import RunError
@@ -39,7 +39,7 @@ InPieces = Callable[[Callable[[int, int], None], Ranges], None]
 
 
 @dataclass(frozen=True)
-class Workplace:
+class EncodingSettings:
     """Where the encoding is done, and with what.
 
     folder      scratch: removed at the end, continued after a kill
@@ -57,14 +57,14 @@ class Workplace:
     rows: int | None = None
 
     @classmethod
-    def of(cls, runtime: RuntimeConfig, folder: Path, made_from: str, label: str) -> "Workplace":
+    def of(cls, runtime: RuntimeConfig, folder: Path, made_from: str, label: str) -> "EncodingSettings":
         """With device and memory of the config."""
         return cls(folder, made_from, chosen_device(runtime), runtime.embed_memory_gb, label)
 
 
 @contextlib.contextmanager
 def encode_nodes(
-    encoder: Encoder, graph: Graph, scaling: Scaling, place: Workplace, console: Console
+    encoder: Encoder, graph: Graph, scaling: Scaling, place: EncodingSettings, console: Console
 ) -> Iterator[Rows]:
     """Yield the encoder's output [N, width] for all nodes, mapped from a file that is removed afterwards.
 
@@ -110,7 +110,9 @@ def single_threaded(threads: int) -> Iterator[InPieces]:
 class _Encoding:
     """The steps of one encoding and the files between them."""
 
-    def __init__(self, encoder: Encoder, graph: Graph, scaling: Scaling, place: Workplace, console: Console) -> None:
+    def __init__(
+        self, encoder: Encoder, graph: Graph, scaling: Scaling, place: EncodingSettings, console: Console
+    ) -> None:
         self._encoder, self._graph, self._scaling, self._place = encoder, graph, scaling, place
         self._console = console
         self._adjacency = NormalisedAdjacency.of(graph, *encoder.adjacency)
@@ -171,7 +173,7 @@ class _Encoding:
 
     def _entries(self, step: Step, gather: Gather | None) -> npt.NDArray[np.int64] | None:
         """The row pointers of the entries that a piece copies."""
-        if isinstance(gather, OnDevice):
+        if isinstance(gather, GpuGather):
             return self._adjacency.indptr
         features = self._graph.features
         return features.indptr if step.below is None and isinstance(features, SparseFeatures) else None

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.io.atomic import naming, write_text
 from gscl_scale.io.json import read_json_lines
-from gscl_scale.io.validate import Count, of_kind, size_of
+from gscl_scale.io.validate import Count, schema_error, size_of
 
 _JOURNAL = "journal.jsonl"
 _BYTES_AT_ONCE = 1 << 24
@@ -43,7 +43,7 @@ class Scratch:
             shutil.rmtree(folder, ignore_errors=True)
             lines = []
         self._blocks: list[_Block] = [
-            line for line in lines if not of_kind(_Block, line) and line["first"] < line["end"] <= num_rows
+            line for line in lines if not schema_error(_Block, line) and line["first"] < line["end"] <= num_rows
         ]
         # written again, because a kill may have left half a line
         write_text(folder / _JOURNAL, "".join(json.dumps(line) + "\n" for line in (header, *self._blocks)))

@@ -137,7 +137,7 @@ def clear_away(folder: Path) -> None:
     shutil.rmtree(scratch_folder(folder), ignore_errors=True)
 
 
-def refuse_taken(folder: Path) -> None:
+def refuse_foreign_folder(folder: Path) -> None:
     """FolderError for a file, or a folder that holds something other than embeddings."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; give --out a folder")

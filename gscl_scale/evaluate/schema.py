@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json
-from gscl_scale.io.validate import Count, of_kind
+from gscl_scale.io.validate import Count, schema_error
 
 Method = Literal["trained", "untrained", "raw"]  # whose vectors are measured
 METHODS: tuple[Method, ...] = ("trained", "untrained", "raw")
@@ -296,7 +296,7 @@ def read_metrics(path: Path) -> Metrics:
 
 def flaw_of_metrics(values: object) -> str:
     """Why these values are no metrics; "" where they are."""
-    return of_kind(Metrics, values) or _flaw_of_metrics(cast(Metrics, values))
+    return schema_error(Metrics, values) or _flaw_of_metrics(cast(Metrics, values))
 
 
 def _flaw_of_metrics(metrics: Metrics) -> str:

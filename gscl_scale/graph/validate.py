@@ -8,7 +8,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures, cut, is_csr
 from gscl_scale.io.arrow import is_text
 from gscl_scale.kernel import kernel
-from gscl_scale.machine import let_go_of_files
+from gscl_scale.machine import release_mapped_pages
 
 if TYPE_CHECKING:
     from gscl_scale.graph.graph import Graph
@@ -43,7 +43,7 @@ def _flaw_of_rows(graph: "Graph") -> str:
     for low, high in cut(indptr, 0, graph.num_nodes, _ENTRIES_AT_ONCE):
         if (bad := int(_bad_row(indptr, indices, low, high, graph.num_nodes))) >= 0:
             return f"the neighbours of node {bad:,} are not an ascending list of other nodes"
-        let_go_of_files(_MOST_MAPPED, graph.folder)
+        release_mapped_pages(_MOST_MAPPED, graph.folder)
     return ""
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from gscl_scale.errors import FolderError
 from gscl_scale.io.atomic import CURE, write_text
-from gscl_scale.io.validate import checked, lines_of, of_kind, parse_json, read_text_bytes
+from gscl_scale.io.validate import checked, lines_of, parse_json, read_text_bytes, schema_error
 
 _SEAL = "checksum"
 Value = TypeVar("Value")
@@ -58,7 +58,7 @@ def read_json_lines(path: Path, kind: Any = dict[str, Any]) -> list[Any]:
             value = parse_json(text, str(path), "")
         except FolderError:
             break
-        if of_kind(kind, value):
+        if schema_error(kind, value):
             break
         lines.append(value)
     return lines

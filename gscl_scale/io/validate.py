@@ -97,7 +97,7 @@ def parse_json(text: bytes, where: str, cure: str) -> Any:
         raise FolderError(f"{where} is damaged: not valid JSON ({shortened(error)}); {cure}") from None
 
 
-def of_kind(kind: Any, value: Any) -> str:
+def schema_error(kind: Any, value: Any) -> str:
     """Describe what is wrong with a value of a kind, such as a TypedDict; "" if nothing is."""
     try:
         _adapter(kind).validate_python(value, strict=True)
@@ -113,7 +113,7 @@ def of_kind(kind: Any, value: Any) -> str:
 
 def checked(kind: Any, value: Any, where: str, cure: str) -> Any:
     """Return the value as one of that kind; FolderError that names the place and what is wrong there."""
-    if flaw := of_kind(kind, value):
+    if flaw := schema_error(kind, value):
         raise FolderError(f"{where} is damaged: {flaw}; {cure}")
     return value
 

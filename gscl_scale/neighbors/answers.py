@@ -15,7 +15,7 @@ from gscl_scale.embed.store import Embeddings, unit
 from gscl_scale.io.atomic import publish
 from gscl_scale.neighbors.exact import Nearest, exact
 from gscl_scale.neighbors.index import open_index
-from gscl_scale.neighbors.places import Place
+from gscl_scale.neighbors.places import EmbeddingSource
 from gscl_scale.runtime.console import Console
 
 Search = Callable[[npt.NDArray[np.int64]], Nearest]
@@ -29,7 +29,7 @@ Answer = TypedDict("Answer", {"id": int | str, "class": str | None, "neighbors":
 
 
 def searcher(
-    embeddings: Embeddings, place: Place, count: int, approximate: bool, console: Console
+    embeddings: Embeddings, place: EmbeddingSource, count: int, approximate: bool, console: Console
 ) -> tuple[Search, str]:
     """A function from nodes to their `count` nearest, each without itself, and a description of the search."""
     count = min(count, embeddings.rows - 1)
@@ -42,7 +42,9 @@ def searcher(
     return search, index.description() if index else "exact"
 
 
-def answers(place: Place, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search) -> list[Answer]:
+def answers(
+    place: EmbeddingSource, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search
+) -> list[Answer]:
     """The nearest nodes of some nodes, as plain values."""
     found, classes = search(nodes), place.classes(embeddings.rows)
 

@@ -21,7 +21,7 @@ class _Classes(TypedDict):
 
 
 @dataclass(frozen=True)
-class Place:
+class EmbeddingSource:
     """Embeddings on this machine.
 
     name         their name for the user
@@ -49,9 +49,9 @@ class Place:
         return labels, names
 
 
-def place_of(where: str) -> Place:
+def find_embeddings(where: str) -> EmbeddingSource:
     """The embeddings of a run or a folder; of a remote run only what a search needs is copied here."""
     if (Path(where) / FILE).exists():
-        return Place(where, Path(where), Path(where) / "index")
+        return EmbeddingSource(where, Path(where), Path(where) / "index")
     found = find_run(where, "neighbors", _NEEDED.__contains__)
-    return Place(found.name, found.run.embeddings, place_for(found, "embeddings/index"), found.run.graph)
+    return EmbeddingSource(found.name, found.run.embeddings, place_for(found, "embeddings/index"), found.run.graph)

@@ -15,7 +15,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError, GsclError, LeaseError, StoppedError
-from gscl_scale.io.validate import of_kind, parse_json
+from gscl_scale.io.validate import parse_json, schema_error
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.runtime.console import Console
 from gscl_scale.storage.stores import Store
@@ -97,7 +97,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def leased(
+def hold_lease(
     store: Store, seconds: float, wait_s: float, console: Console, asked: threading.Event | None = None
 ) -> Iterator[Lease]:
     """Have the lease of a registry; LeaseError if another run has it, and still does after `wait_s`.
@@ -172,4 +172,4 @@ def _last_heartbeat(store: Store, token: int) -> _Heartbeat | None:
         values: Any = parse_json(store.read(_heartbeat_file(token)) or b"", "", "")
     except FolderError:
         return None
-    return None if of_kind(_Heartbeat, values) else values
+    return None if schema_error(_Heartbeat, values) else values

@@ -1,7 +1,7 @@
 """Changing by hand which version is current."""
 
 from gscl_scale.errors import UserError
-from gscl_scale.registry.lease import leased
+from gscl_scale.registry.lease import hold_lease
 from gscl_scale.registry.ledger import State
 from gscl_scale.registry.versions import Registry
 from gscl_scale.runtime.console import Console
@@ -9,7 +9,7 @@ from gscl_scale.runtime.console import Console
 
 def promote(registry: Registry, name: str, lease_s: float, console: Console) -> State:
     """Make a stored version the current one, whatever the gate said."""
-    with leased(registry.store, lease_s, 0.0, console) as lease:
+    with hold_lease(registry.store, lease_s, 0.0, console) as lease:
         state = lease.state
         if name not in state.kept():
             known = ", ".join(state.kept()) or "none"
@@ -28,7 +28,7 @@ def promote(registry: Registry, name: str, lease_s: float, console: Console) -> 
 
 def rollback(registry: Registry, lease_s: float, console: Console) -> State:
     """Make the version before the current one current again; the next night does not promote the one that is left."""
-    with leased(registry.store, lease_s, 0.0, console) as lease:
+    with hold_lease(registry.store, lease_s, 0.0, console) as lease:
         state = lease.state
         if len(state.promoted) < 2:
             raise UserError(

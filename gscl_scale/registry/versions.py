@@ -13,7 +13,7 @@ from gscl_scale.io.validate import Count, checked, parse_json
 from gscl_scale.registry.lease import Lease
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.storage.stores import LocalStore
-from gscl_scale.storage.transfer import INDEX, Index, fetch_folder, index_of, keep_folder
+from gscl_scale.storage.transfer import INDEX, Index, fetch_folder, index_of, upload_folder
 from gscl_scale.storage.urls import cache_of, store_at
 
 CURRENT = "current.json"
@@ -135,7 +135,7 @@ class Registry:
     def keep(self, lease: Lease, run: Path, files: list[str], about: About) -> Version:
         """Put a finished run into the registry as a version; nobody reads it before the ledger names it."""
         name = _name(lease.token)
-        keep_folder(run, self.store, f"{_VERSIONS}/{name}", files, {**about})
+        upload_folder(run, self.store, f"{_VERSIONS}/{name}", files, {**about})
         return self.version(name)
 
     def point(self) -> State:

@@ -20,7 +20,7 @@ from gscl_scale.errors import FolderError, GsclError, RunError, StoppedError
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json, write_json
-from gscl_scale.registry.lease import Lease, leased
+from gscl_scale.registry.lease import Lease, hold_lease
 from gscl_scale.registry.versions import Changes, Check, Figures, Registry, Version, refusal_of
 from gscl_scale.retrain.gate import figures_of, judge
 from gscl_scale.retrain.work_folder import (
@@ -87,7 +87,7 @@ def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
     with (
         stop_after(60 * settings.minutes),
         asked_to_stop() as asked,
-        leased(registry.store, settings.lease_s, settings.wait_s, console, asked) as lease,
+        hold_lease(registry.store, settings.lease_s, settings.wait_s, console, asked) as lease,
     ):
         night = _Night(with_seed(config, 0), str(where), registry, lease, asked, console)
         try:

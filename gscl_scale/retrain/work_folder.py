@@ -11,7 +11,7 @@ from gscl_scale.config.identity import deciding
 from gscl_scale.config.section import RESULTS
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.checksum import fingerprint_of
-from gscl_scale.io.validate import Count, of_kind
+from gscl_scale.io.validate import Count, schema_error
 from gscl_scale.registry.versions import Changes
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_events
@@ -63,7 +63,7 @@ def may_build_on(config: Config, base: Run) -> bool:
 
 def changes_since(run: Run, graph: Graph) -> Changes:
     """What precompute found changed since the current version, over all rounds; everything, where it began anew."""
-    rounds = [cast(_Since, event) for event in read_events(run.log) if not of_kind(_Since, event)]
+    rounds = [cast(_Since, event) for event in read_events(run.log) if not schema_error(_Since, event)]
     if not rounds:
         return {"sampled_again": 1.0}
     last, share = rounds[-1], sum(line["anchors_again"] for line in rounds) / (len(rounds) * max(1, graph.num_nodes))

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.validate import Count, Number, lines_of, of_kind, parse_json
+from gscl_scale.io.validate import Count, Number, lines_of, parse_json, schema_error
 
 
 def _check_zone(text: str) -> str:
@@ -77,14 +77,14 @@ _KINDS: dict[tuple[str, str], Any] = {
 
 def read_curve(log: Path) -> list[dict[str, Any]]:
     """The training steps; of a step that a resumed run repeated, the last one."""
-    steps = {event["step"]: event for event in _events(log) if not of_kind(_Step, event)}
+    steps = {event["step"]: event for event in _events(log) if not schema_error(_Step, event)}
     return [steps[step] for step in sorted(steps)]
 
 
 def read_events(log: Path) -> list[dict[str, Any]]:
     """The events other than the training steps."""
-    others = [event for event in _events(log) if not of_kind(_Event, event) and event["event"] != "step"]
-    return [event for event in others if not of_kind(_KINDS.get((event["stage"], event["event"]), _Event), event)]
+    others = [event for event in _events(log) if not schema_error(_Event, event) and event["event"] != "step"]
+    return [event for event in others if not schema_error(_KINDS.get((event["stage"], event["event"]), _Event), event)]
 
 
 def _events(log: Path) -> Iterator[Any]:

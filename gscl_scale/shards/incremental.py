@@ -86,7 +86,7 @@ class ChangeCounts:
 
 
 @dataclass(frozen=True)
-class Since:
+class EarlierSamples:
     """An earlier run: its graph, its samples, and which of its nodes is which."""
 
     graph: Graph
@@ -94,7 +94,7 @@ class Since:
     matching: Matching
 
     @classmethod
-    def open(cls, old_graph: Path, old_samples: Path, graph: Graph, plan: Plan) -> "Since":
+    def open(cls, old_graph: Path, old_samples: Path, graph: Graph, plan: Plan) -> "EarlierSamples":
         """Open an earlier run; one with other settings is refused."""
         samples = Samples.open(old_samples)
         if difference := plan.difference(samples.manifest):

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from gscl_scale.io.atomic import naming, write_text
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json_lines
-from gscl_scale.io.validate import of_kind, size_of
+from gscl_scale.io.validate import schema_error, size_of
 from gscl_scale.shards.format import part_path, priorities_path
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import FORMAT, JOURNAL, MANIFEST, Plan, read_manifest
@@ -32,7 +32,7 @@ class Journal:
         self._folder, self._path, self._hops = folder, folder / JOURNAL, plan.config.hops
         self.manifest = read_manifest(folder) if (folder / MANIFEST).exists() else None
         lines = read_json_lines(self._path, _Line)
-        begun = bool(lines) and not of_kind(SamplesHead, lines[0])
+        begun = bool(lines) and not schema_error(SamplesHead, lines[0])
         for head in (self.manifest, lines[0] if begun else None):
             if head is not None:
                 plan.refuse_other(head, folder)

@@ -10,7 +10,7 @@ from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json, read_json_lines
-from gscl_scale.io.validate import of_kind
+from gscl_scale.io.validate import schema_error
 from gscl_scale.rings.choose_engine import Choice, choose_engine
 from gscl_scale.shards import levels
 from gscl_scale.shards.records import Manifest, SamplesHead
@@ -29,7 +29,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise FolderError(
             f"{folder}: expected samples format {FORMAT}, got {quoted(values.get('format'))}; sample again"
         )
-    flaw = of_kind(Manifest, values)
+    flaw = schema_error(Manifest, values)
     manifest = cast(Manifest, values)
     if flaw := flaw or _flaw_of_parts(manifest):
         raise FolderError(f"{folder / MANIFEST} is damaged: {flaw}; delete {folder} and sample again")

@@ -13,7 +13,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.runner import Runner
 from gscl_scale.shards.estimate import admit
-from gscl_scale.shards.incremental import Since
+from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
 from gscl_scale.shards.rounds import Rounds
@@ -37,7 +37,7 @@ def precompute(
     graph = Graph.open(graph_folder)
     plan, choice = make_plan(graph, folder, config, since[1] if since else None)
     console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
-    earlier = Since.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
+    earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
     console.say(admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner), rounds.missing(1)))
     rounds.begin()

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import map_array
-from gscl_scale.machine import hand_back_memory
-from gscl_scale.rings.exact.workspace import forget_marks
+from gscl_scale.machine import trim_heap
+from gscl_scale.rings.exact.workspace import free_buffers
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sketch.level import Level
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
@@ -79,11 +79,11 @@ def open_changes(samples: Path, round_number: int) -> Changes:
 
 def close_round() -> None:
     """Close the files of a round, so that the disk of removed ones is free again, and free its memory."""
-    forget_marks()
+    free_buffers()
     with _LOCK:
         for kind in ("round", "level", "old round", "changes"):
             _OPEN.pop(kind, None)
-    hand_back_memory()
+    trim_heap()
 
 
 def _keep(kind: str, key: Any, opened: Callable[[], Thing]) -> Thing:

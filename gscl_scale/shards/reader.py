@@ -14,7 +14,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.validate import FileEntry, size_of
-from gscl_scale.machine import let_go_of_files, num_cores
+from gscl_scale.machine import num_cores, release_mapped_pages
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, copy_lists, offsets_of
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
@@ -109,7 +109,7 @@ class Samples:
         return weights
 
 
-class SomeRounds(Protocol):
+class RoundSource(Protocol):
     """Rounds by number, however they come to be."""
 
     @property
@@ -148,7 +148,7 @@ class RoundReader:
 
     def take(self, anchors: npt.NDArray[np.int64]) -> RingSample:
         """The samples of some anchors, in the order asked for."""
-        let_go_of_files(_MAPPED, self.folder)
+        release_mapped_pages(_MAPPED, self.folder)
         where, first = list(self._where(anchors)), self.parts[0]
         columns = [
             _take_lists([part.lists[level] for part, _, _ in where], where, anchors.size, first.beyond.members.dtype)

@@ -28,7 +28,7 @@ from gscl_scale.shards.format import (
     write_priorities,
     write_weights,
 )
-from gscl_scale.shards.incremental import Since
+from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.levels import scratch_folder
 from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
@@ -51,7 +51,7 @@ class Rounds:
         journal: Journal,
         runner: Runner,
         console: Console,
-        since: Since | None,
+        since: EarlierSamples | None,
     ) -> None:
         self._graph, self._graph_folder, self._folder = graph, graph_folder, folder
         self._plan, self._config, self._journal = plan, plan.config, journal
@@ -182,7 +182,7 @@ class Rounds:
         close_round()
         shutil.rmtree(scratch_folder(self._folder, number), ignore_errors=True)
 
-    def _find_changes(self, since: Since, number: int) -> None:
+    def _find_changes(self, since: EarlierSamples, number: int) -> None:
         """Find what is to be sampled again after the earlier run."""
         priorities = map_priorities(priorities_path(self._folder, number))
         counts = since.prepare(self._folder, number, self._graph, priorities, self._config)

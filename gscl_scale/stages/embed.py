@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.config import Config
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import best_rotation, common_nodes, read_rotation, write_rotation
 from gscl_scale.embed.select import asked_nodes
 from gscl_scale.embed.store import (
@@ -15,7 +15,7 @@ from gscl_scale.embed.store import (
     clear_away,
     export,
     is_complete,
-    refuse_taken,
+    refuse_foreign_folder,
     scratch_folder,
     take_rows,
     write_embeddings,
@@ -55,10 +55,10 @@ def embed(
         clear_away(folder)
         return folder
     if out:
-        refuse_taken(out)
+        refuse_foreign_folder(out)
     console.event("embed", "started")
     encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
-    place = Workplace.of(config.runtime, scratch_folder(folder), fingerprint, "embed")
+    place = EncodingSettings.of(config.runtime, scratch_folder(folder), fingerprint, "embed")
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():
             _write_rotation(run, towards, graph, vectors)

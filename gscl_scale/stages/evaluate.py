@@ -10,7 +10,7 @@ from gscl_scale.batches.stream import held_out
 from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_in
 from gscl_scale.config.section import RESULTS
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.store import fingerprint_in, open_embeddings
 from gscl_scale.evaluate.graph_statistics import SavedStatistics, read_statistics, statistics
 from gscl_scale.evaluate.run import evaluate_run
@@ -35,7 +35,7 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
     first = build_model(config.model, graph.num_features, config.train.seed)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", deciding_in(config.model, "training"), config.train.seed])
-    place = Workplace.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
+    place = EncodingSettings.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
     with encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
         yield vectors
 

@@ -15,7 +15,7 @@ from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding, deciding_in
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
 from gscl_scale.evaluate.validation import training_splits, validation_accuracy
@@ -23,7 +23,7 @@ from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
-from gscl_scale.machine import keep_freed_memory, processor_name, usable_cores, whole_memory
+from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
 from gscl_scale.model.model import Model, build_model
@@ -34,7 +34,7 @@ from gscl_scale.runtime.runner import Runner, start_runner, train_together
 from gscl_scale.runtime.settings import Meter
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
-from gscl_scale.shards.reader import Samples, SomeRounds
+from gscl_scale.shards.reader import RoundSource, Samples
 from gscl_scale.train.checkpoint import Checkpoints, fill, load_state
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
@@ -84,7 +84,7 @@ def train_here(
             load_start(model, run)
         console.event(
             "train", "started", device=str(device), epochs=config.train.epochs, processes=world.size,
-            processor=processor_name(), cores=len(usable_cores()), memory=whole_memory(),
+            processor=processor_name(), cores=len(usable_cores()), memory=total_memory(),
         )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
         validate = None
@@ -109,7 +109,7 @@ def load_start(model: Model, run: Run) -> None:
     fill(model, load_state(run.start), run.start)
 
 
-def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: SomeRounds, world: World) -> BatchStream:
+def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World) -> BatchStream:
     messages = NormalisedAdjacency.of(graph, *config.model.messages())
     sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
@@ -208,7 +208,7 @@ def _follow(world: World) -> None:
 
 
 @contextlib.contextmanager
-def _rounds(config: Config, run: Run, world: World) -> Iterator[SomeRounds]:
+def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
     """The rounds on disk, or rounds that are sampled during the training."""
     if not config.rings.ahead:
         yield Samples.open(run.samples)
@@ -285,7 +285,7 @@ def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> 
     def validate(model: Model) -> float:
         weights = [parameter.detach().cpu().numpy().tobytes() for parameter in model.parameters()]
         made_from = hashlib.sha256(b"".join(weights)).hexdigest()
-        place = Workplace.of(config.runtime, scratch, made_from, "train")
+        place = EncodingSettings.of(config.runtime, scratch, made_from, "train")
         with encode_nodes(model.encoder, graph, scaling, place, Console(quiet=True)) as vectors:
             return figure(vectors)
 

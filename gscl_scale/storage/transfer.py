@@ -24,7 +24,7 @@ class Index(TypedDict):
     files: dict[NameBelow, FileEntry]
 
 
-def keep_folder(
+def upload_folder(
     folder: Path, store: Store, name: str, files: Iterable[str], about: Mapping[str, object]
 ) -> dict[str, Any]:
     """Put files of a folder under a name of the store, then their index, which has the values of `about` too."""

@@ -11,8 +11,8 @@ import torch
 
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed import layers
-from gscl_scale.embed.aggregate import OnDevice
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.aggregate import GpuGather
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.plan import sizes_of
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.model.inputs import Inputs, Layer, prepare_inputs
@@ -80,7 +80,7 @@ def whole(graph, config, model):
 
 def by_layers(graph, config, model, folder, scaling=None, console=QUIET, **place):
     scaling = scaling or Scaling.of(graph.features, config.feature_scaling)
-    workplace = Workplace(folder / "scratch", "made from this", CPU, **place)
+    workplace = EncodingSettings(folder / "scratch", "made from this", CPU, **place)
     with encode_nodes(model.encoder, graph, scaling, workplace, console) as vectors:
         found = np.array(vectors)
     assert not (folder / "scratch").exists()
@@ -134,7 +134,7 @@ def test_any_number_of_layers_will_do_with_and_without_a_bias(tmp_path, graphs, 
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
 def test_a_device_that_holds_the_rows_gathers_the_same(tmp_path, graphs, monkeypatch, encoder, undirected):
     """As on a GPU; blocks are cut where their neighbours are many."""
-    monkeypatch.setattr(layers, "gatherer", OnDevice)
+    monkeypatch.setattr(layers, "gatherer", GpuGather)
     monkeypatch.setattr(layers, "sizes_of", lambda *arguments: replace(sizes_of(*arguments), entries=100))
     assert_is_the_pass(graphs("dense", 6, undirected), tmp_path, {"encoder": encoder, "feature_scaling": "row"})
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime.console import Console
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 SLOW = """
 import sys, time, torch
 from pathlib import Path
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed import scratch
 from gscl_scale.graph.graph import Graph
 from gscl_scale.model.scaling import Scaling
@@ -35,7 +35,7 @@ write = scratch.Scratch.write
 scratch.Scratch.write = lambda *arguments: (time.sleep(0.02), write(*arguments))
 graph = Graph.open(folder / "graph")
 _, model = model_of(graph, encoder=encoder)
-place = Workplace(folder / "scratch", "made from this", torch.device("cpu"), rows=16)
+place = EncodingSettings(folder / "scratch", "made from this", torch.device("cpu"), rows=16)
 with encode_nodes(model.encoder, graph, Scaling("none"), place, Console(quiet=True)):
     raise SystemExit("it came to its end")
 """
@@ -75,7 +75,7 @@ def test_a_killed_work_goes_on_and_repeats_no_finished_block(tmp_path, graph, en
 def encoded(tmp_path, graph, made_from="made from this", disk_is_full=False):
     """The vectors and the log of an encoding; `disk_is_full`: nobody could copy them, so scratch stays."""
     _, model = model_of(graph)
-    place = Workplace(tmp_path / "scratch", made_from, CPU, rows=16)
+    place = EncodingSettings(tmp_path / "scratch", made_from, CPU, rows=16)
     log = Console(tmp_path / "log.jsonl", quiet=True)
     (tmp_path / "log.jsonl").unlink(missing_ok=True)
     with contextlib.suppress(OSError), encode_nodes(model.encoder, graph, Scaling("none"), place, log) as vectors:

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
-from gscl_scale.neighbors.places import place_of
-from gscl_scale.registry.lease import leased
+from gscl_scale.neighbors.places import find_embeddings
+from gscl_scale.registry.lease import hold_lease
 from gscl_scale.registry.versions import Registry
 from gscl_scale.runtime.console import Console
 from gscl_scale.storage.mirror import Mirror
@@ -167,7 +167,7 @@ def test_of_a_run_on_an_object_store_only_the_embeddings_are_brought_and_the_ind
     Mirror(store_at(place), local).push()
     for _ in range(2):
         assert f"{place}: 200 nodes, approximate" in call(place, "--id", "node-7", "--index")
-    found = place_of(place)
+    found = find_embeddings(place)
     assert found.embeddings.is_relative_to(tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("part.arrow"))
     assert (found.index / "index.faiss").exists()
@@ -178,7 +178,7 @@ def test_of_a_registry_the_current_version_is_searched_and_stays_as_it_is(place,
     local = write_run(tmp_path / "local", VECTORS, labels=LABELS)
     files = [path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file()]
     registry = Registry(place)
-    with leased(registry.store, 60, 0, Console(quiet=True)) as lease:
+    with hold_lease(registry.store, 60, 0, Console(quiet=True)) as lease:
         version = registry.keep(lease, local, files, {"figures": {}, "graph": {}})
         lease.record("promoted", current=version.name, promoted=(version.name,))
     assert f"version {version.name} of {place}: 200 nodes, approximate" in call(place, "--id", "node-7", "--index")

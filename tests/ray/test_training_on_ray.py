@@ -28,7 +28,7 @@ from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.cluster import preflight
 from gscl_scale.runtime.cluster.nodes import Machine
-from gscl_scale.runtime.cluster.training import Break, give_up, size_of
+from gscl_scale.runtime.cluster.training import AttemptEnd, give_up, size_of
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
@@ -284,20 +284,20 @@ def test_a_mistake_that_a_process_finds_is_told_as_it_is_and_not_repeated(two, p
 
 
 def test_a_training_that_is_broken_off_too_often_is_given_up():
-    failed, asked = Break("process 1 of 2 was lost", "failed"), Break("there is room", "asked")
+    failed, asked = AttemptEnd("process 1 of 2 was lost", "failed"), AttemptEnd("there is room", "asked")
     settings = TrainingSettings(max_failures=2)
     give_up([failed, asked, failed, asked], settings)
     with pytest.raises(TaskError, match=r"interrupted 3 times, .* because process 1 of 2 was lost; .* and run again"):
         give_up([failed, asked, failed, failed], settings)
-    give_up([Break("no room", "not started")] * 9, settings)
+    give_up([AttemptEnd("no room", "not started")] * 9, settings)
     with pytest.raises(TaskError, match="was not started 10 times, the last time because no room"):
-        give_up([Break("no room", "not started")] * 10, settings)
+        give_up([AttemptEnd("no room", "not started")] * 10, settings)
 
 
 def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
     settings = TrainingSettings(workers=(2, 5))
     machines = [Machine("a", "127.0.0.1", False, {"CPU": 4.0}), Machine("b", "127.0.0.2", False, {"CPU": 3.0})]
-    failed, no_room = Break("process 1 of 2 was lost", "failed"), Break("no room", "not started")
+    failed, no_room = AttemptEnd("process 1 of 2 was lost", "failed"), AttemptEnd("no room", "not started")
     sizes = [size_of(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
     assert sizes == [5, 4, 5, 2]
     wide, large = TrainingSettings(workers=(1, 16)), [Machine("a", "127.0.0.1", False, {"CPU": 16.0})]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gscl_scale.errors import FolderError, LeaseError, RunError, StoppedError
-from gscl_scale.registry.lease import leased
+from gscl_scale.registry.lease import hold_lease
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.runtime.console import Console
 
@@ -47,9 +47,9 @@ def test_a_damaged_record_is_named(store):
 
 
 def test_a_second_run_leaves_and_the_first_is_not_disturbed(store):
-    with leased(store, 60, 0, QUIET) as first:
+    with hold_lease(store, 60, 0, QUIET) as first:
         says = r"another run has the lease .*nothing was done"
-        with pytest.raises(LeaseError, match=says), leased(store, 60, 0, QUIET):
+        with pytest.raises(LeaseError, match=says), hold_lease(store, 60, 0, QUIET):
             pass
         first.record("promoted", current="v1")
     state = Ledger(store).newest()
@@ -57,29 +57,29 @@ def test_a_second_run_leaves_and_the_first_is_not_disturbed(store):
 
 
 def test_a_second_run_may_wait(store):
-    first = leased(store, 60, 0, QUIET)
+    first = hold_lease(store, 60, 0, QUIET)
     first.__enter__()
     release = threading.Timer(0.3, lambda: first.__exit__(None, None, None))
     release.start()
-    with leased(store, 60, 30, QUIET) as second:
+    with hold_lease(store, 60, 30, QUIET) as second:
         assert second.token == 2
     release.join()
 
 
 def test_who_waits_can_be_asked_to_stop(store):
     asked = threading.Event()
-    with leased(store, 60, 0, QUIET):
+    with hold_lease(store, 60, 0, QUIET):
         asking = threading.Timer(0.3, asked.set)
         asking.start()
-        with pytest.raises(StoppedError, match="while waiting for the lease"), leased(store, 60, 60, QUIET, asked):
+        with pytest.raises(StoppedError, match="while waiting for the lease"), hold_lease(store, 60, 60, QUIET, asked):
             pass
         asking.join()
 
 
 def test_a_holder_that_lives_keeps_the_lease_for_as_long_as_it_likes(store):
-    with leased(store, 1.0, 0, QUIET) as lease:
+    with hold_lease(store, 1.0, 0, QUIET) as lease:
         time.sleep(2.0)
-        with pytest.raises(LeaseError), leased(store, 1.0, 0, QUIET):
+        with pytest.raises(LeaseError), hold_lease(store, 1.0, 0, QUIET):
             pass
         lease.check()
 
@@ -87,17 +87,17 @@ def test_a_holder_that_lives_keeps_the_lease_for_as_long_as_it_likes(store):
 @pytest.fixture
 def late(store):
     """A lease whose holder was killed at once."""
-    with leased(store, 0.4, 0, QUIET) as lease:
+    with hold_lease(store, 0.4, 0, QUIET) as lease:
         lease._over.set()
         lease._beating.join()
         yield lease
 
 
 def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_publish(store, late):
-    with pytest.raises(LeaseError), leased(store, 60, 0, QUIET):
+    with pytest.raises(LeaseError), hold_lease(store, 60, 0, QUIET):
         pass
     time.sleep(0.5)
-    with leased(store, 0.4, 0, QUIET) as lease:
+    with hold_lease(store, 0.4, 0, QUIET) as lease:
         lease.record("promoted", current="v2")
         late.check()
         late._over.clear()
@@ -109,15 +109,15 @@ def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_pub
 
 
 def test_a_holder_with_a_longer_lease_is_not_dead_by_the_shorter_one_of_a_rival(store):
-    with leased(store, 60, 0, QUIET) as lease:
+    with hold_lease(store, 60, 0, QUIET) as lease:
         time.sleep(0.2)
-        with pytest.raises(LeaseError, match="another run has the lease"), leased(store, 0.1, 0, QUIET):
+        with pytest.raises(LeaseError, match="another run has the lease"), hold_lease(store, 0.1, 0, QUIET):
             pass
         lease.check()
 
 
 def test_a_clock_that_jumped_does_not_kill_a_holder_that_shows_life(store):
-    with leased(store, 1.0, 0, QUIET) as lease:
+    with hold_lease(store, 1.0, 0, QUIET) as lease:
         stop = threading.Event()
 
         def beat():
@@ -130,14 +130,14 @@ def test_a_clock_that_jumped_does_not_kill_a_holder_that_shows_life(store):
         with ThreadPoolExecutor(1) as pool:
             pool.submit(beat)
             time.sleep(0.2)
-            with pytest.raises(LeaseError), leased(store, 1.0, 0, QUIET):
+            with pytest.raises(LeaseError), hold_lease(store, 1.0, 0, QUIET):
                 pass
             stop.set()
 
 
 def test_a_lease_ends_with_its_block_also_when_that_fails(store):
-    with pytest.raises(ZeroDivisionError), leased(store, 60, 0, QUIET):
+    with pytest.raises(ZeroDivisionError), hold_lease(store, 60, 0, QUIET):
         raise ZeroDivisionError
-    with leased(store, 60, 0, QUIET) as lease:
+    with hold_lease(store, 60, 0, QUIET) as lease:
         assert lease.token == 2
     assert store.sizes("heartbeats") == {}

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
-from gscl_scale.registry.lease import leased
+from gscl_scale.registry.lease import hold_lease
 from gscl_scale.registry.promote import promote, rollback
 from gscl_scale.registry.versions import Check, Registry
 from gscl_scale.runtime.console import Console
@@ -27,7 +27,7 @@ def keep(registry, tmp_path, text, reason=""):
     run.mkdir(exist_ok=True)
     (run / "embeddings.parquet").write_text(text)
     (run / "log.jsonl").write_text(f"{time.time()}: not the content of {text}")
-    with leased(registry.store, 60, 0, QUIET) as lease:
+    with hold_lease(registry.store, 60, 0, QUIET) as lease:
         checks = [Check(name="rank", figure=1.0, limit=2.0, holds=not reason, sentence=reason)]
         version = registry.keep(lease, run, ["embeddings.parquet", "log.jsonl"], {"made_from": text, "checks": checks})
         state = lease.state
@@ -93,7 +93,7 @@ def test_only_versions_that_nobody_names_are_cleared_and_none_of_a_later_lease(r
     second = keep(registry, tmp_path, "two")
     for name in (first, second):
         registry.folder(name)
-    with leased(registry.store, 60, 0, QUIET) as lease:
+    with hold_lease(registry.store, 60, 0, QUIET) as lease:
         registry.store.write("versions/v000099/embeddings.parquet", b"of a run that has taken over from this one")
         lease.record("dropped", promoted=(second,))
         assert registry.clear(lease) == [first]

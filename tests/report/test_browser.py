@@ -73,7 +73,7 @@ def said(tab: Tab) -> str:
     return str(tab.run("document.querySelector('[data-part=said]').textContent"))
 
 
-def place_of(tab: Tab, node: int) -> tuple[float, float]:
+def find_embeddings(tab: Tab, node: int) -> tuple[float, float]:
     """Where a node is in the window, once the map is in view."""
     tab.run("document.querySelector('canvas').scrollIntoView({block: 'center'})")
     x, y = tab.run(
@@ -107,7 +107,7 @@ def test_the_page_opens_without_complaint_and_draws_every_class(browser: Browser
 def test_pointing_at_a_node_tells_its_id_class_and_degree(tab: Tab, page: Any) -> None:
     _, _, ids, labels = page
     node = visible_node(tab)
-    tab.point(*place_of(tab, node))
+    tab.point(*find_embeddings(tab, node))
     tip = tab.run("[...document.querySelector('[data-part=tip]').querySelectorAll('.id,dd')].map(e => e.textContent)")
     assert tip[:3] == [ids[node], CLASSES[labels[node]], "2"]
     tab.point(2, 2)
@@ -116,7 +116,7 @@ def test_pointing_at_a_node_tells_its_id_class_and_degree(tab: Tab, page: Any) -
 
 def test_a_click_lists_the_nearest_nodes_that_python_finds_and_each_of_them_selects(tab: Tab, page: Any) -> None:
     node = visible_node(tab)
-    tab.point(*place_of(tab, node), click=True)
+    tab.point(*find_embeddings(tab, node), click=True)
     assert listed(tab) == ids_nearest(page, node)
     cosines = tab.run("[...document.querySelectorAll('.cosine')].map(e => Number(e.textContent))")
     assert np.allclose(cosines, page[1].cosines[node], atol=6e-4)
@@ -171,7 +171,7 @@ def test_everything_can_be_done_with_keys(tab: Tab) -> None:
 
 def test_the_focus_stays_where_keys_have_replaced_what_had_it(tab: Tab, page: Any) -> None:
     node = visible_node(tab)
-    tab.point(*place_of(tab, node), click=True)
+    tab.point(*find_embeddings(tab, node), click=True)
     other = int(page[1].nearest[node][0])
     assert listed(tab)
     tab.run("document.querySelector('[data-part=chosen] li button').focus()")
@@ -260,6 +260,6 @@ def test_a_hundred_thousand_nodes_fit_and_can_be_walked_on(browser: Browser, tmp
     assert (tmp_path / "report.html").stat().st_size < 12e6
     tab = browser.open(tmp_path / "report.html")
     node = visible_node(tab)
-    tab.point(*place_of(tab, node), click=True)
+    tab.point(*find_embeddings(tab, node), click=True)
     assert listed(tab) == [str(other) for other in drawn.nearest[node]]
     assert tab.complaints() == []

@@ -3,7 +3,7 @@
 import pytest
 
 from gscl_scale.errors import FolderError
-from gscl_scale.storage.transfer import INDEX, fetch_folder, index_of, keep_folder
+from gscl_scale.storage.transfer import INDEX, fetch_folder, index_of, upload_folder
 from gscl_scale.storage.urls import store_at
 
 
@@ -22,20 +22,20 @@ def files_of(folder):
 
 
 def test_a_folder_comes_back_with_the_same_bytes(store, made, tmp_path):
-    keep_folder(made, store, "versions/1", files_of(made), {"about": "it"})
+    upload_folder(made, store, "versions/1", files_of(made), {"about": "it"})
     assert index_of(store, "versions/1")["about"] == "it"
     fetch_folder(store, "versions/1", tmp_path / "back")
     assert files_of(tmp_path / "back") == files_of(made)
 
 
 def test_only_the_files_that_are_named_are_kept(store, made, tmp_path):
-    keep_folder(made, store, "v", ["part-0/0.arrow"], {})
+    upload_folder(made, store, "v", ["part-0/0.arrow"], {})
     fetch_folder(store, "v", tmp_path / "back")
     assert list(files_of(tmp_path / "back")) == ["part-0/0.arrow"]
 
 
 def test_without_its_index_a_folder_is_not_there(store, made, tmp_path):
-    keep_folder(made, store, "v", files_of(made), {})
+    upload_folder(made, store, "v", files_of(made), {})
     store.remove(f"v/{INDEX}")
     with pytest.raises(FolderError, match="does not exist, or copying it was cut off"):
         fetch_folder(store, "v", tmp_path / "back")
@@ -43,7 +43,7 @@ def test_without_its_index_a_folder_is_not_there(store, made, tmp_path):
 
 
 def test_files_that_are_here_already_stay_and_damaged_ones_are_brought_again(store, made, tmp_path):
-    keep_folder(made, store, "v", files_of(made), {})
+    upload_folder(made, store, "v", files_of(made), {})
     fetch_folder(store, "v", tmp_path / "back")
     kept, damaged = tmp_path / "back/part-0/0.arrow", tmp_path / "back/part-1/1.arrow"
     before = kept.stat().st_mtime_ns
@@ -55,7 +55,7 @@ def test_files_that_are_here_already_stay_and_damaged_ones_are_brought_again(sto
 
 
 def test_a_damaged_copy_in_the_store_is_named_and_never_used(store, made, tmp_path):
-    keep_folder(made, store, "v", files_of(made), {})
+    upload_folder(made, store, "v", files_of(made), {})
     store.remove("v/part-2/2.arrow")
     store.write("v/part-2/2.arrow", b"x" * 1000)
     with pytest.raises(FolderError, match=r"v/part-2/2\.arrow does not match its checksum"):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact import frontier
-from gscl_scale.rings.exact.workspace import Marks
+from gscl_scale.rings.exact.workspace import SearchBuffers
 
 _DEGREE = 64  # of a hub, at least
 _EDGES = 4  # that a node of a second ring stands for, at least
@@ -36,7 +36,7 @@ def shortcuts(
     anchors: npt.NDArray[np.int64],
     hops: int,
     word: int,
-    marks: Marks,
+    marks: SearchBuffers,
 ) -> Iterator[Shortcuts]:
     """The hubs next to anchors that pay where each `word` of the anchors shares a search; none below three hops."""
     some = anchors if hops >= 3 else anchors[:0]  # fewer hops end before a second ring is reached

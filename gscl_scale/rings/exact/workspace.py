@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 _LOCK = threading.Lock()
-_FREE: list["Marks"] = []
+_FREE: list["SearchBuffers"] = []
 
 
 @dataclass(frozen=True)
-class Marks:
+class SearchBuffers:
     """Entries for each of N nodes; a search leaves them as it found them.
 
     bits [4, N]   zeros
@@ -25,18 +25,18 @@ class Marks:
 
 
 @contextlib.contextmanager
-def marks(num_nodes: int) -> Iterator[Marks]:
-    """Marks that nobody else has at the moment; after an error they are not used again."""
+def marks(num_nodes: int) -> Iterator[SearchBuffers]:
+    """Buffers that nobody else uses at the moment; after an error they are not used again."""
     with _LOCK:
         mine = _FREE.pop() if _FREE else None
     if mine is None or mine.row.size != num_nodes:
-        mine = Marks(np.zeros((4, num_nodes), np.uint64), np.full(num_nodes, -1, np.int32))
+        mine = SearchBuffers(np.zeros((4, num_nodes), np.uint64), np.full(num_nodes, -1, np.int32))
     yield mine
     with _LOCK:
         _FREE.append(mine)
 
 
-def forget_marks() -> None:
+def free_buffers() -> None:
     """Let go of the memory of marks that nobody has."""
     with _LOCK:
         _FREE.clear()

@@ -14,16 +14,16 @@ _EVERY_S = 0.25
 
 
 @dataclass(frozen=True)
-class Sight:
+class FolderReport:
     """The answer of a machine: the trouble with the folder there, "" if there is none, and its versions."""
 
     trouble: str
     versions: dict[str, str]
 
 
-def look(token: Path, text: str) -> Sight:
+def look(token: Path, text: str) -> FolderReport:
     """Read the token that another machine wrote, and write beside it: the folder is shared if both work."""
-    return Sight(_read(token, text) or _write(token), installed())
+    return FolderReport(_read(token, text) or _write(token), installed())
 
 
 def installed() -> dict[str, str]:

@@ -13,12 +13,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from gscl_scale.errors import FolderError, RunError, TaskError
 from gscl_scale.io.atomic import naming
 from gscl_scale.runtime.cluster.connect import brief
-from gscl_scale.runtime.cluster.folder_check import PACKAGES, Sight, installed, look
+from gscl_scale.runtime.cluster.folder_check import PACKAGES, FolderReport, installed, look
 from gscl_scale.runtime.cluster.nodes import Machine, alive_machines
 
 _ANSWER_S = 120.0  # under load, a machine that starts its first worker takes some seconds
 
-_Seen = list[tuple[Machine, Sight]]
+_Seen = list[tuple[Machine, FolderReport]]
 
 
 class SharedFolder:
@@ -61,7 +61,7 @@ def _look_on(machine: Machine) -> Any:
     return ray.remote(look).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
 
 
-def _answers(asked: dict[Any, Machine]) -> Iterator[tuple[Machine, Sight]]:
+def _answers(asked: dict[Any, Machine]) -> Iterator[tuple[Machine, FolderReport]]:
     silent = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_S)[1] if asked else []
     for reference, machine in asked.items():
         if reference in silent:

@@ -36,7 +36,7 @@ _CHECK_CLUSTER = "check with ray status that the cluster is healthy, and run aga
 
 
 @dataclass(frozen=True)
-class Break:
+class AttemptEnd:
     """Why an attempt has ended before the training: it failed, was asked to end, or could not even start."""
 
     reason: str
@@ -58,7 +58,7 @@ def train_on_cluster(
     here about once a second.
     """
     with joined(settings.address), asked_to_stop() as stop, scratch_folder(folder, "training") as scratch:
-        breaks: list[Break] = []
+        breaks: list[AttemptEnd] = []
         shared = SharedFolder(folder)
         _refuse_impossible(settings, alive_machines())
         while True:
@@ -79,14 +79,14 @@ def train_on_cluster(
             console.say(f"training was interrupted because {broken.reason}; it resumes from the newest checkpoint")
 
 
-def size_of(settings: TrainingSettings, machines: list[Machine], breaks: list[Break]) -> int:
+def size_of(settings: TrainingSettings, machines: list[Machine], breaks: list[AttemptEnd]) -> int:
     """Processes of the next attempt: of a range as many as fit, and ever fewer after attempts that did not start."""
     tried = list(itertools.takewhile(lambda broken: broken.kind == "not started", reversed(breaks)))
     low, high = settings.workers
     return max(low, min(high, room(settings.resources, machines)) - (1 << len(tried)) + 1)
 
 
-def give_up(breaks: list[Break], settings: TrainingSettings) -> None:
+def give_up(breaks: list[AttemptEnd], settings: TrainingSettings) -> None:
     """TaskError if another attempt has no prospects."""
     failures = sum(broken.kind == "failed" for broken in breaks)
     if failures > settings.max_failures:
@@ -116,12 +116,12 @@ class _Attempt:
     ) -> None:
         self._settings, self._size, self._shared = settings, size, shared
         self._known = {machine.id for machine in machines}
-        self._asked: Break | None = None
+        self._asked: AttemptEnd | None = None
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._control = ray.remote(ControlActor).options(num_cpus=0, scheduling_strategy=here).remote()
         self._fit = BackgroundCall(_trainer(functools.partial(body, self._control), settings, size, scratch).fit)
 
-    def run(self, asked: Callable[[], bool], watch: Callable[[], None], console: Console) -> Break | None:
+    def run(self, asked: Callable[[], bool], watch: Callable[[], None], console: Console) -> AttemptEnd | None:
         """Run until it ends; the reason, or None when the training is done."""
         with environment(_environment(self._settings, self._size)):
             self._fit.start()
@@ -176,18 +176,18 @@ class _Attempt:
         if not used:
             return False
         if _draining() & used:
-            self._asked = Break("a machine is about to be taken away", "asked")
+            self._asked = AttemptEnd("a machine is about to be taken away", "asked")
         machines = _lasting_machines()
         fit = min(room(self._settings.resources, machines), self._settings.workers[1])
         if fit > self._size and any(machine.id not in self._known for machine in machines):
-            self._asked = Break(f"there is room for {fit} processes now", "asked")
+            self._asked = AttemptEnd(f"there is room for {fit} processes now", "asked")
         return self._asked is not None
 
     def _reports(self) -> Reports:
         reports: Reports = ray.get(self._control.reports.remote())
         return reports
 
-    def _ended(self, asked: bool, console: Console) -> Break | None:
+    def _ended(self, asked: bool, console: Console) -> AttemptEnd | None:
         error = self._fit.error
         if error is None:
             return None
@@ -201,11 +201,11 @@ class _Attempt:
         if not isinstance(error, (TrainingFailedError, RayError)):
             raise error
         if isinstance(error, ControllerError):
-            return Break(_not_started(error.controller_failure, self._size, self._settings), "not started")
+            return AttemptEnd(_not_started(error.controller_failure, self._size, self._settings), "not started")
         reason = _reason(error, reports, self._settings)
         traces = [failure.trace for failure in reports.failures if not failure.peer]
         console.event("train", "broken_off", reason=reason, traces=traces)
-        return Break(reason, "failed")
+        return AttemptEnd(reason, "failed")
 
 
 def _reason(error: BaseException, reports: Reports, settings: TrainingSettings) -> str:

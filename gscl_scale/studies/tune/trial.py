@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from gscl_scale.config.config import Config
-from gscl_scale.embed.layers import Workplace, encode_nodes
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import Split, why_no_splits
 from gscl_scale.evaluate.validation import tune_splits, validation_accuracy
@@ -90,7 +90,7 @@ def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
     graph, checkpoints = Graph.open(run.graph), training.checkpoints_of(config, run)
     state, position = checkpoints.chosen()
     encoder, scaling = trained_encoder(config, graph, state, checkpoints.folder)
-    place = Workplace.of(config.runtime, run.folder / ".vectors", checkpoints.fingerprint, "tune")
+    place = EncodingSettings.of(config.runtime, run.folder / ".vectors", checkpoints.fingerprint, "tune")
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
         accuracy = validation_accuracy(
             vectors, graph, splits_of(graph, config), config.evaluate, chosen_device(config.runtime)

@@ -14,7 +14,7 @@ from torch.nn.functional import cosine_similarity
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 
 _WARM_UP = 0.1  # share of the training: 1,000 of 10,000 steps
 
@@ -33,7 +33,7 @@ class Bgrl(Objective):
     defaults: ClassVar = {"edges": [0.3, 0.2], "features": [0.3, 0.4], "predictor": 512, "momentum": 0.99}
     decoupled = True
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
         self._momentum = given.momentum
         width, hidden = given.model.width, given.predictor

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 
 _LEAST_VARIANCE = 1e-12  # constant columns, as of dead units, do not count
 
@@ -30,7 +30,7 @@ class CcaSsg(Objective):
     }
     defaults: ClassVar = {"edges": [0.4, 0.4], "features": [0.1, 0.1], "decorrelation": 1e-3}
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
         self._decorrelation = given.decorrelation
 

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 from gscl_scale.train.objectives.views import View
 
 
@@ -26,7 +26,7 @@ class Dgi(Objective):
     paper: ClassVar = {"train": {"epochs": 300, "learning_rate": 1e-3, "weight_decay": 0.0}}
     views = (View(), View(shuffled=True))
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
         width = given.model.width
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, width, width))[0])

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from gscl_scale import seeding
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 
 _ALL_UP_TO, _DRAWN = 4096, 2048  # nodes; the subsampled GRACE of Thakoor et al. (2022) draws as many
 _NUMBERS_AT_ONCE = 1 << 24
@@ -29,7 +29,7 @@ class Grace(Objective):
     }
     defaults: ClassVar = {"edges": [0.2, 0.4], "features": [0.3, 0.4], "temperature": 0.4, "negatives": None}
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
         self._temperature, self._negatives = given.temperature, given.negatives
 

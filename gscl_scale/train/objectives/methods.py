@@ -15,7 +15,7 @@ from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
 from gscl_scale.train.objectives.dgi import Dgi
 from gscl_scale.train.objectives.grace import Grace
-from gscl_scale.train.objectives.objective import Given, Objective, Sections
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.supervised import Supervised
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -105,7 +105,7 @@ def build_objective(
     config: Config, num_features: int, num_classes: int = 0, targets: Tensor | None = None
 ) -> Objective:
     """The objective of a configuration; its first weights depend on the seed alone, torch's generator is left alone."""
-    given = Given(config.model, num_features, num_classes, targets, **settings_of(config))
+    given = ObjectiveInputs(config.model, num_features, num_classes, targets, **settings_of(config))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seeding.integer("objective", config.train.seed))
         return OBJECTIVES[config.train.objective](given)

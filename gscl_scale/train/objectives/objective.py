@@ -21,7 +21,7 @@ Sections = Mapping[str, Mapping[str, Value]]
 
 
 @dataclass(frozen=True)
-class Given:
+class ObjectiveInputs:
     """What an objective is built from.
 
     num_features    F
@@ -58,7 +58,7 @@ class Objective(nn.Module, ABC):
     decoupled: ClassVar[bool] = False
     views: Sequence[View]
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__()
         if given.edges:
             self.views = [View(*shares) for shares in zip(given.edges, given.features, strict=True)]

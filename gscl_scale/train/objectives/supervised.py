@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from gscl_scale.errors import ConfigError
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Given, Objective
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 from gscl_scale.train.objectives.views import View
 
 
@@ -32,7 +32,7 @@ class Supervised(Objective):
     views = (View(),)
     targets_N: Tensor
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
         assert given.targets is not None
         if given.model.width < given.num_classes:
