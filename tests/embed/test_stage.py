@@ -116,7 +116,7 @@ def test_embeddings_that_would_fill_the_memory_are_mapped_from_a_file_that_goes(
     content[len(content) // 2] ^= 1
     (tmp_path / "made/embeddings.parquet").write_bytes(content)
     with (
-        pytest.raises(FolderError, match="got other bytes; run gscl-scale embed again"),
+        pytest.raises(FolderError, match="does not match its checksum; run gscl-scale embed again"),
         open_embeddings(tmp_path / "made", tmp_path / "place"),
     ):
         pass
@@ -205,7 +205,7 @@ def test_the_command_embeds_another_graph_copies_and_refuses_what_it_cannot(trai
         (("--graph", grown(tmp_path / "wide", 5).folder, "--out", other), "has 5 features per node"),
         (("--graph", tmp_path / "nowhere", "--out", other), "nowhere"),
         (("--graph", graph), "give both or none"),
-        (("--out", "folder"), "names a file that ends in .npy or .parquet, got folder"),
+        (("--out", "folder"), "must end in .npy or .parquet, got folder"),
         (("--ids", "ids.csv"), "--ids names the nodes to copy; give a .npy or .parquet file"),
         (("--graph", "g", "--out", "o", "--ids", "ids.csv"), "and no --graph"),
         (("--out", "all.npy", "--ids", tmp_path / "nowhere.csv"), "nowhere.csv is no file"),
