@@ -55,7 +55,7 @@ def _renamed(values: Values, section: type[Section]) -> Values:
     today = dict(values)
     for name in section.model_fields:
         key = section.key(name)
-        if key.formerly in today:
+        if key.formerly and key.formerly in today:
             today[name] = today.pop(key.formerly)
         if key.revision and name not in today:
             today[name] = key.neutral
