@@ -132,7 +132,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_features_in_, self.feature_columns_ = trained_on.num_features, trained_on.feature_columns
         self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
         self.rotation_ = read_rotation(run.rotation)
-        self._n_features_out = self.encoder_.widths[-1]
+        self._n_features_out = self.encoder_.width
 
 
 _NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")

@@ -11,6 +11,7 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.features import gets_structural
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import SourceSize
 from gscl_scale.runtime.threads import num_threads
@@ -18,7 +19,7 @@ from gscl_scale.text import in_words
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
-_STRUCTURE_FILES = 3
+_STRUCTURE_FILES = 2
 _FLOAT = 4
 
 
@@ -49,8 +50,9 @@ def need_of(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
     item = np.dtype(csr.index_dtype(num_nodes)).itemsize
     entries = num_edges * (2 if config.undirected else 1)
     sorting = csr.sorting_bytes(num_nodes, entries, config.memory_mb << 20, threads)
-    width = size.num_features if size.num_features is not None else config.structural_features
-    structure = 0 if size.num_features is not None else _STRUCTURE_FILES * _FLOAT * width * num_nodes
+    structural = config.structural_features if gets_structural(size.num_features, config) else 0
+    width = structural + (size.num_features or 0)
+    structure = _STRUCTURE_FILES * _FLOAT * structural * num_nodes
     reading = size.reading * num_nodes
     collecting = size.resident * num_nodes + size.chunks + csr.collecting_bytes(num_nodes, num_edges, config.undirected)
     building = (size.resident + _PER_NODE) * num_nodes + sorting

@@ -27,6 +27,7 @@ class Manifest(TypedDict):
     notes: list[str]
     splits: NotRequired[list[str]]
     feature_columns: NotRequired[list[str]]
+    structural_features: NotRequired[Count]
     format: NotRequired[int]
     edges_given: NotRequired[Count]
     self_loops: NotRequired[Count]

@@ -23,10 +23,14 @@ _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest 
 
 
 class Encoder(nn.Module):
-    """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it."""
+    """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it.
 
-    def __init__(self, config: ModelConfig, num_features: int) -> None:
+    beside   how many features, the last ones, stand beside the output in embeddings
+    """
+
+    def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
         super().__init__()
+        self.beside = structural if config.skip == "auto" else 0
         self.adjacency = config.messages()  # arguments of NormalisedAdjacency.of
         self.widths = widths = [num_features, *[config.width] * config.layers]
         layer = _LAYERS[config.encoder]
@@ -78,6 +82,17 @@ class Encoder(nn.Module):
         last = number == len(self.layers) - 1
         share = 0.0 if last or not self.training else self._hidden_dropout
         return _with_dropout(hidden, share, key + _HIDDEN_KEY + number, read.nodes)
+
+    def join(self, output: Tensor, features: Tensor) -> Tensor:
+        """Embeddings: the output, with the structural features beside it where there are any, both of length one."""
+        if not self.beside:
+            return output
+        return torch.cat([nn.functional.normalize(output), nn.functional.normalize(features[:, -self.beside :])], dim=1)
+
+    @property
+    def width(self) -> int:
+        """Columns of the embeddings."""
+        return self.widths[-1] + self.beside
 
     def layer(self, number: int) -> "GraphLayer":
         """A layer by its number; -1 is the last."""

@@ -77,7 +77,7 @@ def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
 
 def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:
     """The encoder of a checkpoint, and the scaling of the features that it was trained on."""
-    model = build_model(config.model, graph.num_features, config.train.seed)
+    model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
     fill(model, state.get("model"), where)
     return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
 

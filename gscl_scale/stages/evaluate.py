@@ -32,7 +32,7 @@ from gscl_scale.shards.reader import Samples
 @contextlib.contextmanager
 def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iterator[npt.NDArray[np.float32]]:
     """The vectors of the encoder with its initial weights."""
-    first = build_model(config.model, graph.num_features, config.train.seed)
+    first = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", deciding_in(config.model, "training"), config.train.seed])
     place = EncodingSettings.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")

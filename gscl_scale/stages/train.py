@@ -79,7 +79,7 @@ def train_here(
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
         if device.type == "cpu":
             keep_freed_memory()
-        model = build_model(config.model, graph.num_features, config.train.seed).to(device)
+        model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural).to(device)
         if run.start.exists():
             load_start(model, run)
         console.event(

@@ -219,8 +219,11 @@ def _out_of_patience(position: Position, config: TrainConfig) -> bool:
 
 
 def encode_all(model: Model, inputs: Inputs) -> npt.NDArray[np.float32]:
-    """The encoder's output for all nodes, without dropout."""
+    """Embeddings of all nodes, without dropout."""
     model.eval()
     with torch.inference_mode():
-        vectors: npt.NDArray[np.float32] = model.encode(inputs).float().cpu().numpy()
+        output = model.encode(inputs).float()
+        if isinstance(inputs.features, torch.Tensor):
+            output = model.encoder.join(output, inputs.features)
+        vectors: npt.NDArray[np.float32] = output.cpu().numpy()
     return vectors
