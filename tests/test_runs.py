@@ -59,6 +59,25 @@ def test_the_folder_of_a_killed_process_is_free(holder, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+ENDING = """
+import codecs, sys, types
+from pathlib import Path
+keeper = sys.modules["keeper"] = types.ModuleType("keeper")
+from gscl_scale.run import lock
+keeper.block = lock.alone(Path(sys.argv[1]))
+keeper.block.__enter__()
+codecs.register(lambda name, modules=(keeper, lock): None)  # keeps both until the names of modules are None
+"""
+
+
+def test_python_may_end_inside_the_block(tmp_path):
+    command = [sys.executable, "-c", ENDING, tmp_path / "run"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not ended.stderr
+    with alone(tmp_path / "run"):
+        pass
+
+
 WRITER = """
 import sys, time
 from pathlib import Path

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,12 +36,14 @@ def alone(folder: Path) -> Iterator[None]:
             path.write_text(f"process {os.getpid()} of {socket.gethostname()}", encoding="utf-8")
         clear_away(folder)
         _OURS.add(path)
+        is_finalizing = sys.is_finalizing  # a name of this frame: as Python ends, those of modules become None
         try:
             yield
         finally:
-            _OURS.remove(path)
-            if folder.exists() and is_empty(folder):
-                shutil.rmtree(folder)
+            if not is_finalizing():
+                _OURS.remove(path)
+                if folder.exists() and is_empty(folder):
+                    shutil.rmtree(folder)
 
 
 def may_be_run(folder: Path) -> bool:
