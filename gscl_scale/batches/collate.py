@@ -140,7 +140,7 @@ def _pad(lists: Lists, count: npt.NDArray[np.int64]) -> Padded:
 
 
 @kernel
-def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-def]
+def _shuffle_lists(key, anchors, offsets, members):
     """Bring each list into an order keyed by (key, anchor, member)."""
     for a in range(anchors.size):
         part = members[offsets[a] : offsets[a + 1]]
@@ -188,7 +188,7 @@ def _decide(
 
 
 @kernel
-def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-untyped-def]
+def _decide_by_bits(offsets, bits, ranks, words, decided):
     """Decide about the candidates that an anchor has bits of, in the last of so many words: far if the bit is 0."""
     for a in range(decided.shape[0]):
         last = offsets[a + 1] - words  # where the first word would be
@@ -199,7 +199,7 @@ def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-un
 
 
 @kernel
-def _exclude_stored(candidates, offsets, members, decided):  # type: ignore[no-untyped-def]
+def _exclude_stored(candidates, offsets, members, decided):
     for a in range(decided.shape[0]):
         for i in range(offsets[a], offsets[a + 1]):
             at = np.searchsorted(candidates, members[i])

@@ -192,7 +192,7 @@ def transpose_pattern(
 
 
 @kernel
-def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore[no-untyped-def]
+def _transpose(indptr, indices, out_indptr, out_indices, order):
     for e in range(indices.size):
         out_indptr[indices[e] + 1] += 1
     for c in range(out_indptr.size - 1):
@@ -207,7 +207,7 @@ def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore
 
 
 @kernel
-def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
+def _count(indptr, nodes, most, loops):
     out = np.zeros(nodes.size + 1, np.int32)
     total = 0
     for i in range(nodes.size):
@@ -217,7 +217,7 @@ def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_all(m, nodes, members, values):  # type: ignore[no-untyped-def]
+def _take_all(m, nodes, members, values):
     indices, row_scale, column_scale = m.indices, m.row_scale, m.column_scale
     n = 0
     for v in nodes:
@@ -230,7 +230,7 @@ def _take_all(m, nodes, members, values):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):  # type: ignore[no-untyped-def]
+def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):
     """At most `fanout` neighbours of each node: those of the lowest ranks.
 
     The rank after the last one bounds the draw: a neighbour was sampled since its priority is below this one, and its
@@ -262,7 +262,7 @@ def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):  # t
 
 
 @kernel
-def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
+def _find_lowest(neighbours, rank, low):
     """The lowest ranks of neighbours, ascending; there are at least as many as `low` has places."""
     filled = 0
     for u in neighbours:
@@ -280,7 +280,7 @@ def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _relabel(nodes, members, place):  # type: ignore[no-untyped-def]
+def _relabel(nodes, members, place):
     """(members by their place among the nodes below, these nodes): `nodes`, then all other members in order."""
     for i in range(nodes.size):
         place[nodes[i]] = i

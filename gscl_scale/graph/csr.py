@@ -182,7 +182,7 @@ def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int)
 
 
 @kernel
-def _distribute(source, target, undirected, shift, bounds, pairs):  # type: ignore[no-untyped-def]
+def _distribute(source, target, undirected, shift, bounds, pairs):
     """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of dropped self-loops."""
     self_loops = 0
     for i in range(source.size):
@@ -210,7 +210,7 @@ def _distribute(source, target, undirected, shift, bounds, pairs):  # type: igno
 
 
 @kernel
-def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
+def _count(pairs, low, starts):
     rows = starts.size - 1
     for i in range(pairs.shape[0]):
         row = pairs[i, 0] - low
@@ -219,7 +219,7 @@ def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
+def _place(pairs, low, position, entries):
     for i in range(pairs.shape[0]):
         row = pairs[i, 0] - low
         if 0 <= row < position.size:
@@ -228,7 +228,7 @@ def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sort_rows(starts, entries, degrees):  # type: ignore[no-untyped-def]
+def _sort_rows(starts, entries, degrees):
     """Sort each row, drop repeats, and close the gaps; returns the number of entries that remain."""
     end = 0
     for row in range(starts.size - 1):

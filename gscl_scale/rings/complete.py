@@ -69,7 +69,7 @@ def complete(
 
 
 @kernel
-def _search_far(indptr, indices, anchors, those, hops, undirected, order, out):  # type: ignore[no-untyped-def]
+def _search_far(indptr, indices, anchors, those, hops, undirected, order, out):
     """The lowest nodes beyond some anchors, by a search for each: as many as a row has room for, or all.
 
     In an undirected graph these are the nodes that are not, and have no neighbour, within k - 1 hops. So the last hop

@@ -112,7 +112,7 @@ def _collect(anchors: npt.NDArray[np.int64], members: npt.NDArray[Any], out: Fil
 
 
 @kernel
-def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):  # type: ignore[no-untyped-def]
+def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):
     flat, used = np.empty(1024, drawn.order.dtype), 0
     for a in range(anchors.size):
         flat, used = _search(indptr, indices, anchors[a], a, drawn, wanted, out, buffers, flat, used)
@@ -120,9 +120,7 @@ def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):  # type:
 
 
 @kernel
-def _search_independent(  # type: ignore[no-untyped-def]
-    indptr, indices, anchors, identities, weights, key, drawn, wanted, out, buffers
-):
+def _search_independent(indptr, indices, anchors, identities, weights, key, drawn, wanted, out, buffers):
     """The same; `drawn` is room for the priorities of an anchor."""
     num_nodes = identities.size
     by_node = np.empty(num_nodes, np.float64)
@@ -140,7 +138,7 @@ def _search_independent(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used):  # type: ignore[no-untyped-def]
+def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used):
     """Append the lists of one anchor to `flat` and fill its row `a` of `out`; returns (flat, used)."""
     order, rank, seen, queue, ranks = drawn.order, drawn.rank, buffers.seen, buffers.queue, buffers.ranks
     low, merged = buffers.low, buffers.merged  # low is L_n: the `width` lowest ranks of the ball so far, ascending
@@ -187,7 +185,7 @@ def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used)
 
 
 @kernel
-def _walk(seen, order, mark, count, ranks):  # type: ignore[no-untyped-def]
+def _walk(seen, order, mark, count, ranks):
     """The `count` lowest ranks of a large ring: walk the nodes in priority order until enough have passed."""
     filled = position = 0
     while filled < count:
@@ -198,7 +196,7 @@ def _walk(seen, order, mark, count, ranks):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _select(ring, rank, count, ranks):  # type: ignore[no-untyped-def]
+def _select(ring, rank, count, ranks):
     """The `count` lowest ranks of a small ring: take those below a bound that sinks as lower ones come."""
     filled, bound = 0, rank.size
     for i in range(ring.size):

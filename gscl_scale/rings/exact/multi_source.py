@@ -41,7 +41,7 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
 
 
 @kernel
-def search_words(indptr, indices, search, anchors, drawn, wanted, out):  # type: ignore[no-untyped-def]
+def search_words(indptr, indices, search, anchors, drawn, wanted, out):
     """The members of all lists, anchor after anchor; `out` is filled. A fixed number per ring is wanted."""
     order, num_nodes, hops, width = drawn.order, drawn.order.size, wanted.hops, wanted.width
     per_ring = np.int64(wanted.value)
@@ -85,7 +85,7 @@ def search_words(indptr, indices, search, anchors, drawn, wanted, out):  # type:
 
 
 @kernel
-def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
+def _note_near(lowest, seen, near):
     """Set for each anchor the bits of the lowest nodes that were seen from it."""
     for r in range(lowest.size):
         bits = seen[lowest[r]]
@@ -95,7 +95,7 @@ def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def finish_words(indptr, indices, search, anchors, short, order, rank, undirected, out):  # type: ignore[no-untyped-def]
+def finish_words(indptr, indices, search, anchors, short, order, rank, undirected, out):
     """The lowest of the lists that are `short` [A, k + 1]: as many as a row of `out` has room for, or all."""
     num_nodes, hops = order.size, short.shape[1] - 1
     per_ring, num_beyond = out.members.shape[2], out.far.shape[1]
@@ -143,7 +143,7 @@ def finish_words(indptr, indices, search, anchors, short, order, rank, undirecte
 
 
 @kernel
-def _store(first, level, asked, counts, order, lowest, members, lengths):  # type: ignore[no-untyped-def]
+def _store(first, level, asked, counts, order, lowest, members, lengths):
     """Write the lists of a level, as nodes, for the anchors of a word that asked for them."""
     for b in range(counts.size):
         if asked[b, level]:
@@ -153,7 +153,7 @@ def _store(first, level, asked, counts, order, lowest, members, lengths):  # typ
 
 
 @kernel
-def _few_edges(indptr, search, hop, num_entries):  # type: ignore[no-untyped-def]
+def _few_edges(indptr, search, hop, num_entries):
     """Whether the nodes of the last ring have less than a share of all edges."""
     edges = 0
     for v in search.front[hop & 1, : search.num[FRONT]]:

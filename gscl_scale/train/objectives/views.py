@@ -76,7 +76,7 @@ def drop_edges(graph: Graph, share: float, key: np.uint64) -> Graph:
 
 
 @kernel
-def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):  # type: ignore[no-untyped-def]
+def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):
     kept = 0
     for v in range(indptr.size - 1):
         for e in range(indptr[v], indptr[v + 1]):
