@@ -15,7 +15,7 @@ from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, wanted
+from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.rings.sketch.level import near_words
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
@@ -123,7 +123,7 @@ def _choose(sample: RingSample, hop: int, rings: RingsConfig, train: TrainConfig
     stored = ring.lengths()
     if train.members == "stored":
         return _pad(ring, stored)
-    count = np.minimum(stored, wanted(rings.per_ring, sample.ring_size[:, hop]))
+    count = np.minimum(stored, target_sizes(rings.per_ring, sample.ring_size[:, hop]))
     if train.members == "random":
         ring = Lists(ring.offsets, ring.members.copy())
         _shuffle_lists(key, sample.anchors, ring.offsets, ring.members)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gscl_scale.errors import TaskError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
-from gscl_scale.rings.kernels import Drawn
+from gscl_scale.rings.kernels import PriorityArrays
 from gscl_scale.rings.priorities import Priorities
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
@@ -136,7 +136,7 @@ class NeighbourSampler:
         else:
             assert draw is not None
             assert self._lowest is not None
-            drawn = Drawn(draw.priorities.order, draw.rank, draw.priorities.priority)
+            drawn = PriorityArrays(draw.priorities.order, draw.rank, draw.priorities.priority)
             weights = np.empty(0) if draw.weights is None else draw.weights
             known = (self._lowest.row, self._lowest.table(draw))
             _take_lowest(_sparse(m), nodes, fanout, drawn, weights, known, members, values)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.types import cut
+from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order
 
@@ -79,7 +79,7 @@ class EdgeBuckets:
         self.self_loops += _distribute(source, target, self._undirected, self._shift, bounds, pairs)
         self.num_edges += source.size
         for number in np.flatnonzero(np.diff(bounds)).tolist():
-            with naming(self.path(number)), self.path(number).open("ab") as file:
+            with explain_disk_errors(self.path(number)), self.path(number).open("ab") as file:
                 file.write(pairs[bounds[number] : bounds[number + 1]].data.cast("B"))
         self.sizes += np.diff(bounds)
 
@@ -98,7 +98,7 @@ class EdgeBuckets:
                 yield bucket
                 continue
             starts = bucket.starts()
-            for low, high in cut(starts, 0, starts.size - 1, entries_at_once):
+            for low, high in cut_rows(starts, 0, starts.size - 1, entries_at_once):
                 yield bucket._replace(low=first + low, high=first + high, last=high == starts.size - 1)
 
 

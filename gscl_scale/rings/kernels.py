@@ -13,7 +13,7 @@ from gscl_scale.kernel import kernel
 BITS = 64  # of a word: anchors that share a search
 
 
-class Drawn(NamedTuple):
+class PriorityArrays(NamedTuple):
     """The priorities of a round: nodes by rank [N], rank of each node [N], priorities by rank [N]."""
 
     order: npt.NDArray[Any]
@@ -21,7 +21,7 @@ class Drawn(NamedTuple):
     priority: npt.NDArray[np.float64]
 
 
-class Wanted(NamedTuple):
+class SampleSettings(NamedTuple):
     """The settings of a sample; `kind` and `value` are those of `sample.parse_per_ring`."""
 
     hops: int
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
     beyond: int
 
 
-class Filled(NamedTuple):
+class SampleColumns(NamedTuple):
     """The columns of A anchors that a search fills, whose members it returns in one array.
 
     ring_size [A, k]

@@ -124,7 +124,7 @@ def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
 
 
 @kernel(inline="always")
-def first_open_word(last, words, num_nodes):
+def first_undecided_word(last, words, num_nodes):
     """The first word of the lowest nodes that a list which ends at rank `last` does not decide.
 
     `words` where it decides all of them; `last` is -1 where the list is the whole ball.
@@ -133,7 +133,7 @@ def first_open_word(last, words, num_nodes):
 
 
 @kernel
-def wanted_of(kind, value, size):
+def target_size(kind, value, size):
     """How many members of a ring of this size are wanted."""
     if kind == ALL:
         return size
@@ -143,7 +143,7 @@ def wanted_of(kind, value, size):
     return min(size, np.int64(value))
 
 
-def wanted(per_ring: int | str, ring_size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def target_sizes(per_ring: int | str, ring_size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """How many members of rings of these sizes `rings.per_ring` asks for.
 
     >>> wanted("ratio:0.2", np.array([0, 1, 11, 15]))

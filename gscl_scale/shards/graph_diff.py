@@ -183,7 +183,7 @@ def anchors_to_sample(
     again = matching.old_of_new < 0
     known, place = ~again, matching.old_of_new[~again]
     recount = np.zeros(again.size, np.bool_)
-    old_priority_of = by_node(old_priorities)
+    old_priority_of = priority_by_node(old_priorities)
     decided = np.concatenate([part.decided for part in old])
     last_beyond = _last_priorities([part.beyond for part in old], old_priority_of, config.beyond)
     come = priorities.priority[matching.old_of_new[priorities.order] < 0]
@@ -235,7 +235,7 @@ def _last_priorities(parts: list[Lists], priority_of: npt.NDArray[np.float64], w
     return np.concatenate(columns)
 
 
-def by_node(priorities: Priorities) -> npt.NDArray[np.float64]:
+def priority_by_node(priorities: Priorities) -> npt.NDArray[np.float64]:
     """The priority of each node [N]."""
     priority_of = np.empty(priorities.order.size)
     priority_of[priorities.order] = priorities.priority

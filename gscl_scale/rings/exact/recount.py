@@ -36,7 +36,7 @@ class RowChanges(NamedTuple):
         return cls(row, np.append(first, node.size), other, won)
 
 
-def growth_of_last_ring(
+def last_ring_growth(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
     anchors: npt.NDArray[np.int64],

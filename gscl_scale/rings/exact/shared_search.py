@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact.hubs import Shortcuts, shortcuts
-from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.exact.workspace import borrow_buffers
 from gscl_scale.rings.kernels import BITS
 
 FRONT, TOUCHED, HUBS = 0, 1, 2  # places in `Search.num`
@@ -52,7 +52,7 @@ def shared_search(
 ) -> Iterator[Search]:
     """A search for each 64 of the anchors, one after the other, with the shortcuts that pay for them."""
     num_nodes = indptr.size - 1
-    with marks(num_nodes) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
+    with borrow_buffers(num_nodes) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
         num_hubs = known.offsets.size
         yield Search(
             known, mine.bits[0], mine.bits[1:3], mine.bits[3],

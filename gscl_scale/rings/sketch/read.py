@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.kernels import lowest_bit, ones
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, first_open_word, near_lists
+from gscl_scale.rings.sample import Lists, RingSample, first_undecided_word, near_lists
 from gscl_scale.rings.sketch.level import Level, near_words
 
 
@@ -208,7 +208,7 @@ def _beyond(level, drawn, num_beyond, out, decided, near, first_near):
         last = _last_rank(table, heads, width, i)
         decided[i] = priority[last] if last >= 0 else np.inf
         near[i] = inside[: near.shape[1]]
-        first_near[i] = first_open_word(last, near.shape[1], order.size)
+        first_near[i] = first_undecided_word(last, near.shape[1], order.size)
         start = used
         w = 0
         while w < words and used - start < num_beyond:

@@ -11,7 +11,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
 from gscl_scale.kernel import kernel
 from gscl_scale.model.inputs import Inputs, prepare_layers
-from gscl_scale.model.noise import node_state
+from gscl_scale.model.keyed_random import node_state
 from gscl_scale.model.propagation import SparseInput
 from gscl_scale.runtime.threads import ahead
 
