@@ -121,6 +121,19 @@ def test_all_that_kernels_take_from_other_modules_is_in_their_sources():
         assert not others, f"kernels of {path} use constants or functions of {others}, of which no change is seen"
 
 
+def test_only_kernels_have_no_annotations():
+    for path in _PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_kernel(node):
+                assert _is_annotated(node), f"{path}:{node.lineno}: {node.name} has no annotations"
+
+
+def _is_annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return function.returns is not None or any(
+        isinstance(node, ast.arg) and node.annotation for node in ast.walk(function.args)
+    )
+
+
 def _taken(source: str) -> set[str]:
     """Modules of the package that names within the kernels of a module come from, directly or by its constants."""
     body = ast.parse(source).body
@@ -138,7 +151,7 @@ def _taken(source: str) -> set[str]:
     return modules
 
 
-def _is_kernel(function: ast.FunctionDef) -> bool:
+def _is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("kernel" in _names(decorator) for decorator in function.decorator_list)
 
 

@@ -119,7 +119,7 @@ def test_the_peak_of_memory_begins_anew():
     block = np.ones(1 << 26)  # 512 MiB
     before = machine.peak_memory()
     del block
-    machine.start_peak()
+    machine.reset_peak_memory()
     assert machine.peak_memory() < before - (1 << 28)
 
 

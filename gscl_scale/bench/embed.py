@@ -13,7 +13,7 @@ from gscl_scale.bench.harness import Bench, Columns, Entry, Figures, all_rows, e
 from gscl_scale.bench.processes import in_process, most_allocated
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
-from gscl_scale.embed.store import scratch_folder, write_embeddings
+from gscl_scale.embed.store import layers_folder, write_embeddings
 from gscl_scale.graph.graph import Graph
 from gscl_scale.machine import peak_memory, usable_cores
 from gscl_scale.model.model import build_model
@@ -122,7 +122,7 @@ def _embed_all(folder: Path, out: Path, config: ModelConfig, memory_gb: float) -
     """Embed with initial weights, and return the log."""
     graph = Graph.open(folder)
     encoder = build_model(config, graph.num_features, seed=0).encoder
-    place = EncodingSettings(scratch_folder(out), "first weights", torch.device("cpu"), memory_gb)
+    place = EncodingSettings(layers_folder(out), "first weights", torch.device("cpu"), memory_gb)
     log = out / "log.jsonl"
     scaling = Scaling.of(graph.features, config.feature_scaling)
     with encode_nodes(encoder, graph, scaling, place, Console(log, quiet=True)) as vectors:

@@ -223,11 +223,11 @@ class TrainConfig(Section):
         return self.objective == "gscl"
 
     @property
-    def learnt(self) -> int | None:
+    def label_seed(self) -> int | None:
         """The seed of a training on labels; None for all other objectives."""
         return self.seed if self.objective == "supervised" else None
 
-    def half(self, device: str) -> bool:
+    def uses_bfloat16(self, device: str) -> bool:
         """Whether the dense layers compute in bfloat16 on a type of device."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
 
@@ -263,7 +263,7 @@ class SplitsConfig(Section):
 
 
 class TunedOn(SplitsConfig):
-    """Splits on which a search chose settings; `learnt` is that of its config."""
+    """Splits on which a search chose settings; `learnt` is the `train.label_seed` of its config."""
 
     learnt: int | None = None
 

@@ -192,11 +192,12 @@ class _Encoding:
             output, features = self._rows(below, low, high), self._rows(None, low, high)
             assert isinstance(output, Tensor)
             assert isinstance(features, Tensor)
-            computed: Tensor | SparsePair = self._encoder.join(output, features)
+            computed = self._encoder.join(output, features)
         elif gather is None:
             rows = self._rows(below, low, high)
-            computed = layer.messages(rows) if step.kind == "multiply" else rows
-            assert isinstance(computed, Tensor)
+            rows = layer.messages(rows) if step.kind == "multiply" else rows
+            assert isinstance(rows, Tensor)
+            computed = rows
         else:
             gathered = gather(low, high)
             if step.gathered == step.below:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.types import SparseFeatures, cut
+from gscl_scale.graph.types import SparseFeatures, cut_rows
 from gscl_scale.model.encoder import Encoder, GatLayer
 from gscl_scale.model.scaling import Scaling
 
@@ -137,7 +137,7 @@ def pieces_of(indptr: npt.NDArray[Any] | None, sizes: Sizes, first: int, end: in
         if indptr is None:
             yield low, high
         else:
-            yield from cut(indptr, low, high, sizes.entries)
+            yield from cut_rows(indptr, low, high, sizes.entries)
 
 
 def aligned(first: int, end: int, size: int) -> Iterator[tuple[int, int]]:

@@ -35,16 +35,16 @@ class IngestNeed:
 def read_if_it_fits(config: GraphConfig, folder: Path, say: Callable[[str], None]) -> Draft:
     """Read a source that fits this machine; sources that do not know their size are checked again once read."""
     size = source_size(config)
-    say(admit(size, config, folder))
+    say(check_resources(size, config, folder))
     draft = read(config)
     if size.num_nodes is None:
         edges = sum(source.size for source, _ in draft.edges) if isinstance(draft.edges, list) else None
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges)
-        say(admit(size, config, folder))
+        say(check_resources(size, config, folder))
     return draft
 
 
-def need_of(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
+def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
     """The peaks that follow from a size; what is unknown counts as zero."""
     num_nodes, num_edges = size.num_nodes or 0, size.num_edges or 0
     item = np.dtype(csr.index_dtype(num_nodes)).itemsize
@@ -64,9 +64,10 @@ def need_of(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
     )
 
 
-def admit(size: SourceSize, config: GraphConfig, folder: Path) -> str:
+def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
     """Describe in one line what ingesting takes; GraphError where this machine has too little memory or disk."""
-    need, memory, disk = need_of(size, config, num_threads()), machine.available_memory(), machine.free_disk(folder)
+    need = estimate_need(size, config, num_threads())
+    memory, disk = machine.available_memory(), machine.free_disk(folder)
     if size.num_nodes is None and size.num_edges is None:
         free = f"{in_words(memory)} of memory and {in_words(disk)} of disk are free"
         return f"reading source {config.source}: its size is not known yet ({free})"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order
 
@@ -78,7 +78,7 @@ def _smoothing(indptr: npt.NDArray[np.int64]) -> int:
 
 def _rows_on_disk(path: Path, shape: tuple[int, int]) -> Rows:
     """Zeros in a file with allocated blocks: the system kills a process whose mapped file finds the disk full."""
-    with naming(path), path.open("wb") as file:
+    with explain_disk_errors(path), path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
     return np.memmap(path, np.float32, "r+", shape=shape)
 

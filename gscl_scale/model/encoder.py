@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.model import noise
+from gscl_scale.model import keyed_random
 from gscl_scale.model.inputs import Inputs, Layer
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
@@ -141,7 +141,7 @@ class KeyedRReLU(nn.Module):
         """Random slopes in training, their mean elsewhere."""
         if not self.training:
             return nn.functional.leaky_relu(hidden, (self.lower + self.upper) / 2)
-        drawn = noise.uniform(key, nodes, (hidden.shape[0], hidden.shape[1]), hidden.device).to(hidden.dtype)
+        drawn = keyed_random.uniform(key, nodes, (hidden.shape[0], hidden.shape[1]), hidden.device).to(hidden.dtype)
         return torch.where(hidden >= 0, hidden, hidden * (self.lower + (self.upper - self.lower) * drawn))
 
 
@@ -242,7 +242,7 @@ def _with_dropout(rows: Tensor, share: float, key: int, nodes: Tensor | None) ->
     """Rows of nodes with a share of their values dropped, by node, column and `key`, and the others scaled up."""
     if share == 0:
         return rows
-    drawn = noise.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
+    drawn = keyed_random.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
     return rows * (drawn >= share) / (1 - share)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale.config.config import Config
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.checksum import sha256_of
 
 Inputs = dict[str, list[Any]]  # size, time in ns and, once read, SHA-256 of each file, by its path
@@ -35,7 +35,7 @@ def with_checksums(state: Inputs) -> Inputs:
     """The same state with the checksum of every unchanged file, which recognises it in a copy with another time."""
     known = {}
     for path, seen in state.items():
-        with naming(Path(path)):
+        with explain_disk_errors(Path(path)):
             checksum = sha256_of(Path(path))
             known[path] = [*seen, checksum] if _size_and_time(Path(path)) == seen else seen
     return known

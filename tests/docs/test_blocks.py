@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SyntheticGraph
-from gscl_scale.graph.estimate import admit
+from gscl_scale.graph.estimate import check_resources
 from gscl_scale.graph.sources.read import source_size
 from gscl_scale.studies.tune.space import read_space
 from tests.docs.blocks import BLOCKS, run_block, shells
@@ -79,7 +79,7 @@ def test_the_story_of_the_readme_is_that_of_the_pipeline():
 def test_what_ingest_tells_beforehand_is_as_shown(tmp_path):
     name = next(name for name, how in PLAN.items() if how == Printed("what ingest tells"))
     config = SyntheticGraph(source="synthetic", preset="large")
-    told = admit(source_size(config), config, tmp_path)
+    told = check_resources(source_size(config), config, tmp_path)
     free = r"\([\d.]+ [MG]iB (available|free)\)"
     assert_alike(re.sub(free, "", BLOCKS[name].text), re.sub(free, "", told))
 

@@ -28,7 +28,7 @@ from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.cluster import preflight
 from gscl_scale.runtime.cluster.nodes import Machine
-from gscl_scale.runtime.cluster.training import AttemptEnd, give_up, size_of
+from gscl_scale.runtime.cluster.training import AttemptEnd, attempt_size, give_up
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
@@ -76,7 +76,7 @@ def prepared(tmp_path_factory):
 def undisturbed(prepared, tmp_path_factory):
     """The run of one local process."""
     run = copied(prepared, tmp_path_factory.mktemp("undisturbed"))
-    traced_process(training.as_values(Config.parse(VALUES), run))
+    traced_process(training.training_call(Config.parse(VALUES), run))
     assert len(losses(run)) == STEPS
     return run
 
@@ -298,11 +298,11 @@ def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
     settings = TrainingSettings(workers=(2, 5))
     machines = [Machine("a", "127.0.0.1", False, {"CPU": 4.0}), Machine("b", "127.0.0.2", False, {"CPU": 3.0})]
     failed, no_room = AttemptEnd("process 1 of 2 was lost", "failed"), AttemptEnd("no room", "not started")
-    sizes = [size_of(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
+    sizes = [attempt_size(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
     assert sizes == [5, 4, 5, 2]
     wide, large = TrainingSettings(workers=(1, 16)), [Machine("a", "127.0.0.1", False, {"CPU": 16.0})]
-    assert [size_of(wide, large, [no_room] * tried) for tried in range(6)] == [16, 15, 13, 9, 1, 1]
-    assert size_of(settings, machines[1:], [failed]) == 3
+    assert [attempt_size(wide, large, [no_room] * tried) for tried in range(6)] == [16, 15, 13, 9, 1, 1]
+    assert attempt_size(settings, machines[1:], [failed]) == 3
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from gscl_scale.bench.browser import CHROMIUM, Browser, Tab, chromium
 from gscl_scale.report.node_map import NodeMap
 from gscl_scale.report.page import write_report
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
 from tests.report.test_report import CURVE, metrics, statistics
 
@@ -256,7 +256,7 @@ def test_a_hundred_thousand_nodes_fit_and_can_be_walked_on(browser: Browser, tmp
         draw.integers(0, count, (count, 10), np.int32),
         draw.random((count, 10), np.float32),
     )
-    write_report(tmp_path / "report.html", Findings(**{**found(), "graph": graph, "nodes": drawn}))
+    write_report(tmp_path / "report.html", RunData(**{**found(), "graph": graph, "nodes": drawn}))
     assert (tmp_path / "report.html").stat().st_size < 12e6
     tab = browser.open(tmp_path / "report.html")
     node = visible_node(tab)
