@@ -15,8 +15,8 @@ import pytest
 
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.studies.reproduce.tables import TABLES
+from tests.commands import COMMAND, cli
 
-ROOT = Path(__file__).parent.parent
 QUICK = """
 graph: {source: tables, edges: edges.csv, nodes: nodes.parquet}
 rings: {hops: 2, per_ring: 4, width: 16, beyond: 8, rounds: 2}
@@ -25,17 +25,7 @@ train: {epochs: 3, batch_size: 64, negatives: 32}
 evaluate: {train_fractions: [0.2], random_splits: 1, initialisations: 2, probe_epochs: 20, probe_weight_decay: [0.0]}
 runtime: {workers: 1, device: cpu}
 """
-
-
-def cli(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "gscl_scale", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+STAGES = ("precompute", "train", "embed", "evaluate", "report")
 
 
 def write_tables(folder: Path, num_nodes=90):
@@ -93,10 +83,16 @@ def test_a_finished_run_is_not_done_again(finished):
     assert figures == [line for line in again.stdout.splitlines() if "encoder" in line]
 
 
-def test_every_stage_can_be_run_alone(tables, finished):
-    for verb in ("ingest", "precompute", "train", "embed", "evaluate", "report"):
+def test_every_stage_can_be_run_alone_and_status_tells_which_are_complete(tables, finished):
+    complete, stages = 0, {"graph": "ingest", **{verb: verb for verb in STAGES}}
+    for verb in stages.values():
         result = cli(verb, "--config", "quick.yaml", cwd=tables)
         assert result.returncode == 0, (verb, result.stderr)
+        complete += 1
+        states = json.loads(cli("status", "--config", "quick.yaml", "--json", cwd=tables).stdout)
+        assert [state["stage"] for state in states] == list(stages)
+        assert [state["state"] for state in states] == ["complete"] * complete + ["missing"] * (6 - complete)
+    assert "complete" in cli("status", "--config", "quick.yaml", cwd=tables).stdout
     mine, theirs = (json.loads((f / "runs/quick/metrics.json").read_text()) for f in (tables, finished[0]))
     assert mine["probe"] == theirs["probe"]
 
@@ -146,26 +142,12 @@ def test_a_damaged_part_stops_training_with_its_name_and_precompute_repairs_it(t
     assert part.read_bytes() == theirs.read_bytes()
 
 
-def test_status_tells_what_is_complete_and_what_is_missing(tables):
-    cli("precompute", "--config", "quick.yaml", cwd=tables)
-    states = json.loads(cli("status", "--config", "quick.yaml", "--json", cwd=tables).stdout)
-    assert [(s["stage"], s["state"]) for s in states] == [
-        ("graph", "complete"),
-        ("precompute", "complete"),
-        ("train", "missing"),
-        ("embed", "missing"),
-        ("evaluate", "missing"),
-        ("report", "missing"),
-    ]
-    assert "complete" in cli("status", "--config", "quick.yaml", cwd=tables).stdout
-
-
 def test_status_looks_again_until_all_is_complete(finished):
     folder = finished[0]
     report = folder / "runs/quick/report.html"
     kept = report.read_bytes()
     report.unlink()
-    command = [sys.executable, "-m", "gscl_scale", "status", "--config", "quick.yaml", "--watch", "0.1"]
+    command = [*COMMAND, "status", "--config", "quick.yaml", "--watch", "0.1"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as watching:
         while "missing" not in watching.stdout.readline():
             assert watching.poll() is None
@@ -308,9 +290,9 @@ def test_other_evaluation_settings_only_measure_again(finished):
 
 
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tables):
-    command = [sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml"]
+    command, one_thread = [*COMMAND, "run", "--config", "quick.yaml"], {**os.environ, "OMP_NUM_THREADS": "1"}
     for marker in ("graph/manifest.json", "samples/round-001/part-00000.arrow", "checkpoints/manifest.json"):
-        process = subprocess.Popen(command, cwd=tables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=tables, env=one_thread, stderr=subprocess.DEVNULL)
         while process.poll() is None and not (tables / "runs/quick" / marker).exists():
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
@@ -326,7 +308,7 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tab
 
 
 def test_a_run_that_is_interrupted_says_so_in_one_sentence(tables):
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml"]
+    command = ["env", "--default-signal=INT", *COMMAND, "run", "--config", "quick.yaml"]
     with subprocess.Popen(command, cwd=tables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         while run.poll() is None and not (tables / "runs/quick/graph/manifest.json").exists():
             time.sleep(0.005)

@@ -18,7 +18,8 @@ from gscl_scale.registry.locate import LocatedRun, place_for
 from gscl_scale.run.folder import Run
 from gscl_scale.storage.mirror import Mirror, small_files, working_copy
 from gscl_scale.storage.urls import cache_of, store_at
-from tests.test_cli import cli, write_tables
+from tests.commands import COMMAND, cli
+from tests.test_cli import write_tables
 
 pytestmark = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
