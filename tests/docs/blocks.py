@@ -2,16 +2,23 @@
 
 import shutil
 
-from tests.docs.pages import ROOT, assert_alike, blocks
-from tests.docs.plan import PLAN, Shell
+from tests.docs.pages import PAGES, ROOT, assert_alike, blocks
+from tests.docs.plan import PLAN, USUAL, Shell
+from tests.docs.test_tutorial import PAGE as TUTORIAL
 from tests.docs.world import BIN, SHORT, bash
 
-BLOCKS = {block.name: block for page in {name.split(" ")[0] for name in PLAN} for block in blocks(page)}
+BLOCKS = {block.name: block for page in PAGES if page != TUTORIAL for block in blocks(page)}
+HOW = {name: PLAN.get(name, USUAL.get(block.language)) for name, block in BLOCKS.items()}
+
+
+def named(kind):
+    """Names of the blocks that are executed in this way."""
+    return [name for name, how in HOW.items() if isinstance(how, kind)]
 
 
 def shells(mark):
     """Names of the blocks that are run in a shell, with this mark."""
-    return [name for name, how in PLAN.items() if isinstance(how, Shell) and how.mark == mark]
+    return [name for name in named(Shell) if HOW[name].mark == mark]
 
 
 def script_of(name, **given):
