@@ -17,8 +17,10 @@ def named(kind):
 
 
 def shells(mark):
-    """Names of the blocks that are run in a shell, with this mark."""
-    return [name for name in named(Shell) if HOW[name].mark == mark]
+    """Names of the blocks that are run in a shell, with this mark; those that come before another run with it."""
+    marked = [name for name in named(Shell) if HOW[name].mark == mark]
+    before = {HOW[name].after for name in marked}
+    return [name for name in marked if name not in before]
 
 
 def script_of(name, **given):
@@ -33,9 +35,10 @@ def script_of(name, **given):
 def run_block(name, worlds, folder, **given):
     """Run a block in a world of its own; what a console block shows after its commands is what is printed."""
     how, script = PLAN[name], script_of(name, **given)
-    shutil.copytree(worlds / how.world, folder, symlinks=True)
     if how.after:
-        bash(script_of(how.after, **given), folder)
+        run_block(how.after, worlds, folder, **given)
+    else:
+        shutil.copytree(worlds / how.world, folder, symlinks=True)
     if how.before:
         bash(how.before, folder)
     printed = bash(script, folder)
