@@ -46,8 +46,9 @@ def fitted():
 
 
 def test_it_embeds_its_own_graph_as_fit_does(fitted):
-    np.testing.assert_array_equal(fitted.transform(drawn()), gscl_scale.fit(drawn(), SETTINGS))
-    np.testing.assert_array_equal(NodeEmbedder(SETTINGS).fit_transform(drawn()), gscl_scale.fit(drawn(), SETTINGS))
+    embeddings = gscl_scale.fit(drawn(), SETTINGS)
+    np.testing.assert_array_equal(fitted.transform(drawn()), embeddings)
+    np.testing.assert_array_equal(NodeEmbedder(SETTINGS).fit_transform(drawn()), embeddings)
 
 
 def test_a_finished_run_embeds_another_graph_as_the_command_does(trained, tmp_path):  # noqa: F811

@@ -90,20 +90,15 @@ def test_a_truncated_arrow_file_is_refused(tmp_path, kept):
         map_arrow(path)
 
 
-def test_a_file_that_is_no_arrow_file_or_not_there_is_refused(tmp_path):
+def test_what_is_no_arrow_file_of_one_batch_or_not_there_is_refused(tmp_path):
     (tmp_path / "a.arrow").write_bytes(b"x" * 1000)
-    for name in ("a.arrow", "b.arrow"):
-        with pytest.raises(FolderError, match=name):
+    batch = pa.record_batch([pa.array([1])], names=["n"])
+    with pa.OSFile(str(tmp_path / "two"), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+        file.write_batch(batch)
+    for name, sentence in (("a.arrow", "a.arrow"), ("b.arrow", "b.arrow"), ("two", "expected one record batch")):
+        with pytest.raises(FolderError, match=sentence):
             map_arrow(tmp_path / name)
-
-
-def test_an_arrow_file_of_two_batches_is_refused(tmp_path):
-    path, batch = tmp_path / "a.arrow", pa.record_batch([pa.array([1])], names=["n"])
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
-        file.write_batch(batch)
-        file.write_batch(batch)
-    with pytest.raises(FolderError, match="expected one record batch"):
-        map_arrow(path)
 
 
 def test_json_is_read_back_and_any_bit_that_flips_is_noticed_or_changes_nothing(tmp_path):

@@ -51,11 +51,14 @@ def _folders(place: Path) -> set[Path]:
     return {path.parent for path in place.rglob("*.nbi")}
 
 
-def test_a_kernel_changed_in_another_file_is_not_run_as_it_was(package):
+def test_a_kernel_changed_in_another_file_is_not_run_as_it_was_and_a_change_of_no_kernel_compiles_nothing(package):
     assert _search(package) == (2, 1)
+    (folder,) = _folders(package.parent)
+    assert folder.parent == package / "__pycache__"
     (package / "lists.py").write_text(_NEW_LISTS)
     assert _search(package) == (21, 1)
     (package / "lists.py").write_text(_LISTS)
+    (package / "told.py").write_text("MESSAGE = 2\n")
     assert _search(package) == (2, 0)
 
 
@@ -64,18 +67,6 @@ def test_a_process_under_which_a_kernel_changes_keeps_nothing(package):
     assert _search(package, update) == (21, 1)
     (package / "lists.py").write_text(_LISTS)
     assert _search(package) == (2, 1)
-
-
-def test_a_change_of_no_kernel_compiles_nothing(package):
-    assert _search(package) == (2, 1)
-    (package / "told.py").write_text("MESSAGE = 2\n")
-    assert _search(package) == (2, 0)
-
-
-def test_compiled_code_is_kept_beside_the_package(package):
-    _search(package)
-    (folder,) = _folders(package.parent)
-    assert folder.parent == package / "__pycache__"
 
 
 def test_compiled_code_is_kept_in_the_folder_that_the_user_names(package, tmp_path):

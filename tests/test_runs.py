@@ -20,7 +20,7 @@ from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.ingest import ingest
-from tests.test_cli import cli
+from tests.commands import cli
 
 HOST = socket.gethostname()
 HOLDER = """
