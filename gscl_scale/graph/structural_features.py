@@ -119,7 +119,7 @@ def _inverse_root(moments: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @kernel
-def _random_signs(key, identities, out):  # type: ignore[no-untyped-def]
+def _random_signs(key, identities, out):
     for v in range(out.shape[0]):
         for column in range(out.shape[1]):
             bits = seeding.mix(seeding.mix(identities[v] ^ key) + np.uint64(column))
@@ -127,7 +127,7 @@ def _random_signs(key, identities, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _average(indptr, indices, rows, out):  # type: ignore[no-untyped-def]
+def _average(indptr, indices, rows, out):
     """The sum of the neighbours' rows, brought to length one, on the grid."""
     width = out.shape[1]
     total = np.empty(width, np.float64)
