@@ -360,13 +360,14 @@ def test_a_machine_with_other_versions_or_without_the_folder_is_named(machines, 
     mounts += f" && mount -o remount,bind,ro {fixed}"
     wrapper = ("unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh") if can_mount() else ()
     path = f"{tmp_path}/packages:{ROOT}"
-    with another_machine(machines, wrapper=wrapper, PYTHONPATH=path) as machine, on(machines) as runner:
-        with pytest.raises(RunError, match=rf"{machine.ip} of the Ray cluster has numba 0\.1, .* results could differ"):
+    with another_machine(machines, wrapper=wrapper, PYTHONPATH=path) as machine:
+        says = rf"{machine.ip} of the Ray cluster has numba 0\.1, this process .*: results could differ"
+        with on(machines) as runner, pytest.raises(RunError, match=says):
             runner.check_shared(tmp_path / "shared")
         if not wrapper:
             pytest.skip("mounting needs more rights than this process has")
         for name, trouble in (("elsewhere", "does not see it"), ("read-only", "cannot write in it")):
-            with pytest.raises(FolderError) as raised:
+            with on(machines) as runner, pytest.raises(FolderError) as raised:
                 runner.check_shared(tmp_path / name)
             told = f"{tmp_path / name} is not shared by all machines of the Ray cluster: {machine.ip} {trouble}"
             assert told in str(raised.value)

@@ -156,7 +156,7 @@ def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undi
         edges += [(u, near[390]) for u in near[300:390]]
         edges += list(zip(near[::40], 1203 + 10 * hub + np.arange(10), strict=True))
     edges += list(zip(range(1203, 1233), range(1233, 1263), strict=True))
-    num_nodes = 30_000  # where most are near, searches sweep over all and take no shortcut
+    num_nodes = 8_000  # where most are near, searches sweep over all and take no shortcut
     indptr, indices = csr_of(edges, num_nodes, undirected)
     priorities = drawn(num_nodes, 8)
     config = RingsConfig(hops=hops, width=12, per_ring=8, beyond=5)
@@ -280,10 +280,12 @@ def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(width, wor
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=True)
 
 
-@pytest.mark.parametrize("words", [0, 1, 4])
-@pytest.mark.parametrize("weighting", ["uniform", "six orders of magnitude"])
+@pytest.mark.parametrize(
+    ("words", "weighting"),
+    [(0, "uniform"), (4, "uniform"), (0, "six orders of magnitude"), (1, "six orders of magnitude")],
+)
 def test_estimated_ring_sizes_are_unbiased(words, weighting):
-    num_nodes, rounds = 600, 400
+    num_nodes, rounds = 600, 250
     edges = random_edges(num_nodes, 1500, seed=1, hubs=2)
     indptr, indices = csr_of(edges, num_nodes)
     config = RingsConfig(hops=3, width=12, per_ring=2, beyond=4)
