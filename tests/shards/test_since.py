@@ -47,7 +47,7 @@ def change_edges(edges, num_nodes, number, rng):
     return np.concatenate([edges[np.sort(keep)], rng.integers(0, num_nodes, (number, 2))])
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     degree=st.floats(0.5, 5),
@@ -64,7 +64,7 @@ def test_samples_since_an_earlier_run_are_those_from_nothing(
     tmp_path_factory, seed, degree, hubs, changes, hops, engine, undirected, nodes, per_ring, beyond
 ):
     rng = np.random.default_rng(seed)
-    num_nodes = 200
+    num_nodes = 300
     edges = random_edges(num_nodes, int(num_nodes * degree / 2) + 5, seed, hubs)
     changed = change_edges(edges, num_nodes, min(changes, len(edges)), rng)
     ids = np.arange(num_nodes) * 7 + 3
@@ -87,7 +87,7 @@ def test_samples_since_an_earlier_run_are_those_from_nothing(
     both_ways(folder, (edges, ids), (changed, new_ids), config, undirected=undirected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 10_000),
     degree=st.floats(1, 6),
