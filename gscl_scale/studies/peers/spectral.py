@@ -6,8 +6,6 @@ import scipy.sparse as sp
 from gscl_scale import seeding
 from gscl_scale.studies.peers.factorisation import Rows, symmetric_eigenpairs
 
-_ITERATIONS = 6
-
 
 def normalised_adjacency(adjacency: sp.csr_array) -> sp.csr_array:
     """D^-1/2 A D^-1/2; the row of a node without neighbours is empty."""
@@ -17,8 +15,12 @@ def normalised_adjacency(adjacency: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((values.astype(np.float32), adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 
-def spectral(adjacency: sp.csr_array, width: int, seed: int) -> Rows:
-    """The eigenvectors [N, width] whose eigenvalues are largest in size, each multiplied by its eigenvalue."""
+def spectral(adjacency: sp.csr_array, width: int, seed: int, iterations: int) -> Rows:
+    """The eigenvectors [N, width] whose eigenvalues are largest in size, each multiplied by its eigenvalue.
+
+    Few iterations find a mixture with the eigenvectors that follow; where a graph has many small components, which have
+    an eigenvalue 1 each, that is better than to find these exactly.
+    """
     draw = seeding.generator("spectral", seed)
-    values, vectors = symmetric_eigenpairs(normalised_adjacency(adjacency), width, draw, _ITERATIONS)
+    values, vectors = symmetric_eigenpairs(normalised_adjacency(adjacency), width, draw, iterations)
     return vectors * values

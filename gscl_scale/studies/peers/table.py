@@ -42,7 +42,7 @@ class Peer:
 
 
 def _spectral(graph: Structure, settings: Settings, seed: int, console: Console) -> Rows:
-    return spectral(graph.adjacency, int(settings["width"]), seed)
+    return spectral(graph.adjacency, int(settings["width"]), seed, int(settings["iterations"]))
 
 
 def _cleora(graph: Structure, settings: Settings, seed: int, console: Console) -> Rows:
@@ -65,7 +65,7 @@ _WIDTH = {"width": 128}
 _WALKS = {**_WIDTH, "walks": 10, "length": 80, "window": 10, "negatives": 5}
 
 PEERS: dict[str, Peer] = {
-    "spectral": Peer("spectral", _spectral, _WIDTH),
+    "spectral": Peer("spectral", _spectral, {**_WIDTH, "iterations": 20}),
     "cleora": Peer("Cleora", _cleora, {**_WIDTH, "iterations": 8}),
     "prone": Peer("ProNE", _prone, {**_WIDTH, "mu": 0.2, "theta": 0.5, "order": 10}),
     "deepwalk": Peer("DeepWalk", _walks, _WALKS),
