@@ -147,4 +147,5 @@ def _row(row: MethodRow) -> tuple[str, ...]:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:,.1f} s" if seconds < 100 else f"{seconds:,.0f} s"
+    digits = 2 if seconds < 1 else 1 if seconds < 100 else 0
+    return f"{seconds:,.{digits}f} s"

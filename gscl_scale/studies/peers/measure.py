@@ -76,7 +76,7 @@ def peer_cost(runs: list[Run]) -> MethodCost:
 def peer_note(graph: Graph) -> str:
     """What a reader of a comparison has to know of its peers."""
     both_ways = "" if graph.undirected else "; the edges of this directed graph are followed both ways"
-    return f"embeddings of the structure alone, without features and without an encoder{both_ways}"
+    return f"embeddings of the structure alone, without features and without an encoder; training is embedding{both_ways}"
 
 
 def structure_of(graph: Graph) -> Structure:
