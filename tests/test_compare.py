@@ -258,6 +258,11 @@ OF_DGI = {
             "--methods: there is no method 'dgj'; the methods are raw, untrained, spectral, cleora,",
         ),
         ({}, ["raw"], "--methods: raw and untrained are measured with a trained method"),
+        (
+            {"compare": {"settings": {"cleora": ["hops=2"]}}},
+            [],
+            r"^compare\.settings: cleora: there is no setting 'hops'",
+        ),
         ({"compare": {"settings": {"raw": []}}}, [], r"compare\.settings: there is no method 'raw'"),
         *(({"compare": {"settings": {"dgi": [setting]}}}, [], says) for setting, says in OF_DGI.items()),
         (

@@ -34,7 +34,7 @@ def steps_expected(t, v, p, q):
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), (4.0, 0.5)])
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), (4.0, 0.5), (4.0, 2.0)])
 def test_steps_of_a_walk_have_the_chances_of_the_paper(p, q):
     nodes = walk_from(0, 400_000, p, q)
     assert (DENSE[nodes[:-1], nodes[1:]] == 1).all()

@@ -76,7 +76,9 @@ def peer_cost(runs: list[Run]) -> MethodCost:
 def peer_note(graph: Graph) -> str:
     """What a reader of a comparison has to know of its peers."""
     both_ways = "" if graph.undirected else "; the edges of this directed graph are followed both ways"
-    return f"embeddings of the structure alone, without features and without an encoder; training is embedding{both_ways}"
+    return (
+        f"embeddings of the structure alone, without features and without an encoder; training is embedding{both_ways}"
+    )
 
 
 def structure_of(graph: Graph) -> Structure:
@@ -93,10 +95,9 @@ def structure_of(graph: Graph) -> Structure:
 def embed_peer(name: str, graph: Structure, settings: Settings, seed: int, console: Console) -> Rows:
     """Rows [N, width] of a peer; nodes without neighbours, and columns that a small graph cannot fill, have zeros."""
     rows = np.zeros((graph.identities.size, int(settings["width"])), np.float32)
-    if graph.adjacency.nnz:
-        found = PEERS[name].embed(graph, settings, seed, console)
-        rows[:, : found.shape[1]] = found
-        rows[np.diff(graph.adjacency.indptr) == 0] = 0
+    found = PEERS[name].embed(graph, settings, seed, console)
+    rows[:, : found.shape[1]] = found
+    rows[np.diff(graph.adjacency.indptr) == 0] = 0
     return rows
 
 
