@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gscl_scale.evaluate.schema import LINK_FIGURES, LinkMethod, LinkTask, Metrics
+from gscl_scale.evaluate.schema import LINK_FIGURES, LinkMethod, LinkTask, LinkTasks, Metrics
 
 LINK_TITLES: dict[LinkMethod, str] = {
     "preferential_attachment": "preferential attachment",
@@ -38,6 +38,11 @@ def links_table(metrics: Metrics) -> tuple[list[str], list[tuple[str, ...]]]:
         for (title, *figures), (_, *by_degree) in zip(random, matched, strict=True)
     ]
     return ["links", *LINK_COLUMNS], rows
+
+
+def link_aucs(links: LinkTasks) -> str:
+    """AUC in per cent against both kinds of non-edges."""
+    return " / ".join(f"{100 * links[task]['auc']:.1f}" for task in TASK_TITLES)
 
 
 def link_sentences(metrics: Metrics) -> list[str]:

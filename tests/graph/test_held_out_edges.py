@@ -16,7 +16,9 @@ from gscl_scale.io.json import write_json
 from tests.graphs import awkward_graphs, make_samples, random_edges
 
 NODES = 200
-RINGS = Config.parse({"rings": {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2}}).rings
+RINGS = Config.parse(
+    {"rings": {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2, "engine": "exact"}}
+).rings
 
 
 def write(folder, edges, share=0.0, seed=0, undirected=True, num_nodes=NODES, ids=None):
