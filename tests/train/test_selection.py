@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from gscl_scale.config.config import Config
 from gscl_scale.embed.store import open_embeddings
@@ -21,7 +22,7 @@ from gscl_scale.stages.evaluate import evaluate
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.report import load_run_data
-from gscl_scale.stages.selection import reported_anchors, selection_for_training, selection_kind
+from gscl_scale.stages.selection import quick_figure, reported_anchors, selection_for_training, selection_kind
 from gscl_scale.stages.train import checkpoints_of, train
 from tests.graphs import random_edges
 
@@ -106,9 +107,14 @@ def test_rings_of_nodes_that_chose_the_epoch_are_not_reported(tmp_path):
     chose = np.setdiff1d(everyone, reported)
     assert min(reported.size, chose.size) > 15
     assert np.isin(reported, everyone).all()
-    rings = ring_lists(Samples.open(run.samples).round(0), graph, config.evaluate, chose)
+    of_half, of_all = (
+        ring_lists(Samples.open(run.samples).round(0), graph, config.evaluate, nodes) for nodes in (chose, everyone)
+    )
     with open_embeddings(run.embeddings, run.folder) as vectors:
-        assert ring_ranking(vectors, rings, config.evaluate.seed)["accuracy"] == pytest.approx(max(aucs), abs=0.02)
+        figure = quick_figure(config, run, graph, torch.device("cpu"))(vectors)
+        assert figure == pytest.approx(max(aucs), abs=0.02)
+        assert figure == ring_ranking(vectors, of_half, config.evaluate.seed)["accuracy"]
+        assert figure != ring_ranking(vectors, of_all, config.evaluate.seed)["accuracy"]
     metrics = evaluate(config, run, QUIET)
     assert metrics["rings"]["protocol"]["anchors"] == reported.size
 
