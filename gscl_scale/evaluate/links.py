@@ -18,7 +18,7 @@ from gscl_scale.graph.held_out_edges import HeldOutEdges, Pairs
 from gscl_scale.kernel import kernel
 
 NON_EDGES = 100
-MOST_EDGES = 20_000
+MOST_EDGES = 10_000
 _NEAR_TOP = 10
 _REDRAWS = 100
 _EDGES_OF_CHOICE, _NON_EDGES_OF_CHOICE = 5_000, 20  # a choice is made often, and needs a fraction of the precision
