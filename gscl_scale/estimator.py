@@ -21,6 +21,7 @@ from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.held_out_edges import ALL_STAY, HeldOutEdges, HoldOut
 from gscl_scale.io.atomic import publish_folder
 from gscl_scale.registry.locate import find_run
 from gscl_scale.run.folder import Run
@@ -154,6 +155,7 @@ def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console:
     if (one.graph / "manifest.json").exists():
         _refuse_other_graph(graph, config, one)
     elif isinstance(graph, Graph):
+        _refuse_without_held_out(graph, config)
         with publish_folder(one.graph) as copy:
             shutil.copytree(graph.folder, copy, dirs_exist_ok=True)
     else:
@@ -171,14 +173,23 @@ def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console:
 def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:
     """Refuse a graph other than the one that the run was made from."""
     with _temporary() as folder:
-        opened = _opened(graph, config, folder)
+        opened = _opened(graph, config, folder, HoldOut.of(config.evaluate))
         if opened.fingerprint != Graph.open(run.graph).fingerprint:
             raise FolderError(f"{run.folder} was made from another graph; choose another folder, or delete it")
 
 
-def _opened(graph: "Data | Graph | Draft", config: Config, folder: Path) -> Graph:
+def _refuse_without_held_out(graph: Graph, config: Config) -> None:
+    """Refuse a finished graph with all edges where some are to be held out: its features may encode them."""
+    if config.evaluate.held_out_edges and HeldOutEdges.of(graph) is None:
+        raise GraphError(
+            f"evaluate.held_out_edges: {graph.folder} was ingested with all edges; ingest it with this config, or set "
+            "it to 0"
+        )
+
+
+def _opened(graph: "Data | Graph | Draft", config: Config, folder: Path, asked: HoldOut = ALL_STAY) -> Graph:
     """A graph as it is, or written into a folder."""
-    return graph if isinstance(graph, Graph) else write_graph(_draft_of(graph), config.graph, folder / "graph")
+    return graph if isinstance(graph, Graph) else write_graph(_draft_of(graph), config.graph, folder / "graph", asked)
 
 
 @contextlib.contextmanager

@@ -53,6 +53,16 @@ def whole(tmp_path_factory):
     return config, folder, compare(config, folder, [], QUIET)
 
 
+def test_methods_are_compared_by_held_out_edges_too(tmp_path):
+    evaluated = {**VALUES["evaluate"], "held_out_edges": 0.2}
+    config = asked(evaluate=evaluated, graph={**VALUES["graph"], "mean_degree": 12})
+    result = compare(config, tmp_path / "run", ["dgi"], QUIET)
+    assert [row["method"] for row in result["methods"]] == ["raw", "untrained", "dgi"]
+    aucs = [f"{100 * row['links']['random']['auc']:.1f} / " for row in result["methods"]]
+    (remark,) = [one for one in comparison_page(result).splitlines() if one.startswith("AUC of held-out edges in %")]
+    assert all(auc in remark for auc in aucs)
+
+
 @pytest.fixture(scope="module")
 def dgi_alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dgi") / "run"

@@ -21,6 +21,7 @@ from gscl_scale.embed.rotation import write_rotation
 from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import FolderError, GraphError, LeaseError
 from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.pyg import draft_from_data
 from gscl_scale.registry.locate import LocatedRun
 from gscl_scale.run.folder import Run
@@ -182,3 +183,20 @@ def test_half_a_graph_that_a_kill_has_left_in_the_run_folder_is_copied_again(tmp
         elsewhere.setattr("gscl_scale.run.lock._OURS", set())
         with pytest.raises(LeaseError, match="is being worked on by"):
             NodeEmbedder(SETTINGS, run=tmp_path / "other").fit(graph)
+
+
+def test_edges_are_held_out_of_the_graph_that_it_is_fitted_on_and_of_no_graph_that_it_embeds(tmp_path):
+    settings, data = {**SETTINGS, "evaluate": {"held_out_edges": 0.2}}, drawn()
+    one, again = (NodeEmbedder(settings, tmp_path / "run") for _ in range(2))
+    embeddings = one.fit_transform(data)
+    np.testing.assert_array_equal(again.fit_transform(data), embeddings)  # the same graph, with these edges held out
+    kept = Graph.open(tmp_path / "run/graph")
+    whole = write_graph(
+        draft_from_data(data, "data"), Config.parse({"graph": {"source": "memory"}}).graph, tmp_path / "g"
+    )
+    assert kept.indices.size < whole.indices.size
+    np.testing.assert_array_equal(one.transform(data), one.transform(whole))
+    np.testing.assert_array_equal(one.transform(kept), embeddings)
+    assert (one.transform(data) != embeddings).any()
+    with pytest.raises(GraphError, match=r"evaluate.held_out_edges: .* was ingested with all edges"):
+        NodeEmbedder(settings).fit(whole)

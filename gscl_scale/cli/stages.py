@@ -182,10 +182,12 @@ def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
 
 
 def _print_metrics(metrics: "Metrics") -> None:
+    from gscl_scale.evaluate.link_summary import links_table
     from gscl_scale.evaluate.summary import figures_table
 
     headers, rows, remarks = figures_table(metrics)
-    if rows:
-        print_table(headers, rows)
+    for titles, lines in ((headers, rows), links_table(metrics)):
+        if lines:
+            print_table(titles, lines)
     for remark in remarks:
         print(remark)

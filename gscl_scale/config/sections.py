@@ -285,6 +285,23 @@ class EvaluateConfig(SplitsConfig):
         "method keeps the best on validation.",
     )
     sample: int = Field(20000, ge=100, description="Nodes to sample for clustering, search and ring similarity.")
+    held_out_edges: Annotated[float, Key("graph", revision=4, neutral=0.0)] = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of the edges to take out of the graph and measure link prediction on; no node loses its "
+        "last edge.",
+    )
+    held_out_seed: Annotated[int, Key("graph", revision=4, neutral=0)] = Field(
+        0, ge=0, description="Seed of the draw of held-out edges."
+    )
+    select_by: Annotated[Literal["auto", "probe", "links", "ranking"], Key("splits", revision=4, neutral="auto")] = (
+        Field(
+            "auto",
+            description="What validation measures: probe: accuracy; links: held-out edges; ranking: rings of "
+            "train.held_out nodes; auto: the first of these that the graph allows.",
+        )
+    )
     tuned_on: Annotated[list[TunedOn], Key(revision=3, neutral=[])] = Field(
         [], description="Splits whose validation nodes chose the settings (written by tune); these are no test nodes."
     )

@@ -14,15 +14,25 @@ from gscl_scale.errors import RunError
 from gscl_scale.evaluate import schema
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi
 from gscl_scale.evaluate.linear_probe import ProbeResult, or_none, probe_splits
+from gscl_scale.evaluate.links import (
+    NON_EDGES,
+    LinkPairs,
+    Score,
+    by_adamic_adar,
+    by_cosine,
+    by_preferential_attachment,
+    link_figures,
+)
 from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
 from gscl_scale.evaluate.ranking import ring_ranking
-from gscl_scale.evaluate.schema import METHODS, NMI, RANKING, SIM_AT_5, SIMILARITY, Method, Metrics
+from gscl_scale.evaluate.schema import LINK_TASKS, METHODS, NMI, RANKING, SIM_AT_5, SIMILARITY, Method, Metrics
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
 from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_splits
 from gscl_scale.evaluate.validation import Selection
 from gscl_scale.evaluate.vectors import Vectors, blocks, num_rows, rows_per_block, width
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.held_out_edges import HeldOutEdges
 from gscl_scale.runtime.console import Console
 
 _T = TypeVar("_T")
@@ -53,7 +63,8 @@ def evaluate_run(
     }
     reason = why_no_splits(graph, config)
     splits = [] if reason else make_splits(graph, config, learnt)
-    figures = len({split.fraction for split in splits}) + 2 * bool(splits) + (rings is not None)
+    held_out = HeldOutEdges.of(graph)
+    figures = len({split.fraction for split in splits}) + 2 * bool(splits) + (rings is not None) + bool(held_out)
     with (console or Console(quiet=True)).progress("evaluate", figures * len(methods), "figures") as advance:
         evaluation = _Evaluation(graph, methods, config, device, advance)
         if reason:
@@ -67,6 +78,8 @@ def evaluate_run(
             metrics["missing"]["rings"] = "no ring samples were given"
         else:
             metrics["rings"] = evaluation.rings(rings)
+        if held_out:
+            evaluation.add_links(metrics, held_out)
     metrics["spread"] = {name: spread(rows, config.seed) for name, rows in methods.items()}
     return metrics
 
@@ -187,6 +200,34 @@ class _Evaluation:
         ranking = {name: ranked for name, (_, ranked) in values.items()}
         figures = {**_keyed(SIMILARITY, means), **_keyed(RANKING, ranking)}
         return cast(schema.Rings, {**figures, "distribution": distribution, "protocol": protocol})
+
+    def add_links(self, metrics: Metrics, held_out: HeldOutEdges) -> None:
+        """Score the held-out edges for test by each method, and by the remaining edges alone."""
+        seed, edges = self.config.seed, held_out.test
+        drawn = {task: LinkPairs.draw(self.graph, edges, task, seed) for task in LINK_TASKS}
+        if not all(pairs.near.size for pairs in drawn.values()):
+            metrics["missing"]["links"] = "too few edges are held out (evaluate.held_out_edges)"
+            return
+
+        def tasks(score: Score) -> schema.LinkTasks:
+            return cast(schema.LinkTasks, {task: link_figures(score, pairs) for task, pairs in drawn.items()})
+
+        measured = min(pairs.near.size for pairs in drawn.values())
+        protocol: schema.LinksProtocol = {
+            "edges": measured,
+            "test": len(edges),
+            "validation": len(held_out.validation),
+            "sampled": measured < len(edges),
+            "non_edges": NON_EDGES,
+            "score": "cosine",
+            "seed": seed,
+        }
+        by_vectors = self.each(lambda rows: tasks(by_cosine(rows)))
+        by_edges = {
+            "adamic_adar": tasks(by_adamic_adar(self.graph)),
+            "preferential_attachment": tasks(by_preferential_attachment(self.graph)),
+        }
+        metrics["links"] = cast(schema.Links, {**by_vectors, **by_edges, "protocol": protocol})
 
 
 def _keyed(keys: Mapping[Method, str], values: Mapping[Method, object]) -> dict[str, object]:

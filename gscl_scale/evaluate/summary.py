@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
+from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
 from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
 from gscl_scale.evaluate.splits import MIN_TEST
 
@@ -20,7 +21,7 @@ SCALINGS = {
 TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 Part = Literal["val", "test"]
 PARTS: tuple[Part, ...] = ("val", "test")
-_SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity"}
+_SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity", "links": "links"}
 _FEW_VALIDATION_NODES = 30
 _ALIKE = 0.98
 _FLAT = 1.5
@@ -93,6 +94,7 @@ def protocol_sentences(metrics: Metrics) -> list[str]:
     if "search" in metrics:
         search = metrics["search"]["protocol"]
         sentences.append(f"Sim@5: exact cosine search, {_nodes(search, search['seed'])}.")
+    sentences += link_sentences(metrics)
     if spread := metrics.get("spread", {}).get("trained"):
         rank, width = spread["effective_rank"], metrics["width"]["trained"]
         ranks = "" if rank is None else f", effective rank {rank:.1f} of {width:,}"
@@ -150,7 +152,8 @@ def missing_sentences(metrics: Metrics) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name, reason in metrics.get("missing", {}).items():
         by_reason.setdefault(reason, []).append(_SECTIONS.get(name, name))
-    return [f"Not measured: {_listed(names)}, because {reason}." for reason, names in by_reason.items()]
+    missing = [f"Not measured: {_listed(names)}, because {reason}." for reason, names in by_reason.items()]
+    return [*missing, *missing_link_sentences(metrics)]
 
 
 def _listed(names: list[str]) -> str:
@@ -162,7 +165,7 @@ def _listed(names: list[str]) -> str:
 
 def warnings_of(metrics: Metrics) -> list[str]:
     """Warnings about the figures of a run."""
-    warnings = [_collapse_warnings(metrics), _ranking_warnings(metrics)]
+    warnings = [_collapse_warnings(metrics), _ranking_warnings(metrics), link_warnings(metrics)]
     if probe := metrics.get("probe"):
         best = {title: best_step(probe, name) for name, title in TITLES.items() if name in probe}
         late = late_warnings(best, probe["protocol"]["epochs"])

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
 from gscl_scale.graph.features import Features, beside, why_structural, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
+from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
 from gscl_scale.graph.structural_features import structural_features
 from gscl_scale.graph.types import SPLIT_CODES, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
@@ -59,13 +60,16 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
 
-def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
-    """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind."""
+def write_graph(draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut = ALL_STAY) -> Graph:
+    """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind.
+
+    Edges that are held out leave the rows before features of the structure are computed from them.
+    """
     _check_columns(draft)
     labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
     features, notes, structural = draft.features, list(draft.notes), 0
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
-        indptr, counts = _write_rows(out, draft, config, Path(scratch))
+        indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch), ids, asked)
         _write_ids(out / "ids.arrow", ids)
         if reason := why_structural(features, config, draft.origin):
             indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
@@ -80,21 +84,31 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
             write_column(out / "labels.arrow", "label", codes)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
-        notes += _notes_on_edges(counts, np.diff(indptr), config.undirected)
+        notes += notes_on_edges
         widths = int(features.shape[1]), structural
         _write_manifest(out, draft, config, counts, widths, classes, notes)
         del features  # the scratch files that it maps are removed next
     return Graph.open(folder)
 
 
-def _write_rows(out: Path, draft: Draft, config: GraphConfig, scratch: Path) -> tuple[npt.NDArray[np.int64], CsrCounts]:
+def _write_rows(
+    out: Path, draft: Draft, config: GraphConfig, scratch: Path, ids: pa.Array, asked: HoldOut
+) -> tuple[npt.NDArray[np.int64], CsrCounts, list[str]]:
+    """Write the rows, without the edges that are held out; returns indptr, the counts, and notes for the user."""
+    place = scratch if asked.share else out
     buckets = EdgeBuckets(scratch, draft.num_nodes, draft.origin, config.undirected)
     for source, target in draft.edges:
         buckets.add(source, target)
-    with column_file(out / "indices.arrow", "indices", buckets.dtype) as column:
+    with column_file(place / "indices.arrow", "indices", buckets.dtype) as column:
         indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads())
-    write_column(out / "indptr.arrow", "indptr", indptr)
-    return indptr, counts
+    write_column(place / "indptr.arrow", "indptr", indptr)
+    notes = _notes_on_edges(counts, np.diff(indptr), config.undirected)
+    if asked.share:
+        identities = seeding.identities_of(ids)
+        indptr, note = hold_out(scratch, identities, config.undirected, asked, out, draft.origin)
+        (scratch / "indices.arrow").unlink()
+        counts, notes = replace(counts, entries=int(indptr[-1])), [*notes, note]
+    return indptr, counts, notes
 
 
 def _write_ids(path: Path, ids: pa.Array) -> None:

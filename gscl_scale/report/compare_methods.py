@@ -5,7 +5,8 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
+from gscl_scale.evaluate.link_summary import TASK_TITLES, link_aucs
+from gscl_scale.evaluate.schema import LinkTasks, MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.text import in_words, table
 
@@ -22,6 +23,7 @@ class MethodFigures(TypedDict, total=False):
     best_step: Number
     nmi: Number
     sim_at_5: Number
+    links: LinkTasks
 
 
 class MethodCost(TypedDict, total=False):
@@ -84,6 +86,8 @@ def comparison_remarks(result: Comparison) -> list[str]:
             "on a GPU the most that was allocated there. CPU: seconds of all cores from the graph to the embeddings, "
             "ring samples and validation included.",
         ]
+    if linked := [f"{row['title']} {link_aucs(row['links'])}" for row in result["methods"] if "links" in row]:
+        remarks.append(f"AUC of held-out edges in %, {' / '.join(TASK_TITLES.values())}: {', '.join(linked)}.")
     sampled = [row for row in result["methods"] if row.get("sampling_s")]
     if sampled:
         seconds = ", ".join(f"{row['title']} {_seconds(row['sampling_s'])}" for row in sampled)

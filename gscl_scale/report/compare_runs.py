@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.evaluate.link_summary import TASK_TITLES
 from gscl_scale.evaluate.schema import METHODS
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
 from gscl_scale.evaluate.summary import TITLES, decimal, measured, percent, protocol_sentences, tasks, warnings_of
@@ -117,6 +118,7 @@ def _figures_of(found: RunData) -> dict[str, str]:
     probe, ranking = metrics.get("probe", {}), metrics.get("rings", {}).get("ranking", {}).get("accuracy")
     spread = metrics.get("spread", {}).get("trained")
     nmi, search = tasks(metrics, "trained")
+    links = metrics.get("links")
     took, rate = speed(found.curve)
     test = {name: percent(*measured(probe[name], "test", metrics)) if name in probe else "-" for name in METHODS}
     return {
@@ -126,6 +128,10 @@ def _figures_of(found: RunData) -> dict[str, str]:
         "NMI of clusters": nmi,
         "Sim@5": search,
         "ranking accuracy, %": decimal(ranking, 1, times=100),
+        **{
+            f"AUC of links {title}, %": decimal(links["trained"][task]["auc"], 1, times=100) if links else "-"
+            for task, title in TASK_TITLES.items()
+        },
         "mean cosine of random pairs": decimal(spread["mean_cosine"] if spread else None),
         "effective rank": decimal(spread["effective_rank"] if spread else None, 1),
         "training": f"{seconds(took)}, {len(found.curve):,} steps" if took else "-",

@@ -6,6 +6,7 @@ from gscl_scale.evaluate.summary import graph_warnings, training_warnings, warni
 from gscl_scale.io.atomic import write_text
 from gscl_scale.report.graph_section import graph, sampling
 from gscl_scale.report.html import asset, whole_page
+from gscl_scale.report.links_section import links
 from gscl_scale.report.map_section import map_section
 from gscl_scale.report.provenance import what_was_run
 from gscl_scale.report.results import accuracy, by_fraction, headline, neighbourhoods
@@ -21,6 +22,7 @@ def write_report(path: Path, found: RunData) -> None:
     sections = [
         accuracy(metrics),
         by_fraction(metrics),
+        links(metrics),
         neighbourhoods(metrics),
         training(found),
         drawn,

@@ -3,6 +3,7 @@
 from gscl_scale.evaluate.schema import METHODS, RANKING, Method, Metrics, Rings
 from gscl_scale.evaluate.summary import PARTS, TITLES, decimal, measured, missing_sentences, protocol_sentences, tasks
 from gscl_scale.report.html import Html, element, figures, html, notes, section, small, table, with_std
+from gscl_scale.report.links_section import links_lead
 from gscl_scale.report.plots import violins_svg
 
 
@@ -10,6 +11,8 @@ def headline(metrics: Metrics, title: str) -> Html:
     """The result in a sentence."""
     probe = metrics.get("probe")
     reached = probe["trained"]["test_mean"] if probe else None
+    if (probe is None or reached is None) and (lead := links_lead(metrics)):
+        return html(f"Every node of {title} has an embedding. ", lead)
     if probe is None or reached is None:
         reason = metrics.get("missing", {}).get("probe", "there are no test nodes")
         return html(f"Every node of {title} has an embedding; no accuracy can be given, because {reason}.")

@@ -11,6 +11,12 @@ from gscl_scale.text import in_words
 Steps = Sequence[Mapping[str, Any]]
 Points = list[tuple[float, float | None]]
 
+_VALIDATED = {
+    "probe": ("accuracy", "of a quick probe."),
+    "links": ("AUC", "on held-out edges."),
+    "ranking": ("ranking accuracy", "of held-out nodes."),
+}
+
 
 def training(found: RunData) -> Html:
     """The curves of a training, and its speed in words."""
@@ -19,12 +25,13 @@ def training(found: RunData) -> Html:
     gate = lines_svg({"gated": gated}, "gate", "step", "gated share", True) if any(share for _, share in gated) else ""
     loss = lines_svg({"loss": step_curve(steps, "loss")}, "loss", "step", "loss")
     validated = [(one["epoch"], one["accuracy"]) for one in found.events if one["event"] == "validation"]
+    name, words = _VALIDATED[found.last("train", "selection").get("by", "probe")]
     drawn = figures(
         (loss, "Loss", "per training step."),
         (lines_svg(_rings(steps), "rings", "step", "loss of a ring"), "Loss of each ring", "against what is farther."),
         (gate, "Gate", "share of the terms that are ranked well enough, and so no longer pull."),
         (lines_svg({"anchors": _rates(steps)}, "rate", "step", "anchors per second", True), "Speed", "of each step."),
-        (lines_svg({"accuracy": validated}, "validation", "epoch", "accuracy"), "Validation", "of a quick probe."),
+        (lines_svg({name: validated}, "validation", "epoch", name), "Validation", words),
     )
     absent = "" if loss else small("No training step with a finite loss is in the log.")
     return section("How did it get there?", drawn, absent, notes(_sentences(found, bool(gate))))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.batches.stream import held_out
 from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.section import RESULTS
@@ -27,6 +26,7 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
+from gscl_scale.stages.selection import reported_anchors, selection_kind
 
 
 @contextlib.contextmanager
@@ -53,12 +53,12 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
         return metrics
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
+    by_labels = validated and selection_kind(config, graph) == "probe"
     rings = None
     if config.train.reads_samples:
-        out = np.flatnonzero(held_out(graph, config.train.held_out, config.train.seed))
         samples = Samples.open(run.samples).round(0)
         samples.check_nodes(graph.num_nodes)
-        rings = ring_lists(samples, graph, config.evaluate, out)
+        rings = ring_lists(samples, graph, config.evaluate, reported_anchors(config, graph))
     console.event("evaluate", "started")
     with (
         open_embeddings(run.embeddings, run.folder) as trained,
@@ -67,7 +67,7 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
         vectors: dict[Method, Vectors] = {"trained": trained, "untrained": untrained, "raw": graph.features}
         metrics = evaluate_run(
             graph, vectors, rings, config.evaluate, device, config.train.label_seed, console,
-            selection_of(graph, config.evaluate, validated, config.train.label_seed),
+            selection_of(graph, config.evaluate, by_labels, config.train.label_seed),
         )  # fmt: skip
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)

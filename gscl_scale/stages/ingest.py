@@ -5,6 +5,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.io.json import write_json
 from gscl_scale.model.scaling import notes_on
 from gscl_scale.run.folder import Run
@@ -31,7 +32,7 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     write_json(run.folder / "run.json", record)
     try:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say)
-        graph = write_graph(draft, config.graph, run.graph)
+        graph = write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate))
     finally:
         if not run.graph.exists():
             delete_claimed(run)

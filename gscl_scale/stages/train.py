@@ -17,8 +17,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_settings, deciding_values
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
-from gscl_scale.evaluate.validation import training_splits, validation_accuracy
+from gscl_scale.evaluate.splits import make_splits, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
@@ -35,6 +34,7 @@ from gscl_scale.runtime.settings import Meter
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import RoundSource, Samples
+from gscl_scale.stages.selection import quick_figure, selection_for_training
 from gscl_scale.train.checkpoint import Checkpoints, load_state, load_weights
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
@@ -50,7 +50,7 @@ def refuse_untrainable(config: Config, run: Run) -> None:
     if config.runtime.engine == "local":
         chosen_device(config.runtime)
     if config.train.validate_every:
-        _validated_on(config, Graph.open(run.graph))
+        selection_for_training(config, Graph.open(run.graph))
 
 
 def train(config: Config, run: Run, console: Console) -> None:
@@ -89,7 +89,9 @@ def train_here(
         inputs = prepare_inputs(graph, config.model, device)
         validate = None
         if config.train.validate_every:
-            validate = _validation(config, graph, inputs, run.folder / f".validation-{world.rank}")
+            validate = _validation(config, run, graph, inputs, run.folder / f".validation-{world.rank}")
+            if (kind := selection_for_training(config, graph)) != "probe":
+                console.event("train", "selection", by=kind)
         stream: Stream
         if config.train.reads_samples:
             stream = _batches(config, graph, inputs, stack.enter_context(_rounds(config, run, world)), world)
@@ -268,24 +270,9 @@ def _refuse_shared_work(config: Config, world: World) -> None:
         )
 
 
-def _validated_on(config: Config, graph: Graph) -> list[Split]:
-    splits = training_splits(graph, config.evaluate, config.train.label_seed)
-    if not splits:
-        learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
-        lacks = "no split has" if config.train.label_seed is None else learns
-        reason = why_no_splits(graph, config.evaluate) or f"{lacks} labelled validation nodes"
-        raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
-    return splits
-
-
-def _validation(config: Config, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
-    """Validation accuracy of a quick probe on the first split; labels of its test nodes are never read."""
-    splits = _validated_on(config, graph)
-    quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
-
-    def figure(vectors: npt.NDArray[np.float32]) -> float:
-        return validation_accuracy(vectors, graph, splits, quick, inputs.device)
-
+def _validation(config: Config, run: Run, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
+    """The figure that chooses the epoch; no test node or test edge is ever read."""
+    figure = quick_figure(config, run, graph, inputs.device)
     if inputs.features is not None:
         return lambda model: figure(encode_all(model, inputs))
     scaling = Scaling.of(graph.features, config.model.feature_scaling)

@@ -280,7 +280,9 @@ def _free_row(name: Method, metrics: Metrics) -> MethodRow:
 
 def _figures(metrics: Metrics, vectors: Method) -> MethodFigures:
     accuracy = metrics["probe"][vectors]
+    links: MethodFigures = {"links": metrics["links"][vectors]} if "links" in metrics else {}
     return {
+        **links,
         "val_mean": accuracy["val_mean"],
         "val_std": accuracy["val_std"],
         "test_mean": accuracy["test_mean"],

@@ -22,8 +22,8 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import write_json
 from gscl_scale.report.compare_methods import comparison_page
 from gscl_scale.runtime.console import Console
-from gscl_scale.stages import train as training
 from gscl_scale.stages.report import report_runs
+from gscl_scale.stages.selection import selection_for_training
 
 TRAIN, VAL, TEST = 1, 2, 3
 NODES = 90
@@ -94,7 +94,8 @@ def test_validation_accuracy_is_not_of_test_nodes_even_where_a_split_has_some(ma
 def test_a_training_is_validated_on_the_split_that_is_left_out(make_graph: Callable[..., Graph]) -> None:
     graph = noisy(make_graph, published=False)
     config = Config.parse({"evaluate": QUICK.model_dump(), "train": {"validate_every": 1}})
-    (split,) = training._validated_on(config, graph)
+    assert selection_for_training(config, graph) == "probe"
+    (split,) = training_splits(graph, config.evaluate, None)
     assert set(np.unique(split.codes)) == {0, TRAIN, VAL}
     selection = selection_of(graph, QUICK, validated=True)
     np.testing.assert_array_equal(selection.nodes, split.codes == VAL)

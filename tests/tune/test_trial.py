@@ -1,15 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, UserError
 from gscl_scale.evaluate.validation import validation_accuracy, validation_splits
+from gscl_scale.graph.sources.read import read
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
+from gscl_scale.stages.selection import selection_for_search, splits_of_search
 from gscl_scale.studies.tune.records import Book, Trial, trial_run
 from gscl_scale.studies.tune.space import with_settings
-from gscl_scale.studies.tune.trial import run_trial, splits_of, trial_config
+from gscl_scale.studies.tune.trial import run_trial, trial_config
 from gscl_scale.studies.tune.tune import tune
 from tests.graphs import make_graph, random_edges
 
@@ -74,12 +78,12 @@ SUPERVISED = {"train": {"objective": "supervised", "seed": 1}, "evaluate": {"ran
 )
 def test_a_trial_is_measured_on_some_splits_of_one_kind_or_on_that_of_the_labels_it_learnt(tmp_path, values, names):
     graph = labelled_graph(tmp_path / "graph", splits=0)
-    assert [split.name for split in splits_of(graph, Config.parse(values))] == names
+    assert [split.name for split in splits_of_search(graph, Config.parse(values))] == names
 
 
 def test_the_figure_of_a_trial_is_the_mean_over_splits(tmp_path):
     graph = labelled_graph(tmp_path / "graph", splits=0)
-    splits = splits_of(graph, CONFIG)[:2]
+    splits = splits_of_search(graph, CONFIG)[:2]
     one, other, both = (
         validation_accuracy(graph.features, graph, some, CONFIG.evaluate) for some in (splits[:1], splits[1:], splits)
     )
@@ -90,7 +94,7 @@ def test_the_figure_of_a_trial_is_the_mean_over_splits(tmp_path):
 def test_a_graph_that_nothing_can_be_chosen_on_is_refused(tmp_path):
     graph = make_graph(tmp_path / "graph", random_edges(20, 40, seed=0), 20)
     with pytest.raises(ConfigError, match=r"tune: the graph has no labels, so that no trial can be chosen"):
-        splits_of(graph, CONFIG)
+        selection_for_search(CONFIG, graph)
 
 
 def test_trials_with_the_same_rings_use_the_same_samples(tmp_path):
@@ -143,3 +147,50 @@ def test_a_search_has_no_more_trials_than_there_are_settings_left(tmp_path, monk
     monkeypatch.setattr("gscl_scale.studies.tune.search.search_on_ray", lambda search, *_: seen.append(search.trials))
     tune(config, tmp_path / "space.yaml", tmp_path / "run", asked_for, None, Console(quiet=True))
     assert seen == [trials]
+
+
+UNLABELLED = {**CONFIG.dump(), "graph": {"source": "synthetic", "preset": "tiny", "structure": "always"}}
+
+
+@pytest.fixture
+def without_ray(monkeypatch):
+    """Trials one after the other in this process; the settings are those of the space, in turn."""
+
+    def search(asked, book, console):
+        for number, value in enumerate(asked.space["model.width"].values, start=1):
+            chosen = with_settings(trial_config(asked.config), {"model.width": value})
+            accuracy, epoch = run_trial(chosen, trial_run(book.folder, number), lambda epoch, accuracy: None)
+            book.end(Trial(number, {"model.width": value}, "finished", accuracy, epoch))
+
+    monkeypatch.setattr("gscl_scale.studies.tune.search.search_on_ray", search)
+
+
+def unlabelled(folder, monkeypatch, space="model.width: [4, 8]", **evaluate):
+    """The configuration of a search on a graph without labels."""
+    monkeypatch.setattr("gscl_scale.graph.estimate.read", lambda config: replace(read(config), labels=None, splits={}))
+    (folder / "space.yaml").write_text(space)
+    return Config.parse({**UNLABELLED, "evaluate": {**CONFIG.evaluate.model_dump(), **evaluate}})
+
+
+def test_a_graph_without_labels_is_searched_by_its_held_out_edges(tmp_path, monkeypatch, without_ray):
+    config = unlabelled(tmp_path, monkeypatch, held_out_edges=0.2)
+    trials = tune(config, tmp_path / "space.yaml", tmp_path / "run", 2, None, Console(quiet=True))
+    assert all(0.5 < trial.accuracy <= 1 for trial in trials)
+    text = (tmp_path / "run/best.yaml").read_text()
+    assert "Chosen by the AUC of held-out edges for validation" in text
+    best = Config.load(tmp_path / "run/best.yaml")
+    assert (best.evaluate.select_by, best.evaluate.held_out_edges, best.evaluate.tuned_on) == ("links", 0.2, [])
+    assert "Chosen by the AUC of held-out edges" in (tmp_path / "run/leaderboard.md").read_text()
+
+
+def test_a_search_by_rankings_refuses_keys_that_change_the_rings(tmp_path, monkeypatch, without_ray):
+    config = unlabelled(tmp_path, monkeypatch, "rings.hops: [1, 2]")
+    with pytest.raises(ConfigError, match=r"tune: the graph has no labels.*evaluate.held_out_edges=0.1"):
+        tune(config, tmp_path / "space.yaml", tmp_path / "run", 2, None, Console(quiet=True))
+    config = with_settings(config, {"train.held_out": 0.3})
+    with pytest.raises(ConfigError, match=r"compared by the ranking of rings, and rings.hops changes the rings"):
+        tune(config, tmp_path / "space.yaml", tmp_path / "other", 2, None, Console(quiet=True))
+    (tmp_path / "space.yaml").write_text("model.width: [4, 8]")
+    trials = tune(config, tmp_path / "space.yaml", tmp_path / "other", 2, None, Console(quiet=True))
+    assert all(0.5 < trial.accuracy <= 1 for trial in trials)
+    assert Config.load(tmp_path / "other/best.yaml").evaluate.select_by == "ranking"

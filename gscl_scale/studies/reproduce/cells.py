@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import NpzGraph
-from gscl_scale.config.identity import Sections, naming_values
+from gscl_scale.config.identity import Sections, deciding_settings, naming_values
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
@@ -168,7 +168,7 @@ def refuse_other_graph(cell: Cell, record: Record, out: Path, known: dict[str, s
     graph, figures = cell.config.graph, record["figures"]
     if not isinstance(graph, NpzGraph) or not graph.path.exists():
         return
-    where = fingerprint_of(graph.model_dump(mode="json"))
+    where = fingerprint_of(deciding_settings(cell.config, "graph"))
     if where not in known:
         with tempfile.TemporaryDirectory() as folder:
             run = open_run(cell.config, Path(folder) / "run")

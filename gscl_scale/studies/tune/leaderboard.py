@@ -17,6 +17,11 @@ from gscl_scale.text import table
 from gscl_scale.version import __version__
 
 TOP = 10
+_TRIED_ON = {
+    "links": "Chosen by the AUC of held-out edges for validation, against nodes drawn by degree; those for test were "
+    "not read.",
+    "ranking": "Chosen by the ranking accuracy of one half of the held-out nodes; the other half was not read.",
+}
 _UNREAD = "Of each split, its test nodes were not read."
 HEADERS = ["", "trial", "validation %", "epoch", "seconds", "ended", "settings that differ"]
 
@@ -75,9 +80,10 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
     """Write leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
     trials = book.ended()
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
-    remark = f"in brackets by the quick probe of a training that was stopped. {_UNREAD}"
+    remark = f"Accuracy on validation nodes, in brackets by the quick probe of a training that was stopped. {_UNREAD}"
+    remark = _TRIED_ON.get(config.evaluate.select_by, remark)
     rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
-    write_text(book.folder / "leaderboard.md", f"{counts(trials)}. Accuracy on validation nodes, {remark}\n\n{rows}\n")
+    write_text(book.folder / "leaderboard.md", f"{counts(trials)}. {remark}\n\n{rows}\n")
     if best := best_of(trials):
         write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
 
@@ -86,12 +92,16 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
     """A complete config file whose head says how it was found."""
     plain = {key: domain.plain() for key, domain in space.items()}
     varied = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
-    head = [
-        f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
-        f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} % on validation nodes, mean over at most "
-        f"{MOST_SPLITS} splits",
+    trial = f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} %"
+    by_probe = [
+        f"{trial} on validation nodes, mean over at most {MOST_SPLITS} splits",
         f"with the settings of `evaluate` below. {_UNREAD} In a run with this config the",
         "validation nodes of the splits in `evaluate.tuned_on` are test nodes of no split. The space:",
+    ]
+    other = _TRIED_ON.get(config.evaluate.select_by)
+    head = [
+        f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
+        *([f"{trial}. {other}", "The space:"] if other else by_probe),
         *(f"  {line}" for line in varied.splitlines()),
     ]
     values = with_settings(_tuned_on_its_splits(config), best.settings).dump()
@@ -99,7 +109,9 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
 
 
 def _tuned_on_its_splits(config: Config) -> Config:
-    """The configuration with the splits of this search added to those of earlier ones in `evaluate.tuned_on`."""
+    """The configuration with the splits of this search, if any, beside earlier ones in `evaluate.tuned_on`."""
+    if config.evaluate.select_by in _TRIED_ON:
+        return config
     own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.label_seed)
     known = config.evaluate.tuned_on
     evaluate = config.evaluate.model_copy(update={"tuned_on": [*known, *([own] if own not in known else [])]})

@@ -1,4 +1,4 @@
-"""One trial: the ordinary stages with some keys set, then validation accuracy by the protocol."""
+"""One trial: the ordinary stages with some keys set, then the figure that trials are compared by."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +7,6 @@ import torch
 
 from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
-from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate.splits import Split, why_no_splits
-from gscl_scale.evaluate.validation import tune_splits, validation_accuracy
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import hold_file_lock
 from gscl_scale.model.device import chosen_device
@@ -18,11 +15,12 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.stages import train as training
 from gscl_scale.stages.embed import trained_encoder
 from gscl_scale.stages.precompute import precompute
+from gscl_scale.stages.selection import trial_figure
 from gscl_scale.studies.tune.records import rings_run
 
 _VALIDATIONS = 10
 
-Report = Callable[[int, float], None]  # epochs that are done, and validation accuracy by the quick probe
+Report = Callable[[int, float], None]  # epochs that are done, and the figure of a validation
 
 
 def base_config(config: Config) -> Config:
@@ -50,7 +48,7 @@ def trial_threads(config: Config) -> int:
 
 
 def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
-    """Sample, train and measure; returns validation accuracy and the epoch of the encoder that was measured.
+    """Sample, train and measure; returns the figure and the epoch of the encoder that was measured.
 
     A trial that was interrupted resumes at its last checkpoint.
     """
@@ -66,15 +64,6 @@ def run_trial(config: Config, run: Run, report: Report) -> tuple[float, int]:
     return _measure(config, run, console)
 
 
-def splits_of(graph: Graph, config: Config) -> list[Split]:
-    """The splits that a trial is measured on; ConfigError where there are none."""
-    splits = tune_splits(graph, config.evaluate, config.train.label_seed)
-    if not splits:
-        reason = why_no_splits(graph, config.evaluate) or "no split has labelled validation nodes"
-        raise ConfigError(f"tune: {reason}, so that no trial can be chosen; bring labels and splits")
-    return splits
-
-
 def _with_samples(config: Config, run: Run, console: Console) -> Run:
     """The run with the ring samples of an earlier trial, or with new ones, for which other trials wait."""
     rings = rings_run(config, run)
@@ -86,14 +75,13 @@ def _with_samples(config: Config, run: Run, console: Console) -> Run:
 
 
 def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
-    """Validation accuracy of the encoder that the training chose."""
+    """The figure of the encoder that the training chose."""
     graph, checkpoints = Graph.open(run.graph), training.checkpoints_of(config, run)
     state, position = checkpoints.chosen()
     encoder, scaling = trained_encoder(config, graph, state, checkpoints.folder)
     place = EncodingSettings.of(config.runtime, run.folder / ".vectors", checkpoints.fingerprint, "tune")
+    figure = trial_figure(config, run, graph, chosen_device(config.runtime))
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
-        accuracy = validation_accuracy(
-            vectors, graph, splits_of(graph, config), config.evaluate, chosen_device(config.runtime)
-        )
+        accuracy = figure(vectors)
     console.event("tune", "measured", accuracy=accuracy, epoch=position.epoch)
     return accuracy, position.epoch

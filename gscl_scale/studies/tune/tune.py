@@ -1,17 +1,19 @@
-"""A search for settings: trials on Ray Tune, chosen on validation nodes alone."""
+"""A search for settings: trials on Ray Tune, chosen on validation nodes, or on held-out edges or nodes, alone."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 from gscl_scale.config.config import Config
-from gscl_scale.errors import RunError, UserError
+from gscl_scale.errors import ConfigError, RunError, UserError
+from gscl_scale.graph.graph import Graph
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.ingest import ingest
+from gscl_scale.stages.selection import CURE, selection_for_search
 from gscl_scale.studies.tune.leaderboard import best_of, write_leaderboard
 from gscl_scale.studies.tune.records import Book, Trial, claim_search
-from gscl_scale.studies.tune.space import points_of, read_space, untried
-from gscl_scale.studies.tune.trial import base_config, splits_of
+from gscl_scale.studies.tune.space import Space, points_of, read_space, untried
+from gscl_scale.studies.tune.trial import base_config
 
 
 def tune(
@@ -29,7 +31,7 @@ def tune(
     space = read_space(space_file, base)
     run = open_run(config, folder)
     console = console.with_log(run.log)
-    splits_of(ingest(config, run, console), base)
+    base = _with_selection(base, ingest(config, run, console), space)
     claim_search(run.folder, base, {key: domain.plain() for key, domain in space.items()})
     book = Book(run.folder)
     if points_of(space):
@@ -47,3 +49,16 @@ def tune(
     if best_of(ended) is None:
         raise RunError("tune: no trial has finished; run the same command again with more --minutes to resume")
     return ended
+
+
+def _with_selection(config: Config, graph: Graph, space: Space) -> Config:
+    """The configuration with the figure that chooses, where it is not the probe; ConfigError where none can."""
+    kind = selection_for_search(config, graph)
+    if kind == "probe":
+        return config
+    if kind == "ranking" and (rings := [key for key in space if key.startswith("rings.")]):
+        raise ConfigError(
+            f"tune: trials would be compared by the ranking of rings, and {rings[0]} changes the rings; leave it out "
+            f"of the space (--space), or {CURE}"
+        )
+    return config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"select_by": kind})})

@@ -1,0 +1,199 @@
+"""Link prediction: are the ends of held-out edges more similar than nodes without an edge between them?
+
+Shapes: E held-out edges, K non-edges for each, n pairs of nodes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale import seeding
+from gscl_scale.evaluate.schema import LinkFigures, LinkTask
+from gscl_scale.evaluate.vectors import Vectors, cosines
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.held_out_edges import HeldOutEdges, Pairs
+from gscl_scale.kernel import kernel
+
+NON_EDGES = 100
+MOST_EDGES = 10_000
+_NEAR_TOP = 10
+_REDRAWS = 100
+_EDGES_OF_CHOICE, _NON_EDGES_OF_CHOICE = 5_000, 20  # a choice is made often, and needs a fraction of the precision
+
+Nodes = npt.NDArray[np.int64]
+Score = Callable[[Nodes, Nodes], npt.NDArray[np.float64]]  # of n pairs of nodes
+
+
+@dataclass(frozen=True)
+class LinkPairs:
+    """Held-out edges between `near` [E] and `far` [E], and far ends `others` [E, K] without an edge to `near`."""
+
+    near: Nodes
+    far: Nodes
+    others: Nodes
+
+    @classmethod
+    def draw(
+        cls,
+        graph: Graph,
+        edges: Pairs,
+        task: LinkTask,
+        seed: int,
+        most: int = MOST_EDGES,
+        non_edges: int = NON_EDGES,
+    ) -> "LinkPairs":
+        """Draw the near end of each edge, of at most `most`, and far ends that make no edge with it, held out or not.
+
+        The task `random` draws any node as a far end, `degree_matched` each with probability proportional to its
+        degree, as it is the end of an edge. An edge whose near end has an edge to nearly all nodes is left out.
+        """
+        chosen = edges[seeding.sample(np.arange(len(edges)), most, "link edges", seed)].astype(np.int64)
+        first = seeding.generator("near ends", seed).integers(0, 2, len(chosen))
+        near, far = (chosen[np.arange(len(chosen)), end] for end in (first, 1 - first))
+        draw, known = seeding.generator(f"non-edges, {task}", seed), _AllEdges.of(graph)
+
+        def drawn(count: int) -> Nodes:
+            if task == "random":
+                return draw.integers(0, graph.num_nodes, count)
+            return graph.indices[draw.integers(0, graph.indices.size, count)].astype(np.int64)
+
+        others = drawn(near.size * non_edges)
+        wrong = np.arange(others.size)
+        for _ in range(_REDRAWS):
+            wrong = wrong[known.among(near[wrong // non_edges], others[wrong])]
+            if not wrong.size:
+                break
+            others[wrong] = drawn(wrong.size)
+        measurable = np.ones(near.size, np.bool_)
+        measurable[wrong // non_edges] = False
+        return cls(near[measurable], far[measurable], others.reshape(-1, non_edges)[measurable])
+
+
+@dataclass(frozen=True)
+class _AllEdges:
+    """The rows of a graph, and those of its held-out edges, both ways."""
+
+    rows: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> "_AllEdges":
+        rows = [(graph.indptr, graph.indices)]
+        if held_out := HeldOutEdges.of(graph):
+            pairs = np.concatenate([held_out.validation, held_out.test])
+            left, right = (np.concatenate([pairs[:, one], pairs[:, 1 - one]]) for one in (0, 1))
+            starts = np.zeros(graph.num_nodes + 1, np.int64)
+            np.cumsum(np.bincount(left, minlength=graph.num_nodes), out=starts[1:])
+            rows.append((starts, right[np.lexsort((right, left))]))
+        return cls(rows)
+
+    def among(self, left: Nodes, right: Nodes) -> npt.NDArray[np.bool_]:
+        """Which pairs [n] are an edge in either direction, or one node twice."""
+        found = left == right
+        for indptr, indices in self.rows:
+            _find_pairs(indptr, indices, left, right, found)
+        return found
+
+
+def by_cosine(vectors: Vectors) -> Score:
+    """The cosine of the vectors of both nodes."""
+    return lambda left, right: cosines(vectors, left, right)
+
+
+def by_preferential_attachment(graph: Graph) -> Score:
+    """The product of the degrees of both nodes."""
+    degrees = _degrees(graph).astype(np.float64)
+    return lambda left, right: degrees[left] * degrees[right]
+
+
+def by_adamic_adar(graph: Graph) -> Score:
+    """The sum of 1 / log(degree) over common neighbours (Adamic and Adar, 2003); of a directed graph, common targets.
+
+    A common neighbour has at least two edges, so that no logarithm is 0.
+    """
+    weights = 1 / np.log(np.maximum(_degrees(graph), 2))
+
+    def score(left: Nodes, right: Nodes) -> npt.NDArray[np.float64]:
+        out = np.zeros(left.size)
+        _adamic_adar(graph.indptr, graph.indices, weights, left, right, out)
+        return out
+
+    return score
+
+
+def link_figures(score: Score, pairs: LinkPairs) -> LinkFigures:
+    """Figures of a score; equal scores count half.
+
+    auc, average_precision   of the edges among all non-edges, these weighted down to one per edge
+    hits_at_10, mrr          of the rank, from 1, of an edge among the non-edges of its near end
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score  # take a second to import
+
+    edges, non_edges = _scores(score, pairs)
+    higher = (non_edges > edges[:, None]).sum(axis=1) + (non_edges == edges[:, None]).sum(axis=1) / 2
+    is_edge = np.repeat([1, 0], [edges.size, non_edges.size])
+    scores = np.concatenate([edges, non_edges.ravel()])
+    weights = np.repeat([1.0, 1 / non_edges.shape[1]], [edges.size, non_edges.size])
+    return {
+        "auc": float(roc_auc_score(is_edge, scores, sample_weight=weights)),
+        "average_precision": float(average_precision_score(is_edge, scores, sample_weight=weights)),
+        "hits_at_10": float((higher + 1 <= _NEAR_TOP).mean()),
+        "mrr": float((1 / (higher + 1)).mean()),
+    }
+
+
+def validation_auc(graph: Graph, seed: int) -> Callable[[Vectors], float] | None:
+    """The figure that chooses epochs and settings by held-out edges: AUC on those for validation, degree-matched.
+
+    None where none of them can be measured.
+    """
+    held_out = HeldOutEdges.of(graph)
+    if held_out is None:
+        return None
+    sizes = _EDGES_OF_CHOICE, _NON_EDGES_OF_CHOICE
+    pairs = LinkPairs.draw(graph, held_out.validation, "degree_matched", seed, *sizes)
+    return (lambda vectors: link_figures(by_cosine(vectors), pairs)["auc"]) if pairs.near.size else None
+
+
+def _scores(score: Score, pairs: LinkPairs) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    near = np.repeat(pairs.near, pairs.others.shape[1])
+    return score(pairs.near, pairs.far), score(near, pairs.others.ravel()).reshape(pairs.others.shape)
+
+
+def _degrees(graph: Graph) -> npt.NDArray[np.int64]:
+    """Edges of each node; of a directed graph, those that leave or enter it."""
+    leaving = np.diff(graph.indptr)
+    return leaving if graph.undirected else leaving + np.bincount(graph.indices, minlength=graph.num_nodes)
+
+
+@kernel
+def _is_in_row(indptr, indices, node, wanted):
+    low, high = indptr[node], indptr[node + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low < indptr[node + 1] and indices[low] == wanted
+
+
+@kernel
+def _find_pairs(indptr, indices, left, right, found):
+    for i in range(left.size):
+        u, v = left[i], right[i]
+        if not found[i]:
+            found[i] = _is_in_row(indptr, indices, u, v) or _is_in_row(indptr, indices, v, u)
+
+
+@kernel
+def _adamic_adar(indptr, indices, weights, left, right, out):
+    for i in range(left.size):
+        few, many = left[i], right[i]
+        if indptr[few + 1] - indptr[few] > indptr[many + 1] - indptr[many]:
+            few, many = many, few
+        for e in range(indptr[few], indptr[few + 1]):
+            if _is_in_row(indptr, indices, many, indices[e]):
+                out[i] += weights[indices[e]]

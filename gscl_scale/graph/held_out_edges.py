@@ -1,0 +1,200 @@
+"""Edges held out of a graph: drawn by the ids of their ends before anything reads the graph, and stored beside it.
+
+Nothing that is computed from the rows of the graph, such as structural features, rings or messages, can read them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale import seeding
+from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import cut_rows
+from gscl_scale.io.arrow import map_array
+from gscl_scale.io.arrow_writer import ColumnFile, column_file, write_column
+from gscl_scale.kernel import kernel
+
+Pairs = npt.NDArray[Any]  # [n, 2] node indices; of an undirected graph the lower one first
+
+_VALIDATION, _TEST = "held_out_validation.arrow", "held_out_test.arrow"
+_COLUMN = "edge"
+_ENTRIES_AT_ONCE = 1 << 22
+_ALL = np.iinfo(np.uint64).max
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """The share of the edges to hold out, and the seed of the draw."""
+
+    share: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def of(cls, config: EvaluateConfig) -> "HoldOut":
+        """What a configuration asks for."""
+        return cls(config.held_out_edges, config.held_out_seed)
+
+
+ALL_STAY = HoldOut()
+
+
+@dataclass(frozen=True)
+class HeldOutEdges:
+    """Edges that the rows of a graph do not have: `validation` ones may choose settings, `test` ones are measured."""
+
+    validation: Pairs
+    test: Pairs
+
+    @classmethod
+    def of(cls, graph: Graph) -> "HeldOutEdges | None":
+        """Map the held-out edges of a graph folder; None where no edge is held out."""
+        if _TEST not in graph.manifest["files"]:
+            return None
+        return cls(*(_map_pairs(graph, name) for name in (_VALIDATION, _TEST)))
+
+    @property
+    def size(self) -> int:
+        """Number of edges."""
+        return len(self.validation) + len(self.test)
+
+
+def hold_out(
+    rows: Path, identities: npt.NDArray[np.uint64], undirected: bool, asked: HoldOut, out: Path, origin: str
+) -> tuple[npt.NDArray[np.int64], str]:
+    """Write the rows of a graph without the held-out edges, and these, into a folder; returns indptr and a note.
+
+    `rows` is the folder of indptr.arrow and indices.arrow with all edges. Each pair of ids has a keyed random number,
+    the same for both directions. An edge is held out if its number is below the share, unless it is the largest at one
+    of its ends (of a directed graph: among the edges that leave the node, or among those that enter it). So every node
+    keeps an edge, and neither the order of nodes or edges nor repeats decide anything.
+    """
+    indptr = map_array(rows / "indptr.arrow", "indptr", "int64")
+    indices = map_array(rows / "indices.arrow", "indices", "int32", "int64")
+    key, half = (seeding.key(purpose, asked.seed) for purpose in ("held-out edges", "held-out edges, test half"))
+    largest = _largest(indptr, indices, identities, undirected, key)
+    draw = _Draw(identities, largest, np.uint64(int(asked.share * float(1 << 64))), key, half, undirected)
+    degrees = np.zeros(indptr.size, np.int64)
+    pair = (_COLUMN, indices.dtype, 2)
+    with (
+        column_file(out / "indices.arrow", "indices", indices.dtype) as column,
+        column_file(out / _VALIDATION, *pair) as validation,
+        column_file(out / _TEST, *pair) as test,
+    ):
+        for low, high in _ranges(indptr):
+            draw.divide(indptr, indices, low, high, degrees[low + 1 : high + 1], (column, validation, test))
+        held, kept = validation.num_rows + test.num_rows, column.num_rows // (2 if undirected else 1)
+    if not held:
+        raise GraphError(
+            f"{origin}: evaluate.held_out_edges is {asked.share:g}, but no edge can be held out that is not the last "
+            "one of a node; set a higher share, or 0"
+        )
+    write_column(out / "indptr.arrow", "indptr", np.cumsum(degrees, out=degrees))
+    note = f"{held:,} of {held + kept:,} edges are held out to measure link prediction, and nothing is trained on them"
+    return degrees, note
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Which edges are held out: `largest` [N] is the number that an edge must stay below at each of its ends."""
+
+    identities: npt.NDArray[np.uint64]
+    largest: npt.NDArray[np.uint64]
+    limit: np.uint64
+    key: np.uint64
+    half: np.uint64
+    undirected: bool
+
+    def divide(
+        self,
+        indptr: npt.NDArray[np.int64],
+        indices: npt.NDArray[Any],
+        low: int,
+        high: int,
+        degrees: npt.NDArray[np.int64],
+        columns: tuple[ColumnFile, ColumnFile, ColumnFile],
+    ) -> None:
+        """Append the entries of some rows: those that stay, then pairs for validation, then pairs for test."""
+        size = int(indptr[high] - indptr[low])
+        kept, pairs = np.empty(size, indices.dtype), np.empty((size, 2), indices.dtype)
+        tests = np.empty(size, np.bool_)
+        num_kept, num_pairs = _divide_rows(
+            indptr, indices, low, high, self.identities, self.largest, self.limit, self.key, self.half,
+            self.undirected, kept, degrees, pairs, tests,
+        )  # fmt: skip
+        pairs, tests = pairs[:num_pairs], tests[:num_pairs]
+        for column, part in zip(columns, (kept[:num_kept], pairs[~tests], pairs[tests]), strict=True):
+            column.append(part)
+
+
+def _largest(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[Any],
+    identities: npt.NDArray[np.uint64],
+    undirected: bool,
+    key: np.uint64,
+) -> npt.NDArray[np.uint64]:
+    """The largest number [N] of a node's edges; of a directed graph the smaller one of both directions."""
+    leaving = np.zeros(identities.size, np.uint64)
+    entering = leaving if undirected else np.zeros_like(leaving)
+    for low, high in _ranges(indptr):
+        _raise_to_largest(indptr, indices, low, high, identities, key, leaving, entering)
+    leaving, entering = (np.where(numbers > 0, numbers, _ALL) for numbers in (leaving, entering))
+    return np.minimum(leaving, entering)
+
+
+def _ranges(indptr: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    return cut_rows(indptr, 0, indptr.size - 1, _ENTRIES_AT_ONCE)
+
+
+def _map_pairs(graph: Graph, name: str) -> Pairs:
+    path = graph.folder / name
+    pairs = map_array(path, _COLUMN, "int32", "int64")
+    inside = not pairs.size or (pairs.min() >= 0 and pairs.max() < graph.num_nodes)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not inside:
+        raise FolderError(f"{path} is damaged: expected pairs of nodes; delete {graph.folder} and ingest it again")
+    return pairs
+
+
+@kernel
+def _number_of(key, one, other):
+    """A random number of an unordered pair of identities."""
+    low, high = min(one, other), max(one, other)
+    return seeding.mix(seeding.mix(low ^ key) + high)
+
+
+@kernel
+def _raise_to_largest(indptr, indices, low, high, identities, key, leaving, entering):
+    for u in range(low, high):
+        for e in range(indptr[u], indptr[u + 1]):
+            v = indices[e]
+            number = _number_of(key, identities[u], identities[v])
+            leaving[u] = max(leaving[u], number)
+            entering[v] = max(entering[v], number)
+
+
+@kernel
+def _divide_rows(
+    indptr, indices, low, high, identities, largest, limit, key, half, undirected, kept, degrees, pairs, tests
+):
+    """Divide entries into those that stay and pairs that are held out; returns how many there are of each."""
+    num_kept, num_pairs = 0, 0
+    for u in range(low, high):
+        before = num_kept
+        for e in range(indptr[u], indptr[u + 1]):
+            v = indices[e]
+            number = _number_of(key, identities[u], identities[v])
+            if number >= limit or number >= largest[u] or number >= largest[v]:
+                kept[num_kept] = v
+                num_kept += 1
+            elif not undirected or u < v:
+                pairs[num_pairs, 0], pairs[num_pairs, 1] = u, v
+                tests[num_pairs] = _number_of(half, identities[u], identities[v]) >> np.uint64(63) > 0
+                num_pairs += 1
+        degrees[u - low] = num_kept - before
+    return num_kept, num_pairs
