@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError
-from gscl_scale.evaluate.schema import Finite, Number
+from gscl_scale.evaluate.schema import Number
 from gscl_scale.graph.components import component_sizes
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json
-from gscl_scale.io.validate import Count
+from gscl_scale.io.validate import Count, Finite
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 
 _EXACT_VISITS = 20_000_000_000  # of edges: about half a minute on one core

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from gscl_scale.evaluate.schema import LINK_FIGURES, LinkMethod, LinkTask, LinkTasks, Metrics
+from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinkMethod, LinkTask, LinkTasks
+from gscl_scale.evaluate.schema import Metrics
 
 LINK_TITLES: dict[LinkMethod, str] = {
     "preferential_attachment": "preferential attachment",

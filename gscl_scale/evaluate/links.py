@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.evaluate.schema import LinkFigures, LinkTask
+from gscl_scale.evaluate.link_schema import LinkFigures, LinkTask
 from gscl_scale.evaluate.vectors import Vectors, cosines
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HeldOutEdges, Pairs

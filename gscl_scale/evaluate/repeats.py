@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from gscl_scale.evaluate.schema import LINK_FIGURES, METHODS, NMI, SIM_AT_5, Metrics, Repeat, Repeats
+from gscl_scale.evaluate.link_schema import LINK_FIGURES
+from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Metrics, Repeat, Repeats
 
 _OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay", "scaling")
 _WITH_ERRORS = ("test_mean", "val_mean", *NMI.values(), *SIM_AT_5.values(), *LINK_FIGURES)

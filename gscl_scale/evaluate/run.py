@@ -11,9 +11,10 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import RunError
-from gscl_scale.evaluate import schema
+from gscl_scale.evaluate import link_schema, schema
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi
 from gscl_scale.evaluate.linear_probe import ProbeResult, or_none, probe_splits
+from gscl_scale.evaluate.link_schema import LINK_TASKS
 from gscl_scale.evaluate.links import (
     NON_EDGES,
     LinkPairs,
@@ -25,7 +26,7 @@ from gscl_scale.evaluate.links import (
 )
 from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
 from gscl_scale.evaluate.ranking import ring_ranking
-from gscl_scale.evaluate.schema import LINK_TASKS, METHODS, NMI, RANKING, SIM_AT_5, SIMILARITY, Method, Metrics
+from gscl_scale.evaluate.schema import METHODS, NMI, RANKING, SIM_AT_5, SIMILARITY, Method, Metrics
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
 from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_splits
@@ -209,11 +210,11 @@ class _Evaluation:
             metrics["missing"]["links"] = "too few edges are held out (evaluate.held_out_edges)"
             return
 
-        def tasks(score: Score) -> schema.LinkTasks:
-            return cast(schema.LinkTasks, {task: link_figures(score, pairs) for task, pairs in drawn.items()})
+        def tasks(score: Score) -> link_schema.LinkTasks:
+            return cast(link_schema.LinkTasks, {task: link_figures(score, pairs) for task, pairs in drawn.items()})
 
         measured = min(pairs.near.size for pairs in drawn.values())
-        protocol: schema.LinksProtocol = {
+        protocol: link_schema.LinksProtocol = {
             "edges": measured,
             "test": len(edges),
             "validation": len(held_out.validation),
@@ -227,7 +228,7 @@ class _Evaluation:
             "adamic_adar": tasks(by_adamic_adar(self.graph)),
             "preferential_attachment": tasks(by_preferential_attachment(self.graph)),
         }
-        metrics["links"] = cast(schema.Links, {**by_vectors, **by_edges, "protocol": protocol})
+        metrics["links"] = cast(link_schema.Links, {**by_vectors, **by_edges, "protocol": protocol})
 
 
 def _keyed(keys: Mapping[Method, str], values: Mapping[Method, object]) -> dict[str, object]:

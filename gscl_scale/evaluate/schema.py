@@ -6,21 +6,17 @@ What is not required is absent from older files, or where it was not measured.
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
+from gscl_scale.evaluate.link_schema import Links
 from gscl_scale.io.json import read_json
-from gscl_scale.io.validate import Count, schema_error
+from gscl_scale.io.validate import Count, Finite, Positive, schema_error
 
 Method = Literal["trained", "untrained", "raw"]  # whose vectors are measured
 METHODS: tuple[Method, ...] = ("trained", "untrained", "raw")
 ScalingKind = Literal["none", "l2", "standard"]
-LinkMethod = Literal["trained", "untrained", "raw", "adamic_adar", "preferential_attachment"]
-LinkTask = Literal["random", "degree_matched"]  # how the far ends of non-edges are drawn
-LINK_TASKS: tuple[LinkTask, ...] = ("random", "degree_matched")
-LinkFigure = Literal["auc", "average_precision", "hits_at_10", "mrr"]
-LINK_FIGURES: tuple[LinkFigure, ...] = ("auc", "average_precision", "hits_at_10", "mrr")
 
 # the keys of figures that each method has one of
 NMI: dict[Method, Literal["nmi", "nmi_untrained", "nmi_raw"]] = {
@@ -42,9 +38,7 @@ def _number(text: str) -> str:
     return text
 
 
-Finite = Annotated[float, Field(ge=-1e12, le=1e12)]
 Number = Finite | None  # None where there is nothing to measure
-Positive = Annotated[Count, Field(ge=1)]
 Fraction = Annotated[str, AfterValidator(_number)]  # of the labelled nodes, such as "0.2"
 
 
@@ -227,52 +221,6 @@ class Rings(TypedDict):
     ranking_raw: NotRequired[Ranking]
     distribution: NotRequired[dict[Method, list[RingLevel]]]
     protocol: RingsProtocol
-
-
-# --- metrics.json: link prediction -----------------------------------------------------------------------------------
-
-
-class LinkFigures(TypedDict):
-    """How well a score tells held-out edges from non-edges."""
-
-    auc: Finite
-    average_precision: Finite
-    hits_at_10: Finite
-    mrr: Finite
-    auc_se: NotRequired[Finite]
-    average_precision_se: NotRequired[Finite]
-    hits_at_10_se: NotRequired[Finite]
-    mrr_se: NotRequired[Finite]
-
-
-class LinkTasks(TypedDict):
-    """The figures against both kinds of non-edges."""
-
-    random: LinkFigures
-    degree_matched: LinkFigures
-
-
-class LinksProtocol(TypedDict):
-    """How links were measured: `edges` of `test` held-out ones; `validation` ones may choose something."""
-
-    edges: Count
-    test: Count
-    validation: Count
-    sampled: bool
-    non_edges: Positive
-    score: str
-    seed: int
-
-
-class Links(TypedDict):
-    """Link prediction by each method's vectors, and by two figures of the remaining edges."""
-
-    trained: LinkTasks
-    untrained: NotRequired[LinkTasks]
-    raw: NotRequired[LinkTasks]
-    adamic_adar: LinkTasks
-    preferential_attachment: LinkTasks
-    protocol: LinksProtocol
 
 
 # --- metrics.json: the whole file ------------------------------------------------------------------------------------

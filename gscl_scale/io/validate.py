@@ -46,6 +46,8 @@ def _fits_float(value: object) -> object:
 
 Number = Annotated[float, BeforeValidator(_fits_float)]
 Count = Annotated[int, Field(ge=0, lt=2**62)]
+Positive = Annotated[Count, Field(ge=1)]
+Finite = Annotated[float, Field(ge=-1e12, le=1e12)]
 FileName = Annotated[str, AfterValidator(_file_name)]
 NameBelow = Annotated[str, AfterValidator(_name_below)]
 

@@ -5,8 +5,9 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from gscl_scale.evaluate.link_schema import LinkTasks
 from gscl_scale.evaluate.link_summary import TASK_TITLES, link_aucs
-from gscl_scale.evaluate.schema import LinkTasks, MeasuredGraph, Number, ProbeProtocol
+from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.text import in_words, table
 

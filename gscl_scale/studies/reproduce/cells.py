@@ -22,9 +22,10 @@ from gscl_scale.config.identity import Sections, deciding_settings, naming_value
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
-from gscl_scale.evaluate.schema import Finite, Metrics, flaw_of_metrics
+from gscl_scale.evaluate.schema import Metrics, flaw_of_metrics
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.io.validate import Finite
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
