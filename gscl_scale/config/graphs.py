@@ -81,7 +81,7 @@ class TablesGraph(_GraphSection):
 
     @field_serializer("edges", "nodes", when_used="json")
     def _with_both_slashes(self, path: Path | None) -> str | None:
-        return path and (url_of(path) or str(path))
+        return None if path is None else url_of(path) or str(path)
 
     @model_validator(mode="after")
     def _ends_differ(self) -> Self:

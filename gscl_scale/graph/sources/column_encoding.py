@@ -20,6 +20,7 @@ from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
 HASHED_WIDTH, TEXT_WIDTH = 32, 48  # at most 64: each takes one bit of a hash
+_WORD = r"(?u)\b\w+\b"
 _NGRAMS = 1 << 15  # places for those of words, and as many for those of letters
 
 
@@ -113,8 +114,8 @@ def _numbers(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
 
 
 def _filled(values: npt.NDArray[np.float64], encoding: ColumnEncoding) -> Block:
-    missing = np.isnan(values)
-    return _float32(np.where(missing, encoding["fill"], values)), missing.any(axis=1)
+    missing: npt.NDArray[np.bool_] = np.isnan(values)
+    return _float32(np.where(missing, encoding["fill"], values)), np.asarray(missing.any(axis=1))
 
 
 def _one_hot(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
@@ -146,7 +147,7 @@ def _text_tools(width: int) -> tuple[Any, Any, npt.NDArray[np.float32]]:
     from sklearn.feature_extraction.text import HashingVectorizer  # takes a second to import
 
     make: Callable[..., Any] = HashingVectorizer
-    words = make(n_features=_NGRAMS, dtype=np.float32, ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b")
+    words = make(n_features=_NGRAMS, dtype=np.float32, ngram_range=(1, 2), token_pattern=_WORD)
     letters = make(n_features=_NGRAMS, dtype=np.float32, ngram_range=(3, 4), analyzer="char_wb")
     key = seeding.key("n-grams of text")
     draws = seeding.identities_of(pa.array([f"{key} {number}" for number in range(2 * _NGRAMS)]))

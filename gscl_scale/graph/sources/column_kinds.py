@@ -47,8 +47,8 @@ def forced_kind(stats: ColumnStats, wanted: ColumnType) -> tuple[Kind, str]:
     fitting = {"number": ("text", "number", "boolean", "none"), "date": ("text", "time", "none")}[wanted]
     if stats.storage not in fitting:
         raise GraphError(
-            f"graph.column_types: {quoted(stats.name)} holds no {wanted}s that can be read; expected text or {wanted}s, "
-            "remove the column from graph.column_types"
+            f"graph.column_types: {quoted(stats.name)} is given as {wanted}, and it holds neither {wanted}s nor text; "
+            "remove it from graph.column_types"
         )
     return ("number", "") if wanted == "number" else ("days", "")
 
@@ -69,19 +69,19 @@ def _kind_of_text(stats: ColumnStats, named: bool) -> tuple[Kind, str]:
     few = stats.values is not None and len(stats.values) <= MOST_CATEGORIES
     ratio = stats.distinct.count / stats.present
     if _are(stats.numbers, stats, few):
-        code = "leading zeros, so it is a code" if stats.zeros else _serial(stats.numbers, stats.name)
+        code = "leading zeros: a code" if stats.zeros else _serial(stats.numbers, stats.name)
         return ("number", "") if not code else ("text", "") if named and stats.zeros else _unless(named, code, "number")
     if any(_are(days, stats, few) for days in stats.days.values()):
         return "days", ""
     if few and (named or ratio <= _UNLIKE):
         return "one-hot", ""
     if _share(stats.phones, stats) >= _NEARLY:
-        return _unless(named, "it looks like phone numbers", "text")
+        return _unless(named, "phone numbers", "text")
     if ratio <= _UNLIKE:
         return "hashed", ""
     if _share(stats.separated, stats) >= _UNLIKE:
         return "text", ""
-    return _unless(named, "nearly every row has another value, so it looks like an id or a code", "text")
+    return _unless(named, "nearly unique: an id or a code", "text")
 
 
 def _unless(named: bool, reason: str, kind: Kind) -> tuple[Kind, str]:
@@ -103,8 +103,8 @@ def _serial(numbers: NumberStats, name: str) -> str:
         return ""
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
     if words & _CODE_NAMES or name.lower() in _CODE_NAMES:
-        return "its name is that of an id or a code"
+        return "named like an id or a code"
     span = numbers.high - numbers.low + 1
     if numbers.count >= _FEWEST_SERIAL and span == numbers.count and numbers.distinct.count >= _NEARLY * span:
-        return "it numbers the rows"
+        return "numbers the rows"
     return ""

@@ -128,7 +128,9 @@ class ColumnStats:
         return self.empty
 
     def add(self, part: Part) -> None:
-        """Add the cells of a part."""
+        """Add the cells of a part; columns of other types are not read."""
+        if self.storage == "other":
+            return
         column = part.text_or_numbers(self.name)
         self.rows += len(column)
         storage = storage_of(column.type)

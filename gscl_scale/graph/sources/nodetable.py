@@ -156,8 +156,8 @@ def _choose(file: TableFile, config: TablesGraph) -> _Columns:
     for name in named or ():
         if name in unread:
             raise GraphError(
-                f"{file}: feature {quoted(name)} is of type {schema.field(name).type}, expected numbers, dates, text or "
-                "lists of numbers; leave it out of graph.feature_columns"
+                f"{file}: feature {quoted(name)} is of type {schema.field(name).type}, expected numbers, dates, text, "
+                "or lists of numbers; leave it out of graph.feature_columns"
             )
     features = [name for name in others if name not in unread] if named is None else list(named)
     return _Columns(config.id_column, label, split, features, unread if named is None else [])
@@ -174,7 +174,8 @@ def _optional(schema: pa.Schema, file: TableFile, config: TablesGraph, key: str)
 
 
 def _name_of(files: list[TableFile], config: TablesGraph) -> str:
-    return str(files[0]) if len(files) == 1 else str(url_of(config.nodes) or config.nodes)
+    assert config.nodes is not None
+    return str(files[0]) if len(files) == 1 else url_of(config.nodes) or str(config.nodes)
 
 
 def ids_together(ids: pa.Array, more: pa.Array) -> pa.Array:
@@ -188,10 +189,10 @@ def ids_together(ids: pa.Array, more: pa.Array) -> pa.Array:
 
 
 def _one_type(ids: list[pa.Array], files: list[TableFile], config: TablesGraph) -> pa.Array:
-    if len({part.type for part in ids}) > 1:
+    kinds = sorted({str(part.type) for part in ids})
+    if len(kinds) > 1:
         raise GraphError(
-            f"{_name_of(files, config)}: files have ids of types {', '.join(sorted({str(part.type) for part in ids}))}; "
-            "write all with ids of one type"
+            f"{_name_of(files, config)}: files have ids of types {', '.join(kinds)}; write all with ids of one type"
         )
     joined = pa.concat_arrays(ids)
     return short_text(guess_integers(joined) if files[0].is_csv else joined)

@@ -16,10 +16,10 @@ import pyarrow.parquet
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.explain import explained
-from gscl_scale.graph.sources.fetch import fetch_files, is_hidden
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
+from gscl_scale.storage.tables import fetch_files, is_hidden
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import in_words, listed, quoted
 

@@ -14,7 +14,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.graph import MANIFEST
 from gscl_scale.graph.sources.node_features import features_of
-from gscl_scale.graph.sources.nodetable import NodeTable, num_feature_columns, read_nodes
+from gscl_scale.graph.sources.nodetable import num_feature_columns, read_nodes
 from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, TableFile, files_of, num_rows, schema_of, stream
 from gscl_scale.graph.sources.tableids import (
     DistinctIds,
