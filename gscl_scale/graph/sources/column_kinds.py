@@ -68,12 +68,13 @@ def _counted(stats: ColumnStats) -> bool:
 def _kind_of_text(stats: ColumnStats, named: bool) -> tuple[Kind, str]:
     few = stats.values is not None and len(stats.values) <= MOST_CATEGORIES
     ratio = stats.distinct.count / stats.present
-    if _are(stats.numbers, stats, few):
+    categories = few and ratio <= _UNLIKE
+    if _are(stats.numbers, stats, categories):
         code = "leading zeros: a code" if stats.zeros else _serial(stats.numbers, stats.name)
         return ("number", "") if not code else ("text", "") if named and stats.zeros else _unless(named, code, "number")
-    if any(_are(days, stats, few) for days in stats.days.values()):
+    if any(_are(days, stats, categories) for days in stats.days.values()):
         return "days", ""
-    if few and (named or ratio <= _UNLIKE):
+    if categories or (few and named):
         return "one-hot", ""
     if _share(stats.phones, stats) >= _NEARLY:
         return _unless(named, "phone numbers", "text")
@@ -88,9 +89,10 @@ def _unless(named: bool, reason: str, kind: Kind) -> tuple[Kind, str]:
     return (kind, "") if named else ("left out", reason)
 
 
-def _are(found: NumberStats, stats: ColumnStats, few: bool) -> bool:
-    """Whether the cells are numbers, or dates: all of them, or nearly all of many."""
-    return found.count > 0 and (found.first_odd is None or (not few and _share(found.count, stats) >= _NEARLY))
+def _are(found: NumberStats, stats: ColumnStats, categories: bool) -> bool:
+    """Whether the cells are numbers, or dates: all of them, or nearly all where they are no categories either."""
+    nearly = not categories and _share(found.count, stats) >= _NEARLY
+    return found.count > 0 and (found.first_odd is None or nearly)
 
 
 def _share(count: int, stats: ColumnStats) -> float:
