@@ -36,4 +36,4 @@ def column_lines(summaries: Sequence[ColumnSummary]) -> list[str]:
 def _distinct(summary: ColumnSummary) -> str:
     if summary["distinct"] is None:
         return "-"
-    return f"{'' if summary['exact'] else 'about '}{summary['distinct']:,}"
+    return f"{'' if summary['exact'] else '~'}{summary['distinct']:,}"

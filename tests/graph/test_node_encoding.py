@@ -73,7 +73,7 @@ def test_a_table_that_does_not_fit_an_encoding_is_refused(before, tmp_path, node
 
 
 def test_a_folder_without_an_encoding_is_refused(before, tmp_path):
-    with pytest.raises(GraphError, match="graph.encoding: .* holds no graph; name the folder of a run"):
+    with pytest.raises(GraphError, match=r"graph.encoding: .* holds no graph; name the folder of a run"):
         ingest(tmp_path / "a", PAIR, LATER, encoding=tmp_path / "nowhere")
     manifest = before / "graph/manifest.json"
     content = json.loads(manifest.read_text())

@@ -36,7 +36,7 @@ def test_numbers_are_added_as_numbers_and_dropped_if_they_are_none(tmp_path):
     assert any(note.startswith("4 edges to ids") for note in graph.manifest["notes"])
     graph = ingest(tmp_path / "add", edges[:22], nodes, kind=".csv", unknown_ids="add")
     assert (graph.ids.to_pylist(), graph.labels.tolist()) == ([2, 1, 7], [0, 1, -1])
-    with pytest.raises(GraphError, match="row 4: source is 'a17' and the node table's ids|row 3: source is empty"):
+    with pytest.raises(GraphError, match=r"row 4: source is 'a17' and the node table's ids|row 3: source is empty"):
         ingest(tmp_path / "text", edges, nodes, kind=".csv", unknown_ids="add")
 
 
@@ -51,5 +51,5 @@ def test_where_all_ids_are_known_nothing_changes(tmp_path):
 def test_the_refusal_names_the_setting_and_adding_needs_something_for_missing_features(tmp_path):
     with pytest.raises(GraphError, match=r"row 2: source 'z' is not an id of .*graph.unknown_ids=add \(or drop\)"):
         ingest(tmp_path / "a", EDGES, NODES)
-    with pytest.raises(GraphError, match="adds nodes without features; set graph.missing to mean or zero"):
+    with pytest.raises(GraphError, match=r"adds nodes without features; set graph.missing to mean or zero"):
         ingest(tmp_path / "b", EDGES, NODES, unknown_ids="add", missing="refuse")

@@ -139,6 +139,8 @@ class ColumnStats:
             return
         self._refuse_mixture(part, storage)
         self.storage = storage
+        if storage == "other":
+            return
         if storage == "text" or self.words:
             self._add_text(part, text_of(column))
         elif storage == "list":

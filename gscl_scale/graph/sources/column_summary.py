@@ -75,8 +75,8 @@ class Made:
             return []
         name = max(largest, key=lambda column: largest[column])
         return [
-            f"the numbers of column {name} (up to {largest[name]:,.6g}) are far larger than those of others, which "
-            "they drown; model.feature_scaling=standard brings all columns to one scale"
+            f"the numbers of column {name} (up to {largest[name]:,.6g}) are far larger than those of others; set "
+            "model.feature_scaling=standard, or they drown the others"
         ]
 
     def notes_on_reuse(self) -> list[str]:
@@ -129,5 +129,5 @@ def _words_for(encoding: ColumnEncoding) -> str:
     }[encoding["kind"]]  # fmt: skip
     if not encoding["indicator"]:
         return words
-    filled = f" as {encoding['fill'][0]:.6g}" if len(encoding["fill"]) == 1 else ""
-    return f"{words}; missing ones{filled}, marked in a column of their own"
+    filled = f"become {encoding['fill'][0]:.6g} and " if len(encoding["fill"]) == 1 else ""
+    return f"{words}; missing ones {filled}are marked"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.cells import storage_of
 from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, total_width
 from gscl_scale.graph.sources.column_profile import ColumnStats
+from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding
@@ -113,7 +115,8 @@ def read_nodes(config: TablesGraph) -> NodeTable:
         if columns.split:
             splits.append(_split_codes(part, columns.split))
         for column in stats.values():
-            column.add(part)
+            with explained(partial(_unreadable, part, column.name), pa.ArrowException):
+                column.add(part)
     if not ids:
         raise GraphError(f"{_name_of(files, config)} has no rows; expected one row per node")
     codes, notes = np.concatenate(splits) if splits else np.zeros(0, np.int8), []
@@ -138,6 +141,10 @@ def num_feature_columns(config: TablesGraph) -> int:
     schema = schema_of(file, {config.id_column: "id_column"})
     kinds = [schema.types[schema.names.index(name)] for name in _choose(file, config).features if name in schema.names]
     return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)
+
+
+def _unreadable(part: Part, name: str, error: str) -> str:
+    return f"{part.file}: column {quoted(name)} cannot be read: {error}; write it as numbers, dates or text"
 
 
 def _new_stats(columns: _Columns, config: TablesGraph) -> dict[str, ColumnStats]:
