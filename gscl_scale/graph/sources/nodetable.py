@@ -26,7 +26,7 @@ from gscl_scale.text import listed, quoted
 
 _SPLIT_NAMES = {**SPLIT_CODES, "valid": SPLIT_CODES["val"], "validation": SPLIT_CODES["val"], "": 0}
 _CLASS_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
-_VALUES_AT_ONCE = 1 << 24
+_VALUES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
