@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
-from gscl_scale.embed.store import read_embeddings, turned
+from gscl_scale.embed.store import read_embeddings, rotated_blocks
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import publish_folder
 from gscl_scale.registry.locate import find_run
 from gscl_scale.run.folder import Run
-from gscl_scale.run.lock import alone
-from gscl_scale.run.record import claim, config_in, open_run, with_seed
+from gscl_scale.run.lock import lock_run
+from gscl_scale.run.record import claim, config_in, open_run, repeat_config
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.embed import embed, trained_encoder
 from gscl_scale.stages.ingest import ingest
@@ -97,7 +97,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with contextlib.ExitStack() as stack:
             where = stack.enter_context(_temporary()) / "run" if self.run is None else self.run
             folder = stack.enter_context(working_copy(where))
-            stack.enter_context(alone(folder))
+            stack.enter_context(lock_run(folder))
             trained, one = _train(graph, settings, folder, console)
             self._take(trained, one)
             return read_embeddings(one.embeddings)[1]
@@ -119,7 +119,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             console = Console(quiet=self.quiet)
             try:
                 with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:
-                    return np.concatenate([block for _, block in turned(vectors, self.rotation_)])
+                    return np.concatenate([block for _, block in rotated_blocks(vectors, self.rotation_)])
             finally:
                 self.encoder_.to("cpu")  # can be pickled for any machine
 
@@ -132,7 +132,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_features_in_, self.feature_columns_ = trained_on.num_features, trained_on.feature_columns
         self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
         self.rotation_ = read_rotation(run.rotation)
-        self._n_features_out = self.encoder_.widths[-1]
+        self._n_features_out = self.encoder_.width
 
 
 _NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")
@@ -154,7 +154,7 @@ def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console:
     else:
         ingest(config, one, console, draft=_draft_of(graph))
     if config.train.repeats > 1:
-        config = with_seed(config, 0)
+        config = repeat_config(config, 0)
         one = claim(config, one.repeat(config.train.seed))
     console = console.with_log(one.log)
     precompute(config, one, console)

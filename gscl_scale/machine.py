@@ -53,7 +53,7 @@ def trim_heap() -> None:
         library.malloc_trim(0)
 
 
-def start_peak() -> None:
+def reset_peak_memory() -> None:
     """Return freed memory to the system, and reset `peak_memory` where the system can (Linux)."""
     trim_heap()
     with contextlib.suppress(OSError):

@@ -34,7 +34,7 @@ def sample(items: npt.NDArray[np.int64], most: int, purpose: str, *identity: int
 
 
 @kernel(inline="always")
-def mix(value):  # type: ignore[no-untyped-def]
+def mix(value):
     """The finaliser of splitmix64: every bit of the result depends on every bit of `value`."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -42,14 +42,14 @@ def mix(value):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def exponential(key, identity):  # type: ignore[no-untyped-def]
+def exponential(key, identity):
     """A standard exponential draw that depends only on (key, identity); not negative, never infinite."""
     bits = mix(mix(identity + np.uint64(0x9E3779B97F4A7C15)) ^ key)
     return -np.log((np.float64(bits >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16)
 
 
 @kernel
-def _exponentials(key, identities, out):  # type: ignore[no-untyped-def]
+def _exponentials(key, identities, out):
     for i in range(identities.size):
         out[i] = exponential(key, identities[i])
 
@@ -62,7 +62,7 @@ def exponentials(key: np.uint64, identities: npt.NDArray[np.uint64]) -> npt.NDAr
 
 
 @kernel
-def _hash_strings(offsets, data, out):  # type: ignore[no-untyped-def]
+def _hash_strings(offsets, data, out):
     for i in range(out.size):
         value = np.uint64(0xCBF29CE484222325)  # FNV-1a
         for j in range(offsets[i], offsets[i + 1]):

@@ -15,8 +15,8 @@ import pytest
 
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.studies.reproduce.tables import TABLES
+from tests.commands import COMMAND, cli
 
-ROOT = Path(__file__).parent.parent
 QUICK = """
 graph: {source: tables, edges: edges.csv, nodes: nodes.parquet}
 rings: {hops: 2, per_ring: 4, width: 16, beyond: 8, rounds: 2}
@@ -25,17 +25,6 @@ train: {epochs: 3, batch_size: 64, negatives: 32}
 evaluate: {train_fractions: [0.2], random_splits: 1, initialisations: 2, probe_epochs: 20, probe_weight_decay: [0.0]}
 runtime: {workers: 1, device: cpu}
 """
-
-
-def cli(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "gscl_scale", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 def write_tables(folder: Path, num_nodes=90):
@@ -93,10 +82,15 @@ def test_a_finished_run_is_not_done_again(finished):
     assert figures == [line for line in again.stdout.splitlines() if "encoder" in line]
 
 
-def test_every_stage_can_be_run_alone(tables, finished):
-    for verb in ("ingest", "precompute", "train", "embed", "evaluate", "report"):
+def test_every_stage_can_be_run_alone_and_status_tells_which_are_complete(tables, finished):
+    stages = {"graph": "ingest", **{verb: verb for verb in ("precompute", "train", "embed", "evaluate", "report")}}
+    for complete, verb in enumerate(stages.values(), start=1):
         result = cli(verb, "--config", "quick.yaml", cwd=tables)
         assert result.returncode == 0, (verb, result.stderr)
+        states = json.loads(cli("status", "--config", "quick.yaml", "--json", cwd=tables).stdout)
+        assert [state["stage"] for state in states] == list(stages)
+        assert [state["state"] for state in states] == ["complete"] * complete + ["missing"] * (6 - complete)
+    assert "complete" in cli("status", "--config", "quick.yaml", cwd=tables).stdout
     mine, theirs = (json.loads((f / "runs/quick/metrics.json").read_text()) for f in (tables, finished[0]))
     assert mine["probe"] == theirs["probe"]
 
@@ -146,26 +140,12 @@ def test_a_damaged_part_stops_training_with_its_name_and_precompute_repairs_it(t
     assert part.read_bytes() == theirs.read_bytes()
 
 
-def test_status_tells_what_is_complete_and_what_is_missing(tables):
-    cli("precompute", "--config", "quick.yaml", cwd=tables)
-    states = json.loads(cli("status", "--config", "quick.yaml", "--json", cwd=tables).stdout)
-    assert [(s["stage"], s["state"]) for s in states] == [
-        ("graph", "complete"),
-        ("precompute", "complete"),
-        ("train", "missing"),
-        ("embed", "missing"),
-        ("evaluate", "missing"),
-        ("report", "missing"),
-    ]
-    assert "complete" in cli("status", "--config", "quick.yaml", cwd=tables).stdout
-
-
 def test_status_looks_again_until_all_is_complete(finished):
     folder = finished[0]
     report = folder / "runs/quick/report.html"
     kept = report.read_bytes()
     report.unlink()
-    command = [sys.executable, "-m", "gscl_scale", "status", "--config", "quick.yaml", "--watch", "0.1"]
+    command = [*COMMAND, "status", "--config", "quick.yaml", "--watch", "0.1"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as watching:
         while "missing" not in watching.stdout.readline():
             assert watching.poll() is None
@@ -226,14 +206,8 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         ),
         (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
         (["stats", "--config", "quick.yaml", "--plot", "lc.txt"], "expected a file that ends in .svg or .png or .pdf"),
-        (
-            ["bench", "train", "--set", "rings.per_ring=all"],
-            "expected a number as rings.per_ring, got all",
-        ),
-        (
-            ["bench", "train"],
-            "a first one and a batch without training need 7 batches, an epoch has 2",
-        ),
+        (["bench", "train", "--set", "rings.per_ring=all"], "expected a number as rings.per_ring, got all"),
+        (["bench", "train"], "a first one and a batch without training need 7 batches, an epoch has 2"),
         (["bench", "train", "--set", "model.encoder=sage"], "takes model.encoder gcn and dense features"),
     ],
 )
@@ -247,6 +221,13 @@ def test_bad_requests_get_one_sentence_and_exit_code_2(tables, arguments, says):
     assert says in lines[0]
     assert "Traceback" not in result.stderr
     assert (tables / "taken/precious.txt").read_text() == "mine"
+
+
+def test_a_process_ends_as_a_command_in_this_one_does(tmp_path):
+    for words, code in ((["config"], 0), (["run", "--set", "train.epoch=3"], 2)):
+        ended = subprocess.run([*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        here = cli(*words, cwd=tmp_path)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (code, here.stdout, here.stderr)
 
 
 @pytest.mark.parametrize(
@@ -308,9 +289,9 @@ def test_other_evaluation_settings_only_measure_again(finished):
 
 
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tables):
-    command = [sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml"]
+    command, one_thread = [*COMMAND, "run", "--config", "quick.yaml"], {**os.environ, "OMP_NUM_THREADS": "1"}
     for marker in ("graph/manifest.json", "samples/round-001/part-00000.arrow", "checkpoints/manifest.json"):
-        process = subprocess.Popen(command, cwd=tables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, cwd=tables, env=one_thread, stderr=subprocess.DEVNULL)
         while process.poll() is None and not (tables / "runs/quick" / marker).exists():
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
@@ -326,7 +307,7 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tab
 
 
 def test_a_run_that_is_interrupted_says_so_in_one_sentence(tables):
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml"]
+    command = ["env", "--default-signal=INT", *COMMAND, "run", "--config", "quick.yaml"]
     with subprocess.Popen(command, cwd=tables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         while run.poll() is None and not (tables / "runs/quick/graph/manifest.json").exists():
             time.sleep(0.005)
@@ -337,13 +318,18 @@ def test_a_run_that_is_interrupted_says_so_in_one_sentence(tables):
     assert sentences == ["gscl-scale: stopped; finished work is kept, rerun the command to resume"]
 
 
-DROPPED = """
-import gscl_scale.cli.main, os, signal, sys, time, weakref
+AROUND = """
+import atexit, gscl_scale.cli.main, os, signal, sys, time, weakref
 from gscl_scale.__main__ import main
 
 class Thing:
     pass
 
+{command}
+gscl_scale.cli.main.main = command
+main()
+"""
+DROPPED = """
 def command():
     thing = Thing()
     kept = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT) or time.sleep(0.1))
@@ -352,9 +338,20 @@ def command():
         time.sleep(20)
     except KeyboardInterrupt:
         sys.exit("heard")
-
-gscl_scale.cli.main.main = command
-main()
+"""
+BREAKS_AT_THE_END = """
+def command():
+    # as of a native library whose loading was interrupted
+    Thing.__del__ = lambda self, kill=os.kill, me=os.getpid(): kill(me, 11)
+    sys.half = Thing()
+    atexit.register(lambda: print("cleared away", file=sys.stderr))
+    sys.exit(130)
+"""
+TWICE = """
+def command():
+    atexit.register(lambda: print("slow", file=sys.stderr))
+    atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+    sys.exit(130)
 """
 TOO_EARLY = """
 import builtins, sys
@@ -366,42 +363,14 @@ from gscl_scale.__main__ import main
 builtins.__import__ = at_once
 main()
 """
-BREAKS_AT_THE_END = """
-import atexit, gscl_scale.cli.main, os, sys
-from gscl_scale.__main__ import main
-
-class Half:
-    def __del__(self, kill=os.kill, me=os.getpid()):  # as of a native library whose loading was interrupted
-        kill(me, 11)
-
-def command():
-    sys.half = Half()
-    atexit.register(lambda: print("cleared away", file=sys.stderr))
-    sys.exit(130)
-
-gscl_scale.cli.main.main = command
-main()
-"""
-TWICE = """
-import atexit, gscl_scale.cli.main, os, signal, sys
-from gscl_scale.__main__ import main
-
-def command():
-    atexit.register(lambda: print("slow", file=sys.stderr))
-    atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
-    sys.exit(130)
-
-gscl_scale.cli.main.main = command
-main()
-"""
 
 
 @pytest.mark.parametrize(
     ("program", "code", "told"),
     [
-        (BREAKS_AT_THE_END, 130, "cleared away\n"),
-        (TWICE, 130, ""),
-        (DROPPED, 1, "heard\n"),
+        (AROUND.format(command=BREAKS_AT_THE_END), 130, "cleared away\n"),
+        (AROUND.format(command=TWICE), 130, ""),
+        (AROUND.format(command=DROPPED), 1, "heard\n"),
         (TOO_EARLY, 130, "gscl-scale: stopped before it started; rerun the command\n"),
     ],
 )
@@ -425,13 +394,13 @@ def test_the_help_of_a_narrow_terminal_has_all_verbs_in_their_order_with_whole_s
     assert all(table in described for table in TABLES)
 
 
-def test_a_number_out_of_its_range_is_refused_in_words(tmp_path):
-    for option, says in (
-        ("--trials=0", "a whole number, at least 1, got '0'"),
-        ("--minutes=x", "a number, at least 0"),
-    ):
-        refused = cli("tune", option, cwd=tmp_path)
-        assert (refused.returncode, f"expected {says}" in refused.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [("--trials=0", "expected a whole number, at least 1, got '0'"), ("--minutes=x", "expected a number, at least 0")],
+)
+def test_a_number_out_of_its_range_is_refused_in_words(tmp_path, option, says):
+    refused = cli("tune", option, cwd=tmp_path)
+    assert (refused.returncode, says in refused.stderr) == (2, True)
 
 
 def test_a_shell_completes_verbs_and_keys_of_the_configuration(tmp_path):

@@ -1,12 +1,12 @@
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gscl_scale.cli import main as cli
 from gscl_scale.config.config import Config
-from gscl_scale.errors import ConfigError, FolderError, RunError
+from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.evaluate.splits import make_splits
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.report.compare_methods import comparison_page
@@ -14,6 +14,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.compare import _cost, _reference, compare
 from gscl_scale.train.objectives.methods import METHODS
+from tests.commands import cli
 
 QUIET = Console(quiet=True)
 VALUES = {
@@ -22,10 +23,7 @@ VALUES = {
     "model": {"width": 8, "projection": 8},
     "train": {"epochs": 2, "batch_size": 64, "negatives": 16, "validate_every": 1},
     "evaluate": {
-        "train_fractions": [0.2],
-        "random_splits": 2,
-        "initialisations": 2,
-        "probe_epochs": 5,
+        "train_fractions": [0.2], "random_splits": 2, "initialisations": 2, "probe_epochs": 5,
         "probe_weight_decay": [0.0],
     },
     "runtime": {"workers": 1, "device": "cpu"},
@@ -35,7 +33,7 @@ VALUES = {
             "bgrl": ["train.epochs=4", "baseline.predictor=8"],
         }
     },
-}
+}  # fmt: skip
 
 
 def asked(**changes):
@@ -51,6 +49,18 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare") / "run"
     config = asked(train={**VALUES["train"], "repeats": 2})
     return config, folder, compare(config, folder, [], QUIET)
+
+
+@pytest.fixture(scope="module")
+def dgi_alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dgi") / "run"
+    return folder, compare(asked(), folder, ["dgi"], QUIET)
+
+
+@pytest.fixture
+def dgi(dgi_alone, tmp_path):
+    """A folder where DGI has been measured, and its result."""
+    return shutil.copytree(dgi_alone[0], tmp_path / "run"), dgi_alone[1]
 
 
 def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(whole):
@@ -91,10 +101,10 @@ def test_what_was_compared_is_measured_again_by_another_probe(tmp_path):
         assert result["protocol"]["initialisations"] == initialisations
 
 
-def test_a_method_whose_folder_cannot_be_used_leaves_the_others(tmp_path):
-    compare(asked(), tmp_path / "run", ["dgi"], QUIET)
-    (tmp_path / "run/compare/dgi/seed-0/checkpoints/manifest.json").write_text("{")
-    rows = rows_of(compare(asked(), tmp_path / "run", ["dgi", "gscl-listwise"], QUIET))
+def test_a_method_whose_folder_cannot_be_used_leaves_the_others(dgi):
+    folder, _ = dgi
+    (folder / "compare/dgi/seed-0/checkpoints/manifest.json").write_text("{")
+    rows = rows_of(compare(asked(), folder, ["dgi", "gscl-listwise"], QUIET))
     assert "json" in rows["dgi"]["error"]
     assert rows["gscl-listwise"]["test_mean"] > 0
 
@@ -143,9 +153,8 @@ def test_a_study_of_another_configuration_is_refused_and_left_as_it_is(whole):
     config, folder, _ = whole
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     other = asked(train=config.train.model_dump(), model={"width": 16, "projection": 8})
-    with pytest.raises(
-        FolderError, match=r"supervised/seed-0 was made with model\.width=8, but the config now says 16"
-    ):
+    says = r"supervised/seed-0 was made with model\.width=8, but the config now says 16"
+    with pytest.raises(FolderError, match=says):
         compare(other, folder, ["dgi"], QUIET)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -183,18 +192,19 @@ def test_a_method_whose_log_is_gone_has_neither_time_nor_memory(whole, tmp_path)
     assert [cell.strip() for cell in line.strip("|").split("|")][-2:] == ["-", "-"]
 
 
-def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp_path, capsys):
+def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp_path):
     settings = {"settings": {"cca-ssg": ["train.epochs=4", "train.learning_rate=1e30"], "dgi": ["train.epochs=2"]}}
     (tmp_path / "mine.yaml").write_text(json.dumps({**VALUES, "compare": settings}))
-    with pytest.raises(RunError, match="cca-ssg failed, for the reasons above; the figures of the others are kept"):
-        cli.compare(tmp_path / "mine.yaml", None, str(tmp_path / "run"), "dgi, cca-ssg")
-    assert "CCA-SSG failed: seed 0: step" in capsys.readouterr().out
-    rows = rows_of(json.loads((tmp_path / "run/compare.json").read_text()))
+    command = ("compare", "--config", "mine.yaml", "--run", "run", "--methods")
+    failed = cli(*command, "dgi, cca-ssg", cwd=tmp_path)
+    assert failed.returncode == 1
+    assert "cca-ssg failed, for the reasons above; the figures of the others are kept" in failed.stderr
+    assert "CCA-SSG failed: seed 0: step" in failed.stdout
+    rows = rows_of(read_json(tmp_path / "run/compare.json"))
     assert "lower train.learning_rate" in rows["cca-ssg"]["error"]
     assert rows["dgi"]["test_mean"] > 0
-    cli.compare(tmp_path / "mine.yaml", None, str(tmp_path / "run"), "dgi")
-    assert "CCA-SSG failed: seed 0: step" in capsys.readouterr().out
-    assert rows_of(json.loads((tmp_path / "run/compare.json").read_text()))["cca-ssg"] == rows["cca-ssg"]
+    assert "CCA-SSG failed: seed 0: step" in cli(*command, "dgi", cwd=tmp_path).stdout
+    assert rows_of(read_json(tmp_path / "run/compare.json"))["cca-ssg"] == rows["cca-ssg"]
 
 
 def test_a_failure_of_other_settings_is_not_told_of_these(tmp_path):
@@ -206,20 +216,18 @@ def test_a_failure_of_other_settings_is_not_told_of_these(tmp_path):
         assert ("dgi" in rows) == kept
 
 
-def test_a_failure_is_not_told_of_a_method_that_was_measured_since(tmp_path):
-    folder = tmp_path / "run"
-    result = compare(asked(), folder, ["dgi"], QUIET)
+def test_a_failure_is_not_told_of_a_method_that_was_measured_since(dgi):
+    folder, result = dgi
     row = rows_of(result)["dgi"]
     stale = {key: row[key] for key in ("method", "title", "settings")} | {"error": "seed 0: there is not enough memory"}
     write_json(folder / "compare.json", {**result, "methods": [stale]})  # as after a stop before the page was written
     assert rows_of(compare(asked(), folder, ["gscl-listwise"], QUIET))["dgi"]["test_mean"] == row["test_mean"]
 
 
-def test_a_damaged_row_of_an_earlier_comparison_is_refused(tmp_path):
-    compare(asked(), tmp_path / "run", ["dgi"], QUIET)
-    write_json(tmp_path / "run/compare.json", {"methods": [{"method": ["dgi"], "error": "x"}]})
+def test_a_damaged_row_of_an_earlier_comparison_is_refused(dgi):
+    write_json(dgi[0] / "compare.json", {"methods": [{"method": ["dgi"], "error": "x"}]})
     with pytest.raises(FolderError, match="delete it, and compare again"):
-        compare(asked(), tmp_path / "run", ["gscl-listwise"], QUIET)
+        compare(asked(), dgi[0], ["gscl-listwise"], QUIET)
 
 
 OF_DGI = {
@@ -289,11 +297,11 @@ def test_a_split_to_learn_from_without_validation_nodes_is_refused_before_the_fi
     assert not (tmp_path / "run/compare").exists()
 
 
-def test_methods_measured_with_fewer_seeds_keep_their_rows_and_say_so(tmp_path):
-    compare(asked(), tmp_path / "run", ["dgi"], QUIET)
+def test_methods_measured_with_fewer_seeds_keep_their_rows_and_say_so(dgi):
+    folder, _ = dgi
     config = asked(train={**VALUES["train"], "repeats": 2})
-    result = compare(config, tmp_path / "run", ["gscl-pairwise"], QUIET)
+    result = compare(config, folder, ["gscl-pairwise"], QUIET)
     titles = {row["method"]: row["title"] for row in result["methods"]}
     assert (titles["dgi"], titles["gscl-pairwise"]) == ("DGI (1 of 2 seeds)", "GSCL pairwise")
-    assert "DGI (1 of 2 seeds)" in (tmp_path / "run/compare.md").read_text()
-    assert rows_of(compare(config, tmp_path / "run", ["dgi"], QUIET))["dgi"]["title"] == "DGI"
+    assert "DGI (1 of 2 seeds)" in (folder / "compare.md").read_text()
+    assert rows_of(compare(config, folder, ["dgi"], QUIET))["dgi"]["title"] == "DGI"

@@ -24,7 +24,7 @@ from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.pyg import draft_from_data
 from gscl_scale.registry.locate import LocatedRun
 from gscl_scale.run.folder import Run
-from gscl_scale.run.lock import alone
+from gscl_scale.run.lock import lock_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.embed import embed as embed_stage
 from tests.embed.test_stage import NODES, grown, trained  # noqa: F401
@@ -46,8 +46,9 @@ def fitted():
 
 
 def test_it_embeds_its_own_graph_as_fit_does(fitted):
-    np.testing.assert_array_equal(fitted.transform(drawn()), gscl_scale.fit(drawn(), SETTINGS))
-    np.testing.assert_array_equal(NodeEmbedder(SETTINGS).fit_transform(drawn()), gscl_scale.fit(drawn(), SETTINGS))
+    embeddings = gscl_scale.fit(drawn(), SETTINGS)
+    np.testing.assert_array_equal(fitted.transform(drawn()), embeddings)
+    np.testing.assert_array_equal(NodeEmbedder(SETTINGS).fit_transform(drawn()), embeddings)
 
 
 def test_a_finished_run_embeds_another_graph_as_the_command_does(trained, tmp_path):  # noqa: F811
@@ -172,7 +173,7 @@ def test_half_a_graph_that_a_kill_has_left_in_the_run_folder_is_copied_again(tmp
     assert not (tmp_path / "run/graph").exists()
     NodeEmbedder(SETTINGS, run=tmp_path / "run").fit(graph)
     with (
-        alone(tmp_path / "other"),  # as a command that works there
+        lock_run(tmp_path / "other"),  # as a command that works there
         monkeypatch.context() as elsewhere,
     ):
         elsewhere.setattr("gscl_scale.run.lock._OURS", set())

@@ -15,13 +15,13 @@ import pytest
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.io import atomic
 from gscl_scale.io.arrow import as_rows, map_array, map_arrow, write_arrow
-from gscl_scale.io.atomic import publish
+from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import read_json, write_json
 
 
 def test_a_published_file_appears_whole(tmp_path):
-    with atomic.publish(tmp_path / "below" / "a") as temporary:
+    with atomic.publish_file(tmp_path / "below" / "a") as temporary:
         temporary.write_text("new")
         assert not (tmp_path / "below" / "a").exists()
     assert (tmp_path / "below" / "a").read_text() == "new"
@@ -31,7 +31,7 @@ def test_a_published_file_appears_whole(tmp_path):
 def test_a_failure_while_publishing_leaves_the_old_file_and_nothing_else(tmp_path):
     (tmp_path / "a").write_text("old")
 
-    with pytest.raises(RuntimeError, match="failed"), atomic.publish(tmp_path / "a") as temporary:  # noqa: PT012
+    with pytest.raises(RuntimeError, match="failed"), atomic.publish_file(tmp_path / "a") as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise RuntimeError("failed")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
@@ -43,7 +43,7 @@ def test_where_nothing_can_be_written_the_reason_is_told_with_the_name_that_the_
 
     monkeypatch.setattr(Path, "unlink", refuse)
     told = r"/table\.json: Read-only file system; .* rerun the command"
-    with pytest.raises(RunError, match=told), publish(tmp_path / "table.json"):
+    with pytest.raises(RunError, match=told), publish_file(tmp_path / "table.json"):
         refuse()
 
 
@@ -90,20 +90,15 @@ def test_a_truncated_arrow_file_is_refused(tmp_path, kept):
         map_arrow(path)
 
 
-def test_a_file_that_is_no_arrow_file_or_not_there_is_refused(tmp_path):
+def test_what_is_no_arrow_file_of_one_batch_or_not_there_is_refused(tmp_path):
     (tmp_path / "a.arrow").write_bytes(b"x" * 1000)
-    for name in ("a.arrow", "b.arrow"):
-        with pytest.raises(FolderError, match=name):
+    batch = pa.record_batch([pa.array([1])], names=["n"])
+    with pa.OSFile(str(tmp_path / "two"), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+        file.write_batch(batch)
+    for name, sentence in (("a.arrow", "a.arrow"), ("b.arrow", "b.arrow"), ("two", "expected one record batch")):
+        with pytest.raises(FolderError, match=sentence):
             map_arrow(tmp_path / name)
-
-
-def test_an_arrow_file_of_two_batches_is_refused(tmp_path):
-    path, batch = tmp_path / "a.arrow", pa.record_batch([pa.array([1])], names=["n"])
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
-        file.write_batch(batch)
-        file.write_batch(batch)
-    with pytest.raises(FolderError, match="expected one record batch"):
-        map_arrow(path)
 
 
 def test_json_is_read_back_and_any_bit_that_flips_is_noticed_or_changes_nothing(tmp_path):
@@ -151,12 +146,12 @@ def test_the_checksum_of_a_file_is_that_of_its_bytes(tmp_path):
 
 
 def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_path):
-    program = "import sys, time, pathlib; from gscl_scale.io.atomic import locked\n"
-    program += "with locked(pathlib.Path(sys.argv[1])): print('in', flush=True); time.sleep(60)"
+    program = "import sys, time, pathlib; from gscl_scale.io.atomic import hold_file_lock\n"
+    program += "with hold_file_lock(pathlib.Path(sys.argv[1])): print('in', flush=True); time.sleep(60)"
     lock, entered = tmp_path / "sub" / "lock", threading.Event()
 
     def enter():
-        with atomic.locked(lock):
+        with atomic.hold_file_lock(lock):
             entered.set()
 
     with subprocess.Popen([sys.executable, "-c", program, lock], stdout=subprocess.PIPE) as holder:
@@ -164,10 +159,10 @@ def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_pa
         waiting = threading.Thread(target=enter)
         waiting.start()
         assert not entered.wait(0.2)
-        with atomic.locked(lock, wait=False) as ours:
+        with atomic.hold_file_lock(lock, wait=False) as ours:
             assert not ours
         holder.kill()
         assert entered.wait(10)
         waiting.join()
-    with atomic.locked(lock, wait=False) as ours:
+    with atomic.hold_file_lock(lock, wait=False) as ours:
         assert ours

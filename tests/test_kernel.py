@@ -51,11 +51,14 @@ def _folders(place: Path) -> set[Path]:
     return {path.parent for path in place.rglob("*.nbi")}
 
 
-def test_a_kernel_changed_in_another_file_is_not_run_as_it_was(package):
+def test_a_kernel_changed_in_another_file_is_not_run_as_it_was_and_a_change_of_no_kernel_compiles_nothing(package):
     assert _search(package) == (2, 1)
+    (folder,) = _folders(package.parent)
+    assert folder.parent == package / "__pycache__"
     (package / "lists.py").write_text(_NEW_LISTS)
     assert _search(package) == (21, 1)
     (package / "lists.py").write_text(_LISTS)
+    (package / "told.py").write_text("MESSAGE = 2\n")
     assert _search(package) == (2, 0)
 
 
@@ -64,18 +67,6 @@ def test_a_process_under_which_a_kernel_changes_keeps_nothing(package):
     assert _search(package, update) == (21, 1)
     (package / "lists.py").write_text(_LISTS)
     assert _search(package) == (2, 1)
-
-
-def test_a_change_of_no_kernel_compiles_nothing(package):
-    assert _search(package) == (2, 1)
-    (package / "told.py").write_text("MESSAGE = 2\n")
-    assert _search(package) == (2, 0)
-
-
-def test_compiled_code_is_kept_beside_the_package(package):
-    _search(package)
-    (folder,) = _folders(package.parent)
-    assert folder.parent == package / "__pycache__"
 
 
 def test_compiled_code_is_kept_in_the_folder_that_the_user_names(package, tmp_path):
@@ -121,6 +112,19 @@ def test_all_that_kernels_take_from_other_modules_is_in_their_sources():
         assert not others, f"kernels of {path} use constants or functions of {others}, of which no change is seen"
 
 
+def test_only_kernels_have_no_annotations():
+    for path in _PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_kernel(node):
+                assert _is_annotated(node), f"{path}:{node.lineno}: {node.name} has no annotations"
+
+
+def _is_annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return function.returns is not None or any(
+        isinstance(node, ast.arg) and node.annotation for node in ast.walk(function.args)
+    )
+
+
 def _taken(source: str) -> set[str]:
     """Modules of the package that names within the kernels of a module come from, directly or by its constants."""
     body = ast.parse(source).body
@@ -138,7 +142,7 @@ def _taken(source: str) -> set[str]:
     return modules
 
 
-def _is_kernel(function: ast.FunctionDef) -> bool:
+def _is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("kernel" in _names(decorator) for decorator in function.decorator_list)
 
 

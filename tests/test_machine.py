@@ -81,12 +81,9 @@ def test_the_time_that_a_container_is_given_limits_its_cores(tmp_path, monkeypat
     assert machine.num_cores(fake(tmp_path, files)) == cores
 
 
-def test_a_machine_without_proc_has_its_physical_memory(tmp_path):
-    assert machine.available_memory(tmp_path) > 0
-
-
-def test_this_machine_can_be_read():
+def test_memory_is_read_of_this_machine_and_of_one_without_proc(tmp_path):
     assert machine.available_memory() > 0
+    assert machine.available_memory(tmp_path) > 0
 
 
 def test_the_disk_of_a_folder_that_is_not_made_yet_is_that_of_its_parent(tmp_path, monkeypatch):
@@ -119,7 +116,7 @@ def test_the_peak_of_memory_begins_anew():
     block = np.ones(1 << 26)  # 512 MiB
     before = machine.peak_memory()
     del block
-    machine.start_peak()
+    machine.reset_peak_memory()
     assert machine.peak_memory() < before - (1 << 28)
 
 
@@ -127,10 +124,7 @@ def test_the_peak_of_memory_begins_anew():
     ("error", "short"),
     [
         (MemoryError(), True),
-        (
-            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
-            True,
-        ),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you asked for 8 bytes"), True),
         (torch.OutOfMemoryError("CUDA out of memory"), True),
         (RuntimeError("something else"), False),
         (ValueError("can't allocate memory"), False),

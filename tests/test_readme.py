@@ -2,7 +2,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gscl_scale.config.config import Config
 
@@ -43,8 +42,3 @@ def test_every_config_is_valid_and_begins_with_where_its_numbers_come_from(path,
     Config.load(path)
     assert path.read_text().startswith("#")
     assert "Where the numbers come from" in path.read_text()
-
-
-def test_the_yaml_of_the_readme_is_a_valid_config():
-    for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL):
-        Config.parse(yaml.safe_load(block))

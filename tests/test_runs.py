@@ -14,20 +14,20 @@ import pytest
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError, GsclError, LeaseError
-from gscl_scale.io.atomic import clear_away, publish_folder
+from gscl_scale.io.atomic import publish_folder, remove_half_written
 from gscl_scale.io.json import write_json
-from gscl_scale.run.lock import alone
+from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.ingest import ingest
-from tests.test_cli import cli
+from tests.commands import cli
 
 HOST = socket.gethostname()
 HOLDER = """
 import sys, time
 from pathlib import Path
-from gscl_scale.run.lock import alone
-with alone(Path(sys.argv[1])):
+from gscl_scale.run.lock import lock_run
+with lock_run(Path(sys.argv[1])):
     print("alone", flush=True)
     time.sleep(60)
 """
@@ -48,7 +48,7 @@ def test_a_second_command_is_refused_with_exit_code_4_and_told_who_works_there(h
     assert result.returncode == 4
     assert f"run is being worked on by process {holder.pid} of " in result.stderr
     assert len(result.stderr.splitlines()) == 1
-    with pytest.raises(LeaseError, match=f"process {holder.pid}"), alone(tmp_path / "run"):
+    with pytest.raises(LeaseError, match=f"process {holder.pid}"), lock_run(tmp_path / "run"):
         pass
 
 
@@ -59,11 +59,30 @@ def test_the_folder_of_a_killed_process_is_free(holder, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+ENDING = """
+import codecs, sys, types
+from pathlib import Path
+keeper = sys.modules["keeper"] = types.ModuleType("keeper")
+from gscl_scale.run import lock
+keeper.block = lock.lock_run(Path(sys.argv[1]))
+keeper.block.__enter__()
+codecs.register(lambda name, modules=(keeper, lock): None)  # keeps both until the names of modules are None
+"""
+
+
+def test_python_may_end_inside_the_block(tmp_path):
+    command = [sys.executable, "-c", ENDING, tmp_path / "run"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not ended.stderr
+    with lock_run(tmp_path / "run"):
+        pass
+
+
 WRITER = """
 import sys, time
 from pathlib import Path
-from gscl_scale.io.atomic import publish
-with publish(Path(sys.argv[1])) as temporary:
+from gscl_scale.io.atomic import publish_file
+with publish_file(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     print("half", flush=True)
     time.sleep(60)
@@ -76,12 +95,12 @@ def test_what_a_killed_process_has_half_written_goes_and_what_a_running_one_writ
     open_run(Config(), tmp_path / "run")
     with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "half\n"
-        with alone(tmp_path / "run"):
+        with lock_run(tmp_path / "run"):
             pass
         assert [one.read_text() for one in path.parent.glob(".*.tmp")] == ["half"]
         process.kill()
         process.wait()
-        with alone(tmp_path / "run"):
+        with lock_run(tmp_path / "run"):
             assert not list(path.parent.glob(".*.tmp"))
 
 
@@ -97,7 +116,7 @@ def test_a_folder_that_vanishes_while_the_run_is_looked_through_is_in_nobodys_wa
     with ThreadPoolExecutor(1) as beside:
         coming = beside.submit(come_and_go)
         for _ in range(1000):
-            clear_away(tmp_path / "run")
+            remove_half_written(tmp_path / "run")
         over.set()
         coming.result()
 
@@ -108,7 +127,7 @@ def test_what_another_machine_has_half_written_goes_when_it_is_old(tmp_path):
     for path in (young, old, ours):
         path.write_text("half")
     os.utime(old, (time.time() - 4000, time.time() - 4000))
-    with alone(tmp_path / "run"):
+    with lock_run(tmp_path / "run"):
         assert list((tmp_path / "run").glob(".*.tmp")) == [young]
 
 
@@ -118,7 +137,7 @@ def test_looking_at_a_run_needs_no_leave(holder, tmp_path):
 
 
 def test_nothing_is_left_where_nothing_was_made(tmp_path):
-    with alone(tmp_path / "run"):
+    with lock_run(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
     assert not list(tmp_path.iterdir())
 
@@ -137,9 +156,9 @@ def test_a_run_with_work_is_not_forgotten_when_its_graph_cannot_be_read_again(tm
 
 
 def test_a_process_may_come_in_again(tmp_path):
-    with alone(tmp_path / "run"):
+    with lock_run(tmp_path / "run"):
         open_run(Config(), tmp_path / "run")
-        with alone(tmp_path / "run"):
+        with lock_run(tmp_path / "run"):
             pass
         assert (tmp_path / "run/run.json").exists()
     assert cli("status", "--run", "run", cwd=tmp_path).returncode == 0
@@ -147,7 +166,7 @@ def test_a_process_may_come_in_again(tmp_path):
 
 def test_a_folder_of_something_else_is_left_as_it_is(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    with alone(tmp_path):
+    with lock_run(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
     with pytest.raises(FolderError, match="is not empty and holds no run"):
         open_run(Config(), tmp_path)

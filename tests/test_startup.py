@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+from tests.commands import cli
 from tests.golden.adapters import verbs
 from tests.neighbors.folders import drawn, write_run
 from tests.test_cli import write_tables
@@ -33,7 +34,7 @@ def imported(*commands, cwd):
 
 def test_help_status_and_config_import_no_heavy_package(tmp_path):
     write_tables(tmp_path)
-    imported("ingest --config quick.yaml", cwd=tmp_path)
+    cli("ingest", "--config", "quick.yaml", cwd=tmp_path)
     helps = [f"{verb} --help" for verb in ["", "bench", "registry", *verbs()]]
     assert not imported(*helps, "config", "config --schema", "status --run runs/quick", cwd=tmp_path)
 

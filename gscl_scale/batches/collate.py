@@ -15,7 +15,7 @@ from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, wanted
+from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.rings.sketch.level import near_words
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
@@ -123,7 +123,7 @@ def _choose(sample: RingSample, hop: int, rings: RingsConfig, train: TrainConfig
     stored = ring.lengths()
     if train.members == "stored":
         return _pad(ring, stored)
-    count = np.minimum(stored, wanted(rings.per_ring, sample.ring_size[:, hop]))
+    count = np.minimum(stored, target_sizes(rings.per_ring, sample.ring_size[:, hop]))
     if train.members == "random":
         ring = Lists(ring.offsets, ring.members.copy())
         _shuffle_lists(key, sample.anchors, ring.offsets, ring.members)
@@ -140,7 +140,7 @@ def _pad(lists: Lists, count: npt.NDArray[np.int64]) -> Padded:
 
 
 @kernel
-def _shuffle_lists(key, anchors, offsets, members):  # type: ignore[no-untyped-def]
+def _shuffle_lists(key, anchors, offsets, members):
     """Bring each list into an order keyed by (key, anchor, member)."""
     for a in range(anchors.size):
         part = members[offsets[a] : offsets[a + 1]]
@@ -188,7 +188,7 @@ def _decide(
 
 
 @kernel
-def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-untyped-def]
+def _decide_by_bits(offsets, bits, ranks, words, decided):
     """Decide about the candidates that an anchor has bits of, in the last of so many words: far if the bit is 0."""
     for a in range(decided.shape[0]):
         last = offsets[a + 1] - words  # where the first word would be
@@ -199,7 +199,7 @@ def _decide_by_bits(offsets, bits, ranks, words, decided):  # type: ignore[no-un
 
 
 @kernel
-def _exclude_stored(candidates, offsets, members, decided):  # type: ignore[no-untyped-def]
+def _exclude_stored(candidates, offsets, members, decided):
     for a in range(decided.shape[0]):
         for i in range(offsets[a], offsets[a + 1]):
             at = np.searchsorted(candidates, members[i])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gscl_scale.errors import TaskError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
-from gscl_scale.rings.kernels import Drawn
+from gscl_scale.rings.kernels import PriorityArrays
 from gscl_scale.rings.priorities import Priorities
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
@@ -136,7 +136,7 @@ class NeighbourSampler:
         else:
             assert draw is not None
             assert self._lowest is not None
-            drawn = Drawn(draw.priorities.order, draw.rank, draw.priorities.priority)
+            drawn = PriorityArrays(draw.priorities.order, draw.rank, draw.priorities.priority)
             weights = np.empty(0) if draw.weights is None else draw.weights
             known = (self._lowest.row, self._lowest.table(draw))
             _take_lowest(_sparse(m), nodes, fanout, drawn, weights, known, members, values)
@@ -192,7 +192,7 @@ def transpose_pattern(
 
 
 @kernel
-def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore[no-untyped-def]
+def _transpose(indptr, indices, out_indptr, out_indices, order):
     for e in range(indices.size):
         out_indptr[indices[e] + 1] += 1
     for c in range(out_indptr.size - 1):
@@ -207,7 +207,7 @@ def _transpose(indptr, indices, out_indptr, out_indices, order):  # type: ignore
 
 
 @kernel
-def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
+def _count(indptr, nodes, most, loops):
     out = np.zeros(nodes.size + 1, np.int32)
     total = 0
     for i in range(nodes.size):
@@ -217,7 +217,7 @@ def _count(indptr, nodes, most, loops):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_all(m, nodes, members, values):  # type: ignore[no-untyped-def]
+def _take_all(m, nodes, members, values):
     indices, row_scale, column_scale = m.indices, m.row_scale, m.column_scale
     n = 0
     for v in nodes:
@@ -230,7 +230,7 @@ def _take_all(m, nodes, members, values):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):  # type: ignore[no-untyped-def]
+def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):
     """At most `fanout` neighbours of each node: those of the lowest ranks.
 
     The rank after the last one bounds the draw: a neighbour was sampled since its priority is below this one, and its
@@ -262,7 +262,7 @@ def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):  # t
 
 
 @kernel
-def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
+def _find_lowest(neighbours, rank, low):
     """The lowest ranks of neighbours, ascending; there are at least as many as `low` has places."""
     filled = 0
     for u in neighbours:
@@ -280,7 +280,7 @@ def _find_lowest(neighbours, rank, low):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _relabel(nodes, members, place):  # type: ignore[no-untyped-def]
+def _relabel(nodes, members, place):
     """(members by their place among the nodes below, these nodes): `nodes`, then all other members in order."""
     for i in range(nodes.size):
         place[nodes[i]] = i

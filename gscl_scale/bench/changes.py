@@ -4,18 +4,16 @@ import filecmp
 import shutil
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gscl_scale import seeding
 from gscl_scale.bench.engines import compile_kernels, engines_for, sample
-from gscl_scale.bench.graphs import config_graph, describe, describe_lists, edges_of
-from gscl_scale.bench.harness import Bench, Columns, events, graph_setting, table_of
-from gscl_scale.bench.processes import in_process
-from gscl_scale.config.config import Config
+from gscl_scale.bench.graphs import config_graph, describe, describe_lists, edges_of, graph_setting
+from gscl_scale.bench.harness import Columns, Line, events, table_of
+from gscl_scale.bench.options import Changes
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import RunError
@@ -25,7 +23,7 @@ from gscl_scale.machine import usable_cores
 
 
 @dataclass(frozen=True)
-class Update:
+class Update(Line):
     """One engine after one share of the edges changed: median times, and what `--since` sampled and wrote again."""
 
     engine: str
@@ -52,19 +50,19 @@ _COLUMNS: Columns[Update] = {
 }
 
 
-def bench_changes(bench: Bench, config: Config, shares: Sequence[float]) -> str:
+def bench_changes(bench: Changes) -> str:
     """Measure, write changes.json and changes.md, and return the page."""
     rows: list[Update] = []
-    rings = config.rings
+    rings = bench.config.rings
     with bench.scratch() as folder:
-        graph = config_graph(config, folder)
-        for share in shares:
+        graph = config_graph(bench.config, folder)
+        for share in bench.shares:
             changed = folder / f"changed-{share:g}"
-            number = in_process(bench.cores, _change, folder / "graph", changed, share)
+            number = bench.alone(_change, folder / "graph", changed, share)
             for engine in engines_for(rings)[-2:]:  # not auto, which is one of the others
                 chosen = rings.model_copy(update={"engine": engine})
                 bench.say(f"{share:.3%} of the edges changed, engine {engine}")
-                rows.append(in_process(bench.cores, _measure, folder, changed, chosen, share, number, bench.turns))
+                rows.append(bench.alone(_measure, folder, changed, chosen, share, number, bench.turns))
     page = (
         f"Samples of {describe(graph, f'k = {rings.hops}', describe_lists(rings))} after a share of its edges "
         "changed, half of them removed and half added at random. `From nothing` samples all anchors; `since` starts "
@@ -72,7 +70,7 @@ def bench_changes(bench: Bench, config: Config, shares: Sequence[float]) -> str:
         f"`{bench.command}` makes this table:\n\n{table_of(rows, _COLUMNS, left=[1])}"
     )
     shown = rings.model_dump(mode="json", include={"hops", "width", "per_ring", "beyond", "sampling"})
-    return bench.write(page, [asdict(row) for row in rows], {**graph_setting(graph), "rings": shown})
+    return bench.write(page, rows, {**graph_setting(graph), "rings": shown})
 
 
 def _change(folder: Path, target: Path, share: float) -> int:

@@ -2,18 +2,19 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from gscl_scale.bench.graphs import draw_graph, graph_folders, num_edges
-from gscl_scale.bench.harness import Bench, Columns, Entry, Figures, all_rows, events, table_of
-from gscl_scale.bench.processes import in_process, most_allocated
+from gscl_scale.bench.graphs import draw, graph_folders, num_edges
+from gscl_scale.bench.harness import Columns, Entry, Figures, events, table_of
+from gscl_scale.bench.options import Embed
+from gscl_scale.bench.processes import most_allocated
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
-from gscl_scale.embed.store import scratch_folder, write_embeddings
+from gscl_scale.embed.store import layers_folder, write_embeddings
 from gscl_scale.graph.graph import Graph
 from gscl_scale.machine import peak_memory, usable_cores
 from gscl_scale.model.model import build_model
@@ -21,16 +22,6 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime.console import Console
 
 FEATURES = 32  # of a graph that is drawn
-
-
-@dataclass(frozen=True)
-class Encoders:
-    """The encoders to measure, and what they have in common; `memory_gb` is runtime.embed_memory_gb."""
-
-    names: Sequence[str]
-    layers: int = 2
-    width: int = 128
-    memory_gb: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -59,32 +50,30 @@ _COLUMNS: Columns[Embedding] = {
 }
 
 
-def bench_embed(bench: Bench, edges: Sequence[int], graphs: Sequence[Path], asked: Encoders) -> str:
+def bench_embed(bench: Embed) -> str:
     """Measure, write embed.json and embed.md, and return the page."""
     with bench.scratch() as scratch:
-        folders = graph_folders(bench, edges, graphs, scratch, FEATURES)
-        entries = [entry for folder in folders for entry in _measure(bench, folder, asked, scratch)]
+        folders = graph_folders(bench, scratch, FEATURES)
+        entries = [entry for folder in folders for entry in _measure(bench, folder, scratch)]
     page = (
-        f"Embeddings of all nodes with {asked.layers} layers of width {asked.width}, without sampling. The time "
+        f"Embeddings of all nodes with {bench.layers} layers of width {bench.width}, without sampling. The time "
         f"runs from the graph folder to the Parquet file; {bench.machine}. Edges per second are those of all "
         "layers. Allocated is what the work takes without the program and the files that it maps; in brackets is "
         "the bound that it prints before it begins. Peak memory includes mapped files in memory. "
         f"`{bench.command}` makes this table:\n\n{table_of(entries, _COLUMNS, left=[3])}"
     )
-    setting = {"layers": asked.layers, "width": asked.width, "memory_gb": asked.memory_gb}
-    return bench.write(page, all_rows(entries), setting, ["torch"])
+    setting = {"layers": bench.layers, "width": bench.width, "memory_gb": bench.memory_gb}
+    return bench.write(page, entries, setting, ["torch"])
 
 
-def _measure(bench: Bench, folder: Path, asked: Encoders, scratch: Path) -> list[Embedding]:
+def _measure(bench: Embed, folder: Path, scratch: Path) -> list[Embedding]:
     """Embed one graph with all encoders in turn."""
     graph = Graph.open(folder)
-    runs: dict[str, list[Figures]] = {encoder: [] for encoder in asked.names}
-    for _ in range(bench.turns):
-        for encoder, measured in runs.items():
-            model = ModelConfig(encoder=encoder, layers=asked.layers, width=asked.width)
-            with tempfile.TemporaryDirectory(dir=scratch, prefix=".embeddings-") as place:
-                measured.append(in_process(bench.cores, _embed, folder, Path(place), model, asked.memory_gb))
-            bench.say(f"{num_edges(graph):,} edges, {encoder}: {measured[-1]['seconds'][0]:,.1f} s")
+    models = [
+        ModelConfig(encoder=name, layers=bench.layers, width=bench.width) for name in bench.encoders
+    ]  # fmt: skip
+    ways = {model.encoder: partial(bench.alone, _embed, folder, scratch, model, bench.memory_gb) for model in models}
+    runs = bench.in_turns(ways, lambda key, run: f"{num_edges(graph):,} edges, {key}: {run['seconds'][0]:,.1f} s")
     size = graph.name, graph.num_nodes, num_edges(graph), graph.num_features
     return [Embedding(*size, encoder, figures=_middle(measured)) for encoder, measured in runs.items()]
 
@@ -95,9 +84,14 @@ def _middle(runs: list[Figures]) -> Figures:
     return middle | {name: max(run[name] for run in runs) for name in ("peak_memory", "allocated")}
 
 
-def _embed(folder: Path, place: Path, model: ModelConfig, memory_gb: float) -> Figures:
+def _embed(folder: Path, scratch: Path, model: ModelConfig, memory_gb: float) -> Figures:
     torch.set_num_threads(len(usable_cores()))
-    draw_graph(1000, place / "small", usable_cores(), Console(quiet=True), FEATURES)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".embeddings-") as place:
+        return _measure_in(Path(place), folder, model, memory_gb)
+
+
+def _measure_in(place: Path, folder: Path, model: ModelConfig, memory_gb: float) -> Figures:
+    draw(1000, place / "small", FEATURES)
     _embed_all(place / "small", place / "warm-up", model, memory_gb)  # compiles the kernels
     began = time.perf_counter()
     with most_allocated() as allocated:
@@ -122,7 +116,7 @@ def _embed_all(folder: Path, out: Path, config: ModelConfig, memory_gb: float) -
     """Embed with initial weights, and return the log."""
     graph = Graph.open(folder)
     encoder = build_model(config, graph.num_features, seed=0).encoder
-    place = EncodingSettings(scratch_folder(out), "first weights", torch.device("cpu"), memory_gb)
+    place = EncodingSettings(layers_folder(out), "first weights", torch.device("cpu"), memory_gb)
     log = out / "log.jsonl"
     scaling = Scaling.of(graph.features, config.feature_scaling)
     with encode_nodes(encoder, graph, scaling, place, Console(log, quiet=True)) as vectors:

@@ -4,7 +4,6 @@ import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.bench.harness import events
+from gscl_scale.bench.harness import Bench, events
 from gscl_scale.bench.listing import Rate
-from gscl_scale.bench.processes import in_process
 from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.draft import write_graph
@@ -72,20 +70,21 @@ def sample(
 
 
 def measure_round(
-    graph: Path, rings: RingsConfig, cores: Sequence[int], place: Path, samples: Path | None = None
+    bench: Bench, graph: Path, rings: RingsConfig, place: Path, workers: int | None = None, samples: Path | None = None
 ) -> Round:
-    """Run precompute in a fresh process on these cores, with a worker for each; keep its result in `samples`."""
+    """Run precompute in a fresh process with a worker per core; the first result is kept in the folder `samples`."""
+    cores = bench.core_ids[:workers]
     with tempfile.TemporaryDirectory(dir=place, prefix=".samples-") as folder:
-        measured = in_process(cores, _run_round, graph, Path(folder), rings, len(cores))
-        if samples:
+        measured = bench.alone(_run_round, graph, Path(folder), rings, len(cores), cores=cores)
+        if samples and not samples.exists():
             (Path(folder) / "samples").rename(samples)
         return measured
 
 
-def measure_exact(graph: Path, rings: RingsConfig, cores: Sequence[int], seconds: float, place: Path) -> Rate:
+def measure_exact(bench: Bench, graph: Path, rings: RingsConfig, seconds: float, place: Path) -> Rate:
     """The rate of the exact engine's search alone, on random blocks of anchors, with a thread per core."""
     with tempfile.TemporaryDirectory(dir=place, prefix=".samples-") as folder:
-        return in_process(cores, _run_exact, graph, Path(folder), rings, len(cores), seconds)
+        return bench.alone(_run_exact, graph, Path(folder), rings, len(bench.core_ids), seconds)
 
 
 def batch_of(samples: Samples, num_nodes: int, hops: int) -> tuple[list[int], list[int]]:

@@ -1,46 +1,37 @@
 """Graphs for benches: drawn ones of a given size, and the edges of any."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.bench.harness import Bench
-from gscl_scale.bench.processes import in_process
+from gscl_scale.bench.options import Embed, Scale
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.read import read
-from gscl_scale.runtime.console import Console
 
 _EDGES_PER_NODE = 10
 
 
-def graph_folders(
-    bench: Bench, edges: Sequence[int], folders: Sequence[Path], scratch: Path, num_features: int = 1
-) -> Iterator[Path]:
+def graph_folders(bench: Scale | Embed, scratch: Path, num_features: int = 1) -> Iterator[Path]:
     """Folders of graphs drawn with so many edges, from small to large, then folders that exist."""
     features = f"-features-{num_features}" if num_features > 1 else ""
-    for number in sorted(edges):
+    for number in bench.sizes:
         folder = (bench.keep or scratch) / f"edges-{number}{features}"
-        draw_graph(number, folder, bench.cores, bench.console, num_features)
+        if not (folder / "manifest.json").exists():
+            bench.say(f"drawing a graph of {number:,} edges")
+            bench.alone(draw, number, folder, num_features)
         yield folder
-    yield from folders
+    yield from bench.graph or []
 
 
-def draw_graph(edges: int, folder: Path, cores: Sequence[int], console: Console, num_features: int = 1) -> None:
-    """Draw a synthetic graph into a folder, in its own process; a folder that exists is taken as it is."""
-    if (folder / "manifest.json").exists():
-        return
-    console.say(f"bench: drawing a graph of {edges:,} edges")
-    in_process(cores, _draw, edges, folder, num_features)
-
-
-def _draw(edges: int, folder: Path, num_features: int) -> None:
+def draw(edges: int, folder: Path, num_features: int) -> None:
+    """Write a synthetic graph of about so many undirected edges."""
     nodes = max(100, edges // _EDGES_PER_NODE)
     config = SyntheticGraph(
         source="synthetic", preset="large", num_nodes=nodes, mean_degree=2 * edges / nodes, num_features=num_features
@@ -62,6 +53,14 @@ def describe(graph: Graph, *more: str) -> str:
 def describe_lists(rings: RingsConfig) -> str:
     """How much is sampled, for a page."""
     return f"{rings.per_ring} per ring, {rings.beyond} beyond, width {rings.width}"
+
+
+def graph_setting(graph: Graph) -> dict[str, object]:
+    """Name and size of a graph, for the setting of a bench."""
+    return {
+        "graph": graph.name, "nodes": graph.num_nodes, "entries": int(graph.indices.size),
+        "features": graph.num_features,
+    }  # fmt: skip
 
 
 def num_edges(graph: Graph) -> int:

@@ -4,15 +4,15 @@ import platform
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import TypedDict
 
+from gscl_scale.bench.processes import in_process
 from gscl_scale.errors import UserError
-from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json_lines, write_json
 from gscl_scale.machine import processor_name, usable_cores
@@ -21,6 +21,8 @@ from gscl_scale.text import cores_of, table, turns_of
 from gscl_scale.version import __version__
 
 Row = TypeVar("Row")
+Key = TypeVar("Key")
+Result = TypeVar("Result")
 Columns = Mapping[str, Callable[[Row], str]]  # header of a column -> the cell of a row
 Figures = dict[str, tuple[float, str]]  # name -> value and unit
 
@@ -45,29 +47,80 @@ def events(log: Path, name: str) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A bench as the command line asks for it.
+class Line:
+    """A line of the table; it is also a row of the JSON file."""
 
-    name      NAME of its files NAME.json and NAME.md
+    def rows(self) -> list[dict[str, object]]:
+        """The rows of the JSON file."""
+        return [asdict(self)]
+
+
+@dataclass(frozen=True)
+class Entry(Line):
+    """The figures of one competitor; a bench adds fields that say which it is, and on what it was measured."""
+
+    figures: Figures = field(kw_only=True)
+
+    def __getitem__(self, figure: str) -> float:
+        return self.figures[figure][0]
+
+    def rows(self) -> list[dict[str, object]]:
+        """A row for each figure."""
+        names = [one.name for one in fields(self) if one.name != "figures"]
+        what = {name: getattr(self, name) for name in names}
+        return [{**what, "figure": name, "value": value, "unit": unit} for name, (value, unit) in self.figures.items()]
+
+
+def rows_of(lines: Iterable[Line]) -> list[dict[str, object]]:
+    """The rows of all lines."""
+    return [row for line in lines for row in line.rows()]
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A bench as the command line asks for it; each one adds its own options and gives these defaults.
+
     command   the command that measures the same again
-    out       folder of the files, and of scratch
+    out       folder of the files NAME.json and NAME.md, and of scratch
     turns     how often each competitor is measured
     keep      folder where drawn inputs stay for the next time; None deletes them
-    cores     numbers of the cores to use
+    cores     how many cores to use; 0 takes all
     """
 
-    name: str
     command: str
     out: Path
     turns: int = 1
     keep: Path | None = None
+    cores: int = 0
     console: Console = field(default_factory=Console)
-    cores: list[int] = field(default_factory=usable_cores)
+
+    def __post_init__(self) -> None:
+        self.core_ids = taken_cores(self.cores)
+
+    @property
+    def name(self) -> str:
+        """The NAME of its command and of its files."""
+        return type(self).__name__.lower()
 
     @property
     def machine(self) -> str:
         """The cores, the processor and the turns, in words."""
-        return f"{cores_of(len(self.cores))} of {processor_name()}, {turns_of(self.turns)}"
+        return f"{cores_of(len(self.core_ids))} of {processor_name()}, {turns_of(self.turns)}"
+
+    def alone(self, function: Callable[..., Result], *arguments: Any, cores: Sequence[int] | None = None) -> Result:
+        """Run a function alone in a fresh process, on all cores of the bench or on these."""
+        return in_process(cores or self.core_ids, function, *arguments)
+
+    def in_turns(
+        self, ways: Mapping[Key, Callable[[], Result]], told: Callable[[Key, Result], str]
+    ) -> dict[Key, list[Result]]:  # fmt: skip
+        """Measure all ways once, then all once again: what slows the machine for a while slows them all."""
+        measured: dict[Key, list[Result]] = {key: [] for key in ways}
+        for turn in range(self.turns):
+            for key, measure in ways.items():
+                measured[key].append(measure())
+                self.say(f"turn {turn + 1} of {self.turns}, {told(key, measured[key][-1])}")
+        return measured
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -86,38 +139,17 @@ class Bench:
         return ours | {package: version(package) for package in packages}
 
     def write(
-        self, page: str, rows: Sequence[object], setting: Mapping[str, object], packages: Iterable[str] = (),
+        self, page: str, lines: Iterable[Line], setting: Mapping[str, object], packages: Iterable[str] = (),
         **more: object,
     ) -> str:  # fmt: skip
         """Write NAME.json and NAME.md, and return the page."""
         common = {
-            "command": self.command, "turns": self.turns, "cores": len(self.cores), "processor": processor_name(),
+            "command": self.command, "turns": self.turns, "cores": len(self.core_ids), "processor": processor_name(),
             "versions": self.versions(packages),
         }  # fmt: skip
-        write_json(self.out / f"{self.name}.json", {"setting": {**common, **setting}, "rows": rows, **more})
+        write_json(self.out / f"{self.name}.json", {"setting": {**common, **setting}, "rows": rows_of(lines), **more})
         write_text(self.out / f"{self.name}.md", page + "\n")
         return page
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The figures of one competitor; a bench adds fields that say which it is, and on what it was measured."""
-
-    figures: Figures = field(kw_only=True)
-
-    def __getitem__(self, figure: str) -> float:
-        return self.figures[figure][0]
-
-    def rows(self) -> list[dict[str, object]]:
-        """One row of the JSON file for each figure."""
-        names = [one.name for one in fields(self) if one.name != "figures"]
-        what = {name: getattr(self, name) for name in names}
-        return [{**what, "figure": name, "value": value, "unit": unit} for name, (value, unit) in self.figures.items()]
-
-
-def all_rows(entries: Iterable[Entry]) -> list[dict[str, object]]:
-    """The rows of all entries."""
-    return [row for entry in entries for row in entry.rows()]
 
 
 def table_of(rows: Iterable[Row], columns: Columns[Row], left: Sequence[int] = ()) -> str:
@@ -125,12 +157,10 @@ def table_of(rows: Iterable[Row], columns: Columns[Row], left: Sequence[int] = (
     return table(list(columns), [[cell(row) for cell in columns.values()] for row in rows], left)
 
 
-def graph_setting(graph: Graph) -> dict[str, object]:
-    """Name and size of a graph, for the setting of a bench."""
-    return {
-        "graph": graph.name, "nodes": graph.num_nodes, "entries": int(graph.indices.size),
-        "features": graph.num_features,
-    }  # fmt: skip
+def to_draw(given: Sequence[float] | None, instead: Sequence[Path] | None, default: Sequence[float]) -> list[int]:
+    """Sizes of what is drawn, from small to large; by default nothing if there are folders to measure instead."""
+    sizes = given if given is not None else [] if instead else default
+    return sorted(int(size) for size in sizes)
 
 
 def taken_cores(number: int) -> list[int]:

@@ -3,7 +3,8 @@
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.bench.engines import Round, engines_for, measure_round
 from gscl_scale.bench.graphs import describe_lists, edges_of
-from gscl_scale.bench.harness import Bench, Columns, Entry, all_rows, table_of
+from gscl_scale.bench.harness import Bench, Columns, Entry, rows_of, table_of
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.draft import Draft, write_graph
@@ -32,9 +33,12 @@ class BallSizes:
     mean_degree: int = 50
 
 
-@dataclass
+SIZES = BallSizes()
+
+
+@dataclass(frozen=True)
 class BallGraph:
-    """A graph at the depth where a ball holds all nodes, and its measurements so far.
+    """A graph at the depth where a ball holds all nodes, and the rounds of each engine.
 
     differs   the first column in which the samples of the two engines differ, if there is one
     """
@@ -42,8 +46,8 @@ class BallGraph:
     graph: Graph
     rings: RingsConfig
     choice: Choice
-    rounds: dict[str, list[Round]] = field(default_factory=dict)
-    differs: str = ""
+    rounds: dict[str, list[Round]]
+    differs: str
 
 
 @dataclass(frozen=True)
@@ -55,23 +59,24 @@ class BallEntry(Entry):
     hops: int
 
 
-def measure_large_balls(bench: Bench, graph: Graph, sizes: BallSizes, scratch: Path) -> list[BallGraph]:
-    """Measure a whole round of each engine on each graph in turn."""
-    graphs = [_ball_graph(drawn, hops) for drawn, hops in draw_graphs(graph, sizes, scratch)]
-    engines = engines_for(RingsConfig())
-    steps = bench.turns * len(graphs) * len(engines)
-    with bench.console.progress("bench rings, large balls", steps, "measurements") as advance:
-        for turn in range(bench.turns):
-            for one in graphs:
-                for engine in engines:
-                    chosen = one.rings.model_copy(update={"engine": engine})
-                    samples = scratch / f"{engine}-samples" if turn == 0 and engine != "auto" else None
-                    measured = measure_round(one.graph.folder, chosen, bench.cores, scratch, samples)
-                    one.rounds.setdefault(engine, []).append(measured)
-                    advance(1)
-                if turn == 0:
-                    one.differs = _compare(scratch / "sketch-samples", scratch / "exact-samples")
-    return graphs
+def measure_large_balls(bench: Bench, graph: Graph, scratch: Path) -> list[BallGraph]:
+    """Measure a whole round of each engine on each graph."""
+    return [_measure(bench, drawn, hops, scratch) for drawn, hops in draw_graphs(graph, SIZES, scratch)]
+
+
+def _measure(bench: Bench, graph: Graph, hops: int, scratch: Path) -> BallGraph:
+    rings = RingsConfig(hops=hops)
+    kept = {engine: scratch / f"{engine}-samples" for engine in ("sketch", "exact")}
+    ways = {
+        engine: partial(
+            measure_round, bench, graph.folder, rings.model_copy(update={"engine": engine}), scratch,
+            samples=kept.get(engine),
+        )
+        for engine in engines_for(rings)
+    }  # fmt: skip
+    rounds = bench.in_turns(ways, lambda engine, run: f"{graph.name}, {engine}: {run.seconds:.2f} s")
+    choice = choose_engine(graph.indptr, graph.indices, rings)
+    return BallGraph(graph, rings, choice, rounds, _compare(*kept.values()))
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------------
@@ -101,11 +106,6 @@ def _write(
     features = np.zeros((num_nodes, 1), np.float32)
     draft = Draft(name=name, origin="bench rings", num_nodes=num_nodes, edges=edges, features=features)
     return write_graph(draft, MemoryGraph(undirected=undirected), folder)
-
-
-def _ball_graph(graph: Graph, hops: int) -> BallGraph:
-    rings = RingsConfig(hops=hops)
-    return BallGraph(graph, rings, choose_engine(graph.indptr, graph.indices, rings))
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def as_json(graphs: Sequence[BallGraph]) -> dict[str, object]:
         }
         for one in graphs
     ]  # fmt: skip
-    return {"graphs": about, "rows": all_rows(entry for one in graphs for entry in _entries(one))}
+    return {"graphs": about, "rows": rows_of(entry for one in graphs for entry in _entries(one))}
 
 
 def core_seconds(measured: Round) -> float:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.bench.harness import Bench
 from gscl_scale.bench.peers import PEERS, Form, Search
-from gscl_scale.bench.processes import in_process, on_each_core
+from gscl_scale.bench.processes import on_each_core
 from gscl_scale.graph.graph import Graph
 from gscl_scale.machine import peak_memory
 from gscl_scale.rings.exact.ring_sizes import ring_profile
@@ -42,9 +43,9 @@ class Rate:
     cores_used: float
 
 
-def try_forms(peer: str, folder: Path, hops: int, seconds: float, core: int) -> list[Trial]:
-    """Try the forms of a peer one after the other in one process; the fastest is first, wrong ones are last."""
-    trials = in_process([core], _try_all, peer, folder, hops, seconds / _TRIAL)
+def try_forms(bench: Bench, peer: str, folder: Path, hops: int, seconds: float) -> list[Trial]:
+    """Try the forms of a peer one after the other on one core; the fastest is first, wrong ones are last."""
+    trials = bench.alone(_try_all, peer, folder, hops, seconds / _TRIAL, cores=bench.core_ids[:1])
     return sorted(trials, key=lambda trial: (trial.wrong != "", -trial.anchors_per_second))
 
 

@@ -4,12 +4,13 @@ import contextlib
 import shutil
 import statistics
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from gscl_scale.bench.graphs import describe, describe_lists
-from gscl_scale.bench.harness import Bench, Columns, graph_setting, table_of
-from gscl_scale.bench.processes import in_process, most_allocated
+from gscl_scale.bench.graphs import describe, describe_lists, graph_setting
+from gscl_scale.bench.harness import Columns, Line, table_of
+from gscl_scale.bench.options import Memory
+from gscl_scale.bench.processes import most_allocated
 from gscl_scale.config.config import Config
 from gscl_scale.errors import StoppedError
 from gscl_scale.graph.graph import Graph
@@ -25,7 +26,7 @@ TIMES = 10
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Line):
     """A training of some steps in its own process.
 
     rounds       rounds of samples that it has read
@@ -56,14 +57,15 @@ _COLUMNS: Columns[Training] = {
 }
 
 
-def bench_memory(bench: Bench, config: Config, steps: int, folder: Path | None) -> str:
-    """Measure, write memory.json and memory.md, and return the page; `folder` is a graph in place of the config's."""
+def bench_memory(bench: Memory) -> str:
+    """Measure, write memory.json and memory.md, and return the page."""
     rows: list[Training] = []
+    config, steps = bench.config, bench.steps
     with bench.scratch() as scratch:
         place = bench.keep or scratch / "run"
         place.mkdir(parents=True, exist_ok=True)
-        run = Run(place, folder or place / "graph")
-        if folder is None:
+        run = Run(place, bench.graph or place / "graph")
+        if bench.graph is None:
             run = open_run(config, place)
             ingest(config, run, bench.console)
         graph = Graph.open(run.graph)
@@ -73,7 +75,7 @@ def bench_memory(bench: Bench, config: Config, steps: int, folder: Path | None) 
         rounds = Samples.open(run.samples).num_rounds
         for number in (steps, TIMES * steps):
             bench.say(f"{number:,} steps")
-            rows.append(in_process(bench.cores, _train, config, run.folder, run.graph, number, rounds))
+            rows.append(bench.alone(_train, config, run.folder, run.graph, number, rounds))
     model, train, rings = config.model, config.train, config.rings
     fanout = f" of {model.fanout} neighbours" if model.propagation == "sampled" else ""
     page = (
@@ -84,7 +86,7 @@ def bench_memory(bench: Bench, config: Config, steps: int, folder: Path | None) 
         f"`{bench.command}` makes this table:\n\n{table_of(rows, _COLUMNS)}"
     )
     setting = {**graph_setting(graph), "config": config.dump()}
-    return bench.write(page, [asdict(row) for row in rows], setting, ["torch"])
+    return bench.write(page, rows, setting, ["torch"])
 
 
 def _train(config: Config, folder: Path, graph: Path, steps: int, rounds: int) -> Training:

@@ -1,7 +1,7 @@
 """`bench neighbors`: nearest nodes by the exact search and by the index, on the same embeddings and cores."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -11,8 +11,9 @@ import pyarrow as pa
 from typing_extensions import TypedDict
 
 from gscl_scale import seeding
-from gscl_scale.bench.harness import Bench, Columns, Entry, Figures, all_rows, table_of
-from gscl_scale.bench.processes import in_process, most_allocated
+from gscl_scale.bench.harness import Columns, Entry, Figures, table_of
+from gscl_scale.bench.options import Neighbors
+from gscl_scale.bench.processes import most_allocated
 from gscl_scale.embed.store import Embeddings, Rows, write_parquet
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.neighbors.answers import searcher
@@ -61,16 +62,16 @@ _INDEXES: Columns[Search] = {
 }
 
 
-def bench_neighbors(bench: Bench, rows: Sequence[int], folders: Sequence[Path], width: int) -> str:
+def bench_neighbors(bench: Neighbors) -> str:
     """Measure, write neighbors.json and neighbors.md, and return the page."""
     entries: list[Search] = []
     with bench.scratch() as scratch:
-        for number in sorted(rows):
-            folder = (bench.keep or scratch) / f"rows-{number}-width-{width}"
+        for number in bench.sizes:
+            folder = (bench.keep or scratch) / f"rows-{number}-width-{bench.width}"
             if not (folder / "manifest.json").exists():
-                draw_embeddings(folder, number, width)
+                draw_embeddings(folder, number, bench.width)
             entries += _measure(bench, folder, "drawn", scratch / f"index-{number}")
-        for folder in folders:
+        for folder in bench.embeddings or []:
             entries += _measure(bench, folder, str(folder), scratch / f"index-of-{folder.name}")
     entries.sort(key=lambda entry: (entry.nodes, entry.embeddings, entry.competitor))
     versions = bench.versions(["numpy", "faiss-cpu"])
@@ -86,7 +87,7 @@ def bench_neighbors(bench: Bench, rows: Sequence[int], folders: Sequence[Path], 
     indexes = [entry for entry in entries if entry.competitor == "index"]
     tables = table_of(entries, _SEARCHES, left=[0, 3]), "The index:", table_of(indexes, _INDEXES, left=[0])
     setting = {"count": COUNT, "queries": QUERIES}
-    return bench.write("\n\n".join([sentence, *tables]), all_rows(entries), setting, ["numpy", "faiss-cpu"])
+    return bench.write("\n\n".join([sentence, *tables]), entries, setting, ["numpy", "faiss-cpu"])
 
 
 def draw_embeddings(folder: Path, rows: int, width: int) -> None:
@@ -110,12 +111,12 @@ def draw_embeddings(folder: Path, rows: int, width: int) -> None:
     write_json(folder / "manifest.json", {"fingerprint": f"drawn {rows} {width}", "rows": rows, "width": width})
 
 
-def _measure(bench: Bench, folder: Path, name: str, index: Path) -> list[Search]:
+def _measure(bench: Neighbors, folder: Path, name: str, index: Path) -> list[Search]:
     """Build the index, search both ways, and compare the answers."""
-    built = in_process(bench.cores, _build, folder, index)
+    built = bench.alone(_build, folder, index)
     bench.say(f"index of {name} built in {built['index seconds'][0]:,.1f} s")
-    right, exact = in_process(bench.cores, _search, folder, index, False)
-    found, approximate = in_process(bench.cores, _search, folder, index, True)
+    right, exact = bench.alone(_search, folder, index, False)
+    found, approximate = bench.alone(_search, folder, index, True)
     embeddings = Embeddings(folder)
     what = name, embeddings.rows, embeddings.width
     return [

@@ -2,12 +2,12 @@
 
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from gscl_scale.bench.browser import Browser, Tab, chromium
-from gscl_scale.bench.harness import Bench, Columns, table_of
+from gscl_scale.bench.harness import Columns, Line, table_of
+from gscl_scale.bench.options import Report
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.run.folder import Run
@@ -26,7 +26,7 @@ _ZOOM = (
 
 
 @dataclass(frozen=True)
-class Opened:
+class Opened(Line):
     """The page of a run in the browser; times are medians of the turns, `slowest_seconds` is of the slowest to open.
 
     dots             of the map
@@ -60,10 +60,10 @@ _COLUMNS: Columns[Opened] = {
 }
 
 
-def bench_report(bench: Bench, runs: Sequence[Path]) -> str:
+def bench_report(bench: Report) -> str:
     """Measure, write report.json and report.md, and return the page."""
     rows = []
-    for folder in runs:
+    for folder in bench.runs:
         if not (folder / "report.html").exists():
             raise FolderError(f"{folder / 'report.html'} does not exist; run gscl-scale report first")
         with chromium() as browser:
@@ -76,7 +76,7 @@ def bench_report(bench: Bench, runs: Sequence[Path]) -> str:
         "until the map is drawn again; *complaints* are messages of the console, errors and requests to a network. "
         f"`{bench.command}` makes this page:\n\n{table_of(rows, _COLUMNS, left=[0])}"
     )
-    return bench.write(page, [asdict(row) for row in rows], {})
+    return bench.write(page, rows, {})
 
 
 def _measure(browser: Browser, folder: Path, turns: int) -> Opened:

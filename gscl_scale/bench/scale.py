@@ -3,13 +3,15 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from gscl_scale.bench.engines import Round, measure_round
 from gscl_scale.bench.graphs import describe_lists, graph_folders, num_edges
-from gscl_scale.bench.harness import Bench, Columns, Entry, all_rows, table_of
+from gscl_scale.bench.harness import Columns, Entry, table_of
+from gscl_scale.bench.options import Scale
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import UserError
 from gscl_scale.graph.graph import Graph
@@ -78,14 +80,15 @@ class Growth:
         return float(self.fixed + self.slope * size)
 
 
-def bench_scale(bench: Bench, edges: Sequence[int], graphs: Sequence[Path], workers: Sequence[int]) -> str:
+def bench_scale(bench: Scale) -> str:
     """Measure, write scale.json and scale.md, and return the page."""
+    workers = bench.worker_numbers
     for number in workers:
-        if not 1 <= number <= len(bench.cores):
-            most = f"1 to {len(bench.cores)}, the cores that may be used here"
+        if not 1 <= number <= len(bench.core_ids):
+            most = f"1 to {len(bench.core_ids)}, the cores that may be used here"
             raise UserError(f"bench scale: --workers {number}: expected {most}")
     with bench.scratch() as scratch:
-        folders = graph_folders(bench, edges, graphs, scratch)
+        folders = graph_folders(bench, scratch)
         entries = [entry for folder in folders for entry in _measure(bench, folder, workers, scratch)]
     rings = RINGS.model_dump(mode="json", include={"hops", "engine", "width", "per_ring", "beyond", "sampling"})
     growth, told = _growth(entries)
@@ -97,17 +100,14 @@ def bench_scale(bench: Bench, edges: Sequence[int], graphs: Sequence[Path], work
         f"machine busy. `{bench.command}` makes this table:"
     )
     page = "\n\n".join([sentence, table_of(entries, _COLUMNS, left=[3]), *told])
-    return bench.write(page, all_rows(entries), {"rings": rings}, **growth)
+    return bench.write(page, entries, {"rings": rings}, **growth)
 
 
-def _measure(bench: Bench, folder: Path, workers: Sequence[int], scratch: Path) -> list[Sampling]:
+def _measure(bench: Scale, folder: Path, workers: Sequence[int], scratch: Path) -> list[Sampling]:
     """Sample one graph with all numbers of workers in turn."""
     graph = Graph.open(folder)
-    runs: dict[int, list[Round]] = {number: [] for number in workers}
-    for _ in range(bench.turns):
-        for number, measured in runs.items():
-            measured.append(measure_round(folder, RINGS, bench.cores[:number], scratch))
-            bench.say(f"{num_edges(graph):,} edges, {number} workers: {measured[-1].seconds:,.1f} s")
+    ways = {number: partial(measure_round, bench, folder, RINGS, scratch, workers=number) for number in workers}
+    runs = bench.in_turns(ways, lambda key, run: f"{num_edges(graph):,} edges, {key} workers: {run.seconds:,.1f} s")
     return [_entry(graph, number, measured) for number, measured in runs.items()]
 
 

@@ -239,7 +239,7 @@ def _peer_batch(anchors: npt.NDArray[np.int64], members: list[npt.NDArray[np.int
 
 
 @kernel
-def _draw(indptr, indices, anchors, key, near, far):  # type: ignore[no-untyped-def]
+def _draw(indptr, indices, anchors, key, near, far):
     """Members of each ring and nodes beyond, uniformly and for each anchor anew."""
     num_nodes = indptr.size - 1
     seen = np.full(num_nodes, -1, np.int64)

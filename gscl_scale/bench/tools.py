@@ -1,15 +1,17 @@
 """The section of `bench rings` about other tools: our engines and theirs measured in turn, and their figures."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from gscl_scale.bench.engines import Round, engines_for, measure_exact, measure_round
-from gscl_scale.bench.harness import Bench, Entry, Figures
+from gscl_scale.bench.harness import Entry, Figures
 from gscl_scale.bench.listing import Rate, Trial, measure_peer, random_anchors, try_forms
+from gscl_scale.bench.options import Rings
 from gscl_scale.bench.peers import PEERS, rows_of_scipy
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import RunError
@@ -17,16 +19,9 @@ from gscl_scale.graph.graph import Graph
 
 _VISITED = 256  # anchors whose edge visits are counted
 
+OURS = ("auto", "sketch", "exact")
+
 Key = tuple[str, int]  # (competitor, hops)
-
-
-@dataclass(frozen=True)
-class Depths:
-    """Depths of our engines and of the peers, and the seconds of each measurement that is extrapolated."""
-
-    hops: Sequence[int]
-    peer_hops: Sequence[int]
-    seconds: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -39,61 +34,68 @@ class Competitor(Entry):
 
 @dataclass
 class Results:
-    """Measurements so far, and the peers that are left out with the reason."""
+    """The trials of peers and the rates of all competitors so far, and the peers left out with the reason."""
 
     trials: dict[Key, list[Trial]] = field(default_factory=dict)
-    peers: dict[Key, list[Rate]] = field(default_factory=dict)
-    ours: dict[Key, list[Rate]] = field(default_factory=dict)
+    rates: dict[Key, list[Rate]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def engines_chosen(self) -> dict[int, str]:
         """The engine that `auto` chose at each depth."""
-        rounds = {hops: runs[0] for (name, hops), runs in self.ours.items() if name == "auto"}
+        rounds = {hops: runs[0] for (name, hops), runs in self.rates.items() if name == "auto"}
         return {hops: first.engine for hops, first in rounds.items() if isinstance(first, Round)}
 
 
-def measure_tools(bench: Bench, graph: Graph, rings: RingsConfig, depths: Depths) -> Results:
+def measure_tools(bench: Rings, graph: Graph) -> Results:
     """Find the fastest form of each peer, then measure peers and our engines in turn."""
     results = Results()
     for peer in PEERS:
-        if not peer.is_installed():
+        if peer.is_installed():
+            _try(results, bench, graph, peer.name)
+        else:
             results.left_out[peer.name] = f"the package {peer.package} is not installed"
-            continue
-        for hops in depths.peer_hops:
-            bench.say(f"which form of {peer.name} is fastest at {hops} hops")
-            trials = try_forms(peer.name, graph.folder, hops, depths.seconds, bench.cores[0])
-            if trials[0].wrong:
-                results.left_out[peer.name] = f"{trials[0].form}: {trials[0].wrong}"
-            else:
-                results.trials[peer.name, hops] = trials
-    _measure_in_turn(results, bench, graph, rings, depths)
+    at_depth = [bench.config.rings.model_copy(update={"hops": hops}) for hops in bench.our_depths]
+    ours = [depth.model_copy(update={"engine": engine}) for depth in at_depth for engine in engines_for(depth)]
+    ways: dict[Key, Callable[[], Rate | None]] = {
+        **{key: partial(_measure_peer, results, bench, graph, *key) for key in results.trials},
+        **{(one.engine, one.hops): partial(_measure_ours, bench, graph.folder, one) for one in ours},
+    }
+    measured = bench.in_turns(ways, lambda key, rate: f"{key[0]} at {key[1]} hops: {_told(rate)}")
+    results.rates = {key: done for key, rates in measured.items() if (done := [rate for rate in rates if rate])}
     return results
 
 
-def _measure_in_turn(results: Results, bench: Bench, graph: Graph, rings: RingsConfig, depths: Depths) -> None:
-    at_depth = [rings.model_copy(update={"hops": hops}) for hops in depths.hops]
-    ours = [depth.model_copy(update={"engine": engine}) for depth in at_depth for engine in engines_for(depth)]
-    steps = bench.turns * (len(results.trials) + len(ours))
-    with bench.console.progress("bench rings", steps, "measurements") as advance:
-        for _ in range(bench.turns):
-            for (peer, hops), trials in list(results.trials.items()):
-                try:
-                    rate = measure_peer(peer, trials[0].form, graph.folder, hops, depths.seconds, bench.cores)
-                    results.peers.setdefault((peer, hops), []).append(rate)
-                except RunError as error:
-                    results.left_out[peer] = str(error)
-                    del results.trials[peer, hops]
-                advance(1)
-            for chosen in ours:
-                measured = _measure_ours(graph.folder, chosen, depths.seconds, bench)
-                results.ours.setdefault((chosen.engine, chosen.hops), []).append(measured)
-                advance(1)
+def _try(results: Results, bench: Rings, graph: Graph, peer: str) -> None:
+    for hops in bench.peer_depths:
+        bench.say(f"which form of {peer} is fastest at {hops} hops")
+        trials = try_forms(bench, peer, graph.folder, hops, bench.seconds)
+        if trials[0].wrong:
+            results.left_out[peer] = f"{trials[0].form}: {trials[0].wrong}"
+        else:
+            results.trials[peer, hops] = trials
 
 
-def _measure_ours(folder: Path, rings: RingsConfig, seconds: float, bench: Bench) -> Rate:
+def _measure_peer(results: Results, bench: Rings, graph: Graph, peer: str, hops: int) -> Rate | None:
+    """The rate of a peer, None once it has failed."""
+    if (peer, hops) not in results.trials:
+        return None
+    form = results.trials[peer, hops][0].form
+    try:
+        return measure_peer(peer, form, graph.folder, hops, bench.seconds, bench.core_ids)
+    except RunError as error:
+        results.left_out[peer] = str(error)
+        del results.trials[peer, hops]
+        return None
+
+
+def _measure_ours(bench: Rings, folder: Path, rings: RingsConfig) -> Rate:
     if rings.engine == "exact":
-        return measure_exact(folder, rings, bench.cores, seconds, folder.parent)
-    return measure_round(folder, rings, bench.cores, folder.parent)
+        return measure_exact(bench, folder, rings, bench.seconds, folder.parent)
+    return measure_round(bench, folder, rings, folder.parent)
+
+
+def _told(rate: Rate | None) -> str:
+    return f"{rate.anchors_per_second:,.0f} nodes a second" if rate else "left out"
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -101,10 +103,10 @@ def _measure_ours(folder: Path, rings: RingsConfig, seconds: float, bench: Bench
 
 def entries_of(results: Results, graph: Graph) -> list[Competitor]:
     """The figures of all competitors; the peers come first."""
-    peers = {key: median_rate(runs) for key, runs in results.peers.items()}
+    peers = {key: median_rate(runs) for key, runs in results.rates.items() if key[0] not in OURS}
     return [
         Competitor(name, hops, figures=_figures(hops, runs, peers, graph))
-        for (name, hops), runs in {**results.peers, **results.ours}.items()
+        for (name, hops), runs in results.rates.items()
     ]
 
 

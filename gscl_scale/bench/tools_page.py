@@ -3,30 +3,27 @@
 from collections.abc import Sequence
 
 from gscl_scale.bench.graphs import describe, describe_lists
-from gscl_scale.bench.harness import Bench, Columns, table_of
+from gscl_scale.bench.harness import Columns, table_of
+from gscl_scale.bench.options import Rings
 from gscl_scale.bench.peers import PEERS
-from gscl_scale.bench.tools import Competitor, Results, peer_depth, ring_names
-from gscl_scale.config.sections import RingsConfig
+from gscl_scale.bench.tools import OURS, Competitor, Results, peer_depth, ring_names
 from gscl_scale.graph.graph import Graph
 from gscl_scale.text import amount
 
-_OURS = ("auto", "sketch", "exact")
 
-
-def tools_section(
-    bench: Bench, graph: Graph, rings: RingsConfig, seconds: float, results: Results, entries: Sequence[Competitor]
-) -> list[str]:
+def tools_section(bench: Rings, graph: Graph, results: Results, entries: Sequence[Competitor]) -> list[str]:
     """A sentence about the setting, the table, our best engine, its batches, and notes about the peers."""
+    rings = bench.config.rings
     arcs = "every edge walked both ways" if graph.undirected else "edges walked as directed"
     sentence = (
         f"Hop rings of {describe(graph, arcs)} on {bench.machine}. The engines `auto` and `sketch` sample the rings of "
         f"*every* node ({describe_lists(rings)}, {rings.sampling}), write them and read them back with checksums; all "
-        f"of that is in their time. `exact` and the other tools are timed on random nodes for {seconds:g} s, and "
+        f"of that is in their time. `exact` and the other tools are timed on random nodes for {bench.seconds:g} s, and "
         "`all nodes` is extrapolated. The other tools only list whole rings: they draw and write nothing. *scipy rows "
         "and numpy marks* is not a tool but a search written in numpy for this comparison. One process per core, one "
         f"competitor after the other. `{bench.command}` makes this table:"
     )
-    depths = [entry.hops for entry in entries if entry.competitor not in _OURS]
+    depths = [entry.hops for entry in entries if entry.competitor not in OURS]
     table = _table(entries, results.engines_chosen(), depths)
     return [sentence, table, *_best(entries, depths), *_batch(entries), _notes(bench, results, entries)]
 
@@ -104,7 +101,7 @@ def _batch(entries: Sequence[Competitor]) -> list[str]:
     ]
 
 
-def _notes(bench: Bench, results: Results, entries: Sequence[Competitor]) -> str:
+def _notes(bench: Rings, results: Results, entries: Sequence[Competitor]) -> str:
     """The form of each peer that was measured, the peers that are left out, and versions."""
     measured = {(entry.competitor, entry.hops): entry for entry in entries}
     lines = []
@@ -116,7 +113,7 @@ def _notes(bench: Bench, results: Results, entries: Sequence[Competitor]) -> str
         )
         lines.append(
             f"- {peer}, k = {hops}: {fastest.form}, the fastest form here; {entry['anchors_measured']:,.0f} nodes "
-            f"measured on {entry['cores_used']:.1f} of {len(bench.cores)} cores"
+            f"measured on {entry['cores_used']:.1f} of {len(bench.core_ids)} cores"
             + (f"; on one core, nodes/s in a short trial: {others}" if others else "")
         )
     lines += [f"- left out: {name}: {reason}" for name, reason in results.left_out.items()]

@@ -2,13 +2,14 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 
 from gscl_scale.batches.stream import steps_per_epoch
 from gscl_scale.bench.engines import sample
-from gscl_scale.bench.graphs import config_graph, describe, describe_lists
-from gscl_scale.bench.harness import Bench, Columns, graph_setting, table_of
-from gscl_scale.bench.processes import in_process
+from gscl_scale.bench.graphs import config_graph, describe, describe_lists, graph_setting
+from gscl_scale.bench.harness import Columns, Line, table_of
+from gscl_scale.bench.options import Train
 from gscl_scale.bench.steps import FORMS, WITHOUT, Competitor, Measured, measure
 from gscl_scale.config.config import Config
 from gscl_scale.errors import UserError
@@ -22,7 +23,7 @@ _PEERS = tuple(Competitor(f"torch-geometric, {form}", "peer", form=form) for for
 
 
 @dataclass(frozen=True)
-class StepRow:
+class StepRow(Line):
     """The medians of one competitor over the turns."""
 
     name: str
@@ -38,22 +39,20 @@ class StepRow:
     peak_bytes: int
 
 
-def bench_train(bench: Bench, config: Config, steps: int, ideas: bool) -> str:
-    """Measure, write train.json and train.md, and return the page; `steps` are timed after a first one."""
-    competitors = [*_OURS, *(_IDEAS if ideas else ()), *_PEERS]
-    measured: dict[str, list[Measured]] = {competitor.name: [] for competitor in competitors}
+def bench_train(bench: Train) -> str:
+    """Measure, write train.json and train.md, and return the page."""
+    config, steps = bench.config, bench.steps
+    competitors = [*_OURS, *(_IDEAS if bench.ideas else ()), *_PEERS]
     with bench.scratch() as folder:
         graph = config_graph(config, folder)
         _refuse_what_peers_cannot(config, graph, steps)
-        sample(folder / "graph", folder / "samples", config.rings, len(bench.cores))
-        for turn in range(bench.turns):
-            for competitor in competitors:
-                bench.say(f"turn {turn + 1} of {bench.turns}, {competitor.name}")
-                measured[competitor.name].append(in_process(bench.cores, measure, folder, config, competitor, steps))
+        sample(folder / "graph", folder / "samples", config.rings, len(bench.core_ids))
+        ways = {one.name: partial(bench.alone, measure, folder, config, one, steps) for one in competitors}
+        measured = bench.in_turns(ways, lambda name, result: f"{name}: {result.step_s:.2f} s a step")
     rows = _rows(competitors, measured, config.train.batch_size)
-    page = "\n\n".join([_sentence(bench, config, graph, steps), _table(rows, steps), _notes(bench)])
+    page = "\n\n".join([_sentence(bench, graph), _table(rows, steps), _notes(bench)])
     setting = {**graph_setting(graph), "steps": steps, "config": config.dump()}
-    return bench.write(page, [asdict(row) for row in rows], setting, _PACKAGES)
+    return bench.write(page, rows, setting, _PACKAGES)
 
 
 def _refuse_what_peers_cannot(config: Config, graph: Graph, steps: int) -> None:
@@ -87,12 +86,12 @@ def _rows(competitors: Sequence[Competitor], measured: dict[str, list[Measured]]
     ]  # fmt: skip
 
 
-def _sentence(bench: Bench, config: Config, graph: Graph, steps: int) -> str:
-    rings, model, train = config.rings, config.model, config.train
+def _sentence(bench: Train, graph: Graph) -> str:
+    rings, model, train = bench.config.rings, bench.config.model, bench.config.train
     return (
         f"A step of training on {describe(graph, f'{graph.num_features} features')}: {model.layers} {model.encoder} "
         f"layers of width {model.width}, k = {rings.hops}, {describe_lists(rings)}, {train.batch_size:,} anchors, "
-        f"{train.negatives} candidates shared by the batch. {steps} steps after a first one on {bench.machine}. "
+        f"{train.negatives} candidates shared by the batch. {bench.steps} steps after a first one on {bench.machine}. "
         f"`{bench.command}` makes this table:"
     )
 
@@ -114,7 +113,7 @@ def _table(rows: Sequence[StepRow], steps: int) -> str:
     return table_of(rows, columns, left=[0])
 
 
-def _notes(bench: Bench) -> str:
+def _notes(bench: Train) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in bench.versions(_PACKAGES).items())
     return (
         "- All begin with the same weights and see the same anchors in the same order. The peers draw the samples of "

@@ -29,7 +29,7 @@ def neighbors(
 
     The search is exact and uses bounded memory; --index makes it approximate and much faster. If `train.repeats` > 1,
     the embeddings of the first repeat are searched."""
-    from gscl_scale.embed.select import asked_nodes
+    from gscl_scale.embed.select import select_nodes
     from gscl_scale.embed.store import Embeddings
     from gscl_scale.neighbors.answers import WRITERS, answers, searcher, write_answers
     from gscl_scale.neighbors.places import find_embeddings
@@ -42,7 +42,7 @@ def neighbors(
         raise UserError(f"neighbors: --out names a file that ends in .parquet or .csv, got {out}")
     place, console = find_embeddings(run), Console()
     embeddings = Embeddings(place.embeddings)
-    nodes = asked_nodes(embeddings.ids, node, ids, place.name)
+    nodes = select_nodes(embeddings.ids, node, ids, place.name)
     search, how = searcher(embeddings, place, count, index, console)
     if out:
         rows = write_answers(out, embeddings, nodes, search, console)

@@ -24,12 +24,12 @@ def start(config_file: Path | None, settings: list[str] | None, run: str | None)
 
 def enter(where: str) -> Path:
     """The local folder of a run, locked for this process and kept up to date until the command ends."""
-    from gscl_scale.run.lock import alone
+    from gscl_scale.run.lock import lock_run
     from gscl_scale.storage.mirror import working_copy
     from gscl_scale.storage.urls import folder_of
 
     if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun the first one works for all
-        places.enter_context(alone(folder_of(where)))
+        places.enter_context(lock_run(folder_of(where)))
     folder = places.enter_context(working_copy(where))
     _given[folder] = where
     return folder

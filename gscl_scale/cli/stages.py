@@ -25,7 +25,7 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
 
     config, folder, console = start(config_file, settings, run_folder)
     began = time.monotonic()
-    with training.leading(config) as leads:
+    with training.lead_command(config) as leads:
         if not leads:
             return
         metrics = pipeline.run(config, folder, console)
@@ -86,7 +86,7 @@ def train(config_file: ConfigFile = None, settings: Settings = None, run_folder:
     from gscl_scale.stages.repeats import each_repeat
 
     config, folder, console = start(config_file, settings, run_folder)
-    with training.leading(config) as leads:
+    with training.lead_command(config) as leads:
         for one, part, log in each_repeat(config, folder, console) if leads else ():
             training.train(one, part, log)
             print(f"checkpoints are in {display(part.checkpoints)}")

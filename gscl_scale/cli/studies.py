@@ -28,7 +28,7 @@ def compare(
     from gscl_scale.train.objectives.methods import METHODS
 
     config, folder, console = start(config_file, settings, run_folder)
-    with training.leading(config) as leads:
+    with training.lead_command(config) as leads:
         if not leads:
             return
         names = [name.strip() for name in methods.split(",") if name.strip()]

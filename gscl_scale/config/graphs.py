@@ -10,6 +10,9 @@ from gscl_scale.storage.urls import url_of
 
 ColumnType = Literal["number", "category", "date", "text", "skip"]
 
+Structure = Literal["auto", "none", "always"]
+_STRUCTURE = "Structural features: auto: where a graph has no features, or few; none; always: beside all dense ones."
+
 
 class _GraphSection(Section):
     DECIDES: ClassVar[Result] = "graph"
@@ -17,13 +20,15 @@ class _GraphSection(Section):
 
     name: str = Field("", description="Name of the graph on pages and in folders; by default that of its source.")
     undirected: bool = Field(True, description="Follow every edge in both directions; false: only in its own.")
-    structural_features: int = Field(128, ge=8, description="Width of the structural features, if the graph has none.")
+    structure: Annotated[Structure, Key(revision=4, neutral="auto")] = Field("auto", description=_STRUCTURE)
+    structural_features: int = Field(128, ge=8, description="Width of the structural features.")
     memory_mb: Annotated[int, Key("nothing")] = Field(1024, ge=16, description="Memory for sorting the edges in MB.")
 
 
 class DigitsGraph(_GraphSection):
     """The digits of scikit-learn as a graph of nearest neighbours."""
 
+    structure: Annotated[Structure, Key(revision=4, neutral="none")] = Field("none", description=_STRUCTURE)
     source: Literal["digits"] = Field("digits", description="The quick start: 1,797 images, no download.")
     neighbours: int = Field(10, ge=1, le=100, description="Nearest images to connect each image with.")
 
@@ -31,6 +36,7 @@ class DigitsGraph(_GraphSection):
 class SyntheticGraph(_GraphSection):
     """A random graph with communities and power-law degrees."""
 
+    structure: Annotated[Structure, Key(revision=4, neutral="none")] = Field("none", description=_STRUCTURE)
     source: Literal["synthetic"] = Field(description="A random graph with communities and power-law degrees.")
     preset: Literal["tiny", "small", "arxiv", "large"] = Field(
         "small", description="tiny: 300 nodes; small: 3,000; arxiv: 169,343; large: 10,000,000."

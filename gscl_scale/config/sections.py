@@ -107,6 +107,9 @@ class ModelConfig(Section):
     norm: Annotated[Literal["none", "batch"], Key(revision=1, neutral="none")] = Field(
         "none", description="Normalisation before every activation; batch: columns over all nodes, not with gscl."
     )
+    skip: Annotated[Literal["auto", "none"], Key(revision=4, neutral="auto")] = Field(
+        "auto", description="auto: structural features also stand beside the encoder's output; none: they do not."
+    )
     feature_scaling: Literal["none", "row", "standard"] = Field(
         "none", description="row: scale each node's features to sum 1; standard: each column to mean 0, deviation 1."
     )
@@ -220,11 +223,11 @@ class TrainConfig(Section):
         return self.objective == "gscl"
 
     @property
-    def learnt(self) -> int | None:
+    def label_seed(self) -> int | None:
         """The seed of a training on labels; None for all other objectives."""
         return self.seed if self.objective == "supervised" else None
 
-    def half(self, device: str) -> bool:
+    def uses_bfloat16(self, device: str) -> bool:
         """Whether the dense layers compute in bfloat16 on a type of device."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
 
@@ -260,7 +263,7 @@ class SplitsConfig(Section):
 
 
 class TunedOn(SplitsConfig):
-    """Splits on which a search chose settings; `learnt` is that of its config."""
+    """Splits on which a search chose settings; `learnt` is the `train.label_seed` of its config."""
 
     learnt: int | None = None
 

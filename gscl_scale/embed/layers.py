@@ -188,10 +188,16 @@ class _Encoding:
     ) -> None:
         """Compute rows low..high of a step's file, into a block that begins with row `first`."""
         layer = self._encoder.layer(step.layer)
-        if gather is None:
+        if step.kind == "join":
+            output, features = self._rows(below, low, high), self._rows(None, low, high)
+            assert isinstance(output, Tensor)
+            assert isinstance(features, Tensor)
+            computed = self._encoder.join(output, features)
+        elif gather is None:
             rows = self._rows(below, low, high)
-            computed = layer.messages(rows) if step.kind == "multiply" else rows
-            assert isinstance(computed, Tensor)
+            rows = layer.messages(rows) if step.kind == "multiply" else rows
+            assert isinstance(rows, Tensor)
+            computed = rows
         else:
             gathered = gather(low, high)
             if step.gathered == step.below:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.types import SparseFeatures, cut
+from gscl_scale.graph.types import SparseFeatures, cut_rows
 from gscl_scale.model.encoder import Encoder, GatLayer
 from gscl_scale.model.scaling import Scaling
 
@@ -28,13 +28,14 @@ _SMALL = 128 << 20  # bytes: statistics of columns, row groups of the Parquet fi
 class Step:
     """One pass over all nodes that writes a file of rows [N, width].
 
-    kind       scale: features as the encoder reads them; multiply: what nodes send; gather: a layer's output
+    kind       scale: features as the encoder reads them; multiply: what nodes send; gather: a layer's output; join:
+               that output with the structural features beside it
     layer      its number
     below      the file of the layer below; None: the features of the graph
     gathered   gather: the file whose rows are gathered; `below` itself where rows are multiplied afterwards
     """
 
-    kind: Literal["scale", "multiply", "gather"]
+    kind: Literal["scale", "multiply", "gather", "join"]
     file: str
     width: int
     layer: int
@@ -79,6 +80,8 @@ def plan_steps(encoder: Encoder, graph: Graph, adjacency: NormalisedAdjacency, s
         output = f"layer-{number}.raw"
         steps.append(Step("gather", output, width, number, below, gathered))
         below = output
+    if encoder.beside:
+        steps.append(Step("join", "joined.raw", encoder.width, len(encoder.layers) - 1, below))
     return steps
 
 
@@ -134,7 +137,7 @@ def pieces_of(indptr: npt.NDArray[Any] | None, sizes: Sizes, first: int, end: in
         if indptr is None:
             yield low, high
         else:
-            yield from cut(indptr, low, high, sizes.entries)
+            yield from cut_rows(indptr, low, high, sizes.entries)
 
 
 def aligned(first: int, end: int, size: int) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ import scipy.linalg
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.atomic import publish
+from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.npy import read_array
 from gscl_scale.shards.graph_diff import match_nodes
 
@@ -57,7 +57,7 @@ def alignment(rows: Rows, target: Rows) -> float | None:
 
 def write_rotation(path: Path, rotation: Rows) -> None:
     """Publish a rotation."""
-    with publish(path) as temporary, temporary.open("wb") as file:
+    with publish_file(path) as temporary, temporary.open("wb") as file:
         np.save(file, rotation)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
-from gscl_scale.io.atomic import naming, write_text
+from gscl_scale.io.atomic import explain_disk_errors, write_text
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.io.validate import Count, schema_error, size_of
 
@@ -49,7 +49,7 @@ class Scratch:
         write_text(folder / _JOURNAL, "".join(json.dumps(line) + "\n" for line in (header, *self._blocks)))
         for name, width in widths.items():
             path, size = folder / name, num_rows * width * 4
-            with naming(path):
+            with explain_disk_errors(path):
                 path.touch()
                 if size_of(path) != size:
                     os.truncate(path, size)
@@ -68,11 +68,11 @@ class Scratch:
     def write(self, name: str, first: int, rows: npt.NDArray[np.float32]) -> None:
         """Write a block of rows and record it."""
         path, journal = self._folder / name, self._folder / _JOURNAL
-        with naming(path), path.open("r+b") as file:
+        with explain_disk_errors(path), path.open("r+b") as file:
             file.seek(first * self._widths[name] * 4)
             file.write(rows.data)
         block: _Block = {"file": name, "first": first, "end": first + len(rows), "crc32": zlib.crc32(rows.data)}
-        with naming(journal), journal.open("a", encoding="utf-8") as lines:
+        with explain_disk_errors(journal), journal.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(block) + "\n")
 
     def map(self, name: str) -> npt.NDArray[np.float32]:

@@ -16,14 +16,14 @@ _COMPARED = 10_000  # ids that an unknown one is compared with, letter by letter
 _SUGGESTED = 3
 
 
-def asked_nodes(ids: pa.Array, texts: Sequence[str] | None, file: Path | None, where: str) -> npt.NDArray[np.int64]:
+def select_nodes(ids: pa.Array, texts: Sequence[str] | None, file: Path | None, where: str) -> npt.NDArray[np.int64]:
     """The rows of ids that were typed or are in a file; all rows without either. `where` names the ids in messages."""
     if file is not None:
-        return places_of(read_ids(file, ids.type), ids, where)
-    return places_of(as_ids(texts, ids.type, "--id"), ids, where) if texts else np.arange(len(ids))
+        return rows_of_ids(read_ids(file, ids.type), ids, where)
+    return rows_of_ids(parse_ids(texts, ids.type, "--id"), ids, where) if texts else np.arange(len(ids))
 
 
-def as_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
+def parse_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
     """Ids that were given as text, in the type of the ids of the embeddings."""
     try:
         return pc.cast(pa.array(texts, pa.large_string()), kind)
@@ -41,10 +41,10 @@ def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
     if not columns:
         raise UserError(f"--ids: {path} holds no ids; give at least one")
     ids = pa.concat_arrays(columns)
-    return ids if ids.type == kind else as_ids(ids.cast(pa.large_string()).to_pylist(), kind, str(path))
+    return ids if ids.type == kind else parse_ids(ids.cast(pa.large_string()).to_pylist(), kind, str(path))
 
 
-def places_of(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.int64]:
+def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.int64]:
     """The row of each id; UserError for one that is unknown."""
     distinct = asked.dictionary_encode(null_encoding="encode")
     found = pc.index_in(ids, distinct.dictionary)  # this way round the table in memory is that of the few

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from gscl_scale.errors import FolderError
 from gscl_scale.io import atomic
 from gscl_scale.io.arrow import as_rows
-from gscl_scale.io.atomic import naming, publish
+from gscl_scale.io.atomic import explain_disk_errors, publish_file
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, FileName, size_of
@@ -48,7 +48,7 @@ class Manifest(TypedDict):
     files: NotRequired[dict[FileName, str]]
 
 
-def unit(rows: Rows) -> Rows:
+def unit_rows(rows: Rows) -> Rows:
     """Rows of length one; a row of zeros stays as it is."""
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -70,10 +70,10 @@ def write_embeddings(
     """
     for path in folder.glob(".*.tmp"):  # of a process that was killed
         path.unlink()
-    blocks = ((graph.ids[rows], block) for rows, block in turned(vectors, rotation))
+    blocks = ((graph.ids[rows], block) for rows, block in rotated_blocks(vectors, rotation))
     write_parquet(folder / FILE, graph.ids.type, vectors.shape[1], blocks)
     if npy:
-        write_npy(folder / NPY, vectors.shape, (block for _, block in turned(vectors, rotation)))
+        write_npy(folder / NPY, vectors.shape, (block for _, block in rotated_blocks(vectors, rotation)))
     files = {name: sha256_of(folder / name) for name in ((FILE, NPY) if npy else (FILE,))}
     manifest: Manifest = {
         "fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "files": files
@@ -85,7 +85,7 @@ def write_parquet(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tu
     """Publish ids of type `kind` and vectors, a row group for each block."""
     schema = pa.schema([("id", kind), ("embedding", pa.list_(pa.float32(), width))])
     with (
-        publish(path) as temporary,
+        publish_file(path) as temporary,
         temporary.open("wb") as file,
         pq.ParquetWriter(file, schema, use_dictionary=False) as writer,
     ):
@@ -95,13 +95,13 @@ def write_parquet(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tu
 
 def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[Rows]) -> None:
     """Publish vectors that come block by block as an .npy file."""
-    with publish(path) as temporary, temporary.open("wb") as file:
+    with publish_file(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
         for rows in blocks:
             file.write(np.ascontiguousarray(rows, "<f4").tobytes())
 
 
-def turned(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
+def rotated_blocks(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
     """Blocks of rows, turned by the rotation if there is one."""
     size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
     for low in range(0, vectors.shape[0], size):
@@ -127,21 +127,21 @@ def _is_intact(path: Path, checksum: str) -> bool:
     return path.exists() and sha256_of(path) == checksum
 
 
-def scratch_folder(folder: Path) -> Path:
+def layers_folder(folder: Path) -> Path:
     """Where the layers are while an embeddings folder is written."""
     return folder / "scratch"
 
 
-def clear_away(folder: Path) -> None:
+def remove_scratch(folder: Path) -> None:
     """Remove scratch that a kill has left in a finished folder."""
-    shutil.rmtree(scratch_folder(folder), ignore_errors=True)
+    shutil.rmtree(layers_folder(folder), ignore_errors=True)
 
 
 def refuse_foreign_folder(folder: Path) -> None:
     """FolderError for a file, or a folder that holds something other than embeddings."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; give --out a folder")
-    ours = scratch_folder(folder).exists() or (folder / FILE).exists()
+    ours = layers_folder(folder).exists() or (folder / FILE).exists()
     if folder.exists() and not ours and any(folder.iterdir()):
         raise FolderError(f"{folder} is not empty and holds no embeddings; choose another --out")
 
@@ -258,7 +258,7 @@ def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterato
     _refuse_changed(folder)
     with atomic.scratch_folder(place, name) as scratch:
         rows = scratch / "rows.raw"
-        with naming(rows):
+        with explain_disk_errors(rows):
             scratch.mkdir(parents=True)
             with rows.open("wb") as out:
                 out.writelines(np.ascontiguousarray(block).data for _, block in file.blocks())

@@ -21,7 +21,7 @@ def component_sizes(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) ->
 
 
 @kernel
-def _join(indptr, indices, root):  # type: ignore[no-untyped-def]
+def _join(indptr, indices, root):
     """Union-find: afterwards `root` is the lowest node of each node's component."""
     for v in range(root.size):
         for i in range(indptr[v], indptr[v + 1]):
@@ -32,7 +32,7 @@ def _join(indptr, indices, root):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _root_of(root, v):  # type: ignore[no-untyped-def]
+def _root_of(root, v):
     while root[v] != v:
         root[v] = root[root[v]]
         v = root[v]

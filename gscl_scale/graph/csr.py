@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.types import cut
+from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order
 
@@ -79,7 +79,7 @@ class EdgeBuckets:
         self.self_loops += _distribute(source, target, self._undirected, self._shift, bounds, pairs)
         self.num_edges += source.size
         for number in np.flatnonzero(np.diff(bounds)).tolist():
-            with naming(self.path(number)), self.path(number).open("ab") as file:
+            with explain_disk_errors(self.path(number)), self.path(number).open("ab") as file:
                 file.write(pairs[bounds[number] : bounds[number + 1]].data.cast("B"))
         self.sizes += np.diff(bounds)
 
@@ -98,7 +98,7 @@ class EdgeBuckets:
                 yield bucket
                 continue
             starts = bucket.starts()
-            for low, high in cut(starts, 0, starts.size - 1, entries_at_once):
+            for low, high in cut_rows(starts, 0, starts.size - 1, entries_at_once):
                 yield bucket._replace(low=first + low, high=first + high, last=high == starts.size - 1)
 
 
@@ -182,7 +182,7 @@ def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int)
 
 
 @kernel
-def _distribute(source, target, undirected, shift, bounds, pairs):  # type: ignore[no-untyped-def]
+def _distribute(source, target, undirected, shift, bounds, pairs):
     """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of dropped self-loops."""
     self_loops = 0
     for i in range(source.size):
@@ -210,7 +210,7 @@ def _distribute(source, target, undirected, shift, bounds, pairs):  # type: igno
 
 
 @kernel
-def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
+def _count(pairs, low, starts):
     rows = starts.size - 1
     for i in range(pairs.shape[0]):
         row = pairs[i, 0] - low
@@ -219,7 +219,7 @@ def _count(pairs, low, starts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
+def _place(pairs, low, position, entries):
     for i in range(pairs.shape[0]):
         row = pairs[i, 0] - low
         if 0 <= row < position.size:
@@ -228,7 +228,7 @@ def _place(pairs, low, position, entries):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sort_rows(starts, entries, degrees):  # type: ignore[no-untyped-def]
+def _sort_rows(starts, entries, degrees):
     """Sort each row, drop repeats, and close the gaps; returns the number of entries that remain."""
     end = 0
     for row in range(starts.size - 1):

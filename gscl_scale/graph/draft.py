@@ -1,7 +1,7 @@
 """From what a source read to a finished graph folder."""
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from gscl_scale import machine, seeding
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
+from gscl_scale.graph.features import Features, beside, why_structural, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
-from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.structural_features import structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
@@ -30,8 +29,6 @@ from gscl_scale.runtime.threads import in_order, num_threads
 from gscl_scale.text import in_words, quoted
 
 Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
-Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
-_ROWS_AT_ONCE = 65536
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
 _EXACT_FLOATS = 2**53
 
@@ -70,24 +67,27 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path) -> Graph:
     """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind."""
     _check_columns(draft)
     labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
-    features = draft.features
+    features, structural = draft.features, 0
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
         indptr, counts = _write_rows(out, draft, config, Path(scratch))
         notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
-        if features is None:
+        if reason := why_structural(features, config, draft.origin):
             indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
-            width, identities = config.structural_features, seeding.identities_of(ids)
-            features = structural_features(indptr, indices, identities, width, Path(scratch), num_threads())
-            notes.append(f"the graph has no features: {width} were computed from its structure (see docs/graphs.md)")
-        _write_features(out, features, draft.origin)
+            structural, identities = config.structural_features, seeding.identities_of(ids)
+            rows = structural_features(indptr, indices, identities, structural, Path(scratch), num_threads())
+            features = rows if features is None else beside(features, rows, draft.origin)
+            notes.append(reason)
+        assert features is not None
+        write_features(out, features, draft.origin)
         codes, classes = encode_labels(labels) if labels is not None else (None, [])
         if codes is not None and classes:
             write_column(out / "labels.arrow", "label", codes)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += _notes_on_edges(counts, np.diff(indptr), config.undirected)
-        _write_manifest(out, draft, config, counts, int(features.shape[1]), classes, notes)
+        widths = int(features.shape[1]), structural
+        _write_manifest(out, draft, config, counts, widths, classes, notes)
         del features  # the scratch files that it maps are removed next
     return Graph.open(folder)
 
@@ -207,54 +207,6 @@ def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
     return labels
 
 
-def _write_features(out: Path, features: Features, origin: str) -> None:
-    """Write dense rows or the arrays of a CSR matrix as float32; numbers that are not finite are refused."""
-    if len(features.shape) != 2 or features.shape[1] == 0:
-        raise GraphError(f"{origin}: features have shape {features.shape}, expected one row of numbers per node")
-    if not isinstance(features, RowStream) and features.dtype.kind not in "iubf":
-        raise GraphError(f"{origin}: features are of type {features.dtype}, expected numbers")
-    if sp.issparse(features):
-        _write_sparse(out, sp.csr_array(features), origin)
-    else:
-        _write_dense(out, features, origin)
-
-
-def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
-    if not features.has_canonical_format:
-        features = features.copy()  # the caller's matrix does not change
-        features.sum_duplicates()
-    values = _finite(features.data, origin, lambda at: int(np.searchsorted(features.indptr, at, side="right")) - 1)
-    write_column(out / "feature_indptr.arrow", "indptr", features.indptr.astype(np.int64))
-    write_column(out / "feature_indices.arrow", "indices", features.indices.astype(np.int32))
-    write_column(out / "feature_values.arrow", "values", values)
-
-
-def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> None:
-    """Convert, check and write a part of the rows at a time."""
-    num_rows, width = features.shape
-    parts: Iterable[npt.NDArray[Any]]
-    if isinstance(features, RowStream):
-        parts = features.parts
-    else:
-        parts = (features[low : low + _ROWS_AT_ONCE] for low in range(0, num_rows, _ROWS_AT_ONCE))
-    with column_file(out / "features.arrow", "features", np.float32, width) as column:
-        for part in parts:
-            column.append(_finite(part, origin, lambda at: column.num_rows + at // width))
-        assert column.num_rows == num_rows
-
-
-def _finite(values: npt.NDArray[Any], origin: str, row_of: Callable[[int], int]) -> npt.NDArray[np.float32]:
-    """The values as float32; GraphError with the row of the first that is not finite."""
-    with np.errstate(over="ignore"):
-        numbers = np.asarray(values, np.float32)
-    if not (finite := np.isfinite(numbers)).all():
-        raise GraphError(
-            f"{origin}: features of node {row_of(int(np.argmin(finite))):,} are not finite as 32-bit numbers; "
-            "replace NaN, infinity, and huge values"
-        )
-    return numbers
-
-
 def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool) -> list[str]:
     notes = []
     if counts.self_loops:
@@ -274,10 +226,11 @@ def _write_manifest(
     draft: Draft,
     config: GraphConfig,
     counts: CsrCounts,
-    num_features: int,
+    widths: tuple[int, int],
     classes: list[str],
     notes: list[str],
 ) -> None:
+    """Write the manifest; `widths` counts the features, and those of them that are of the structure."""
     paths = sorted(out.glob("*.arrow"))
     checksums = in_order(sha256_of, paths, num_threads())
     content = {path.name: checksum for path, checksum in zip(paths, checksums, strict=True)}
@@ -290,7 +243,8 @@ def _write_manifest(
         "edges_given": counts.edges_given,
         "self_loops": counts.self_loops,
         "index_type": np.dtype(index_dtype(draft.num_nodes)).name,
-        "num_features": num_features,
+        "num_features": widths[0],
+        "structural_features": widths[1],
         "feature_columns": draft.columns,
         "classes": classes,
         "splits": list(draft.splits),

@@ -11,6 +11,7 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.features import gets_structural
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import ColumnEncoding, SourceSize
@@ -19,7 +20,7 @@ from gscl_scale.text import in_words
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
-_STRUCTURE_FILES = 3
+_STRUCTURE_FILES = 2
 _FLOAT = 4
 
 
@@ -37,24 +38,25 @@ def read_if_it_fits(
 ) -> Draft:
     """Read a source that fits this machine; sources that do not know their size are checked again once read."""
     size = source_size(config)
-    say(admit(size, config, folder))
+    say(check_resources(size, config, folder))
     draft = read(config, preferred)
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(source.size for source, _ in draft.edges) if isinstance(draft.edges, list) else None
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width)
-        say(admit(size, config, folder))
+        say(check_resources(size, config, folder))
     return draft
 
 
-def need_of(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
+def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
     """The peaks that follow from a size; what is unknown counts as zero."""
     num_nodes, num_edges = size.num_nodes or 0, size.num_edges or 0
     item = np.dtype(csr.index_dtype(num_nodes)).itemsize
     entries = num_edges * (2 if config.undirected else 1)
     sorting = csr.sorting_bytes(num_nodes, entries, config.memory_mb << 20, threads)
-    width = size.num_features if size.num_features is not None else config.structural_features
-    structure = 0 if size.num_features is not None else _STRUCTURE_FILES * _FLOAT * width * num_nodes
+    structural = config.structural_features if gets_structural(size.num_features, config) else 0
+    width = structural + (size.num_features or 0)
+    structure = _STRUCTURE_FILES * _FLOAT * structural * num_nodes
     reading = size.reading * num_nodes
     collecting = size.resident * num_nodes + size.chunks + csr.collecting_bytes(num_nodes, num_edges, config.undirected)
     building = (size.resident + _PER_NODE) * num_nodes + sorting
@@ -66,9 +68,10 @@ def need_of(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
     )
 
 
-def admit(size: SourceSize, config: GraphConfig, folder: Path) -> str:
+def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
     """Describe in one line what ingesting takes; GraphError where this machine has too little memory or disk."""
-    need, memory, disk = need_of(size, config, num_threads()), machine.available_memory(), machine.free_disk(folder)
+    need = estimate_need(size, config, num_threads())
+    memory, disk = machine.available_memory(), machine.free_disk(folder)
     if size.num_nodes is None and size.num_edges is None:
         free = f"{in_words(memory)} of memory and {in_words(disk)} of disk are free"
         return f"reading source {config.source}: its size is not known yet ({free})"

@@ -60,6 +60,11 @@ class Graph:
         return self.features.width if isinstance(self.features, SparseFeatures) else self.features.shape[1]
 
     @property
+    def num_structural(self) -> int:
+        """How many of the last features were computed from the structure."""
+        return self.manifest.get("structural_features", 0)
+
+    @property
     def feature_columns(self) -> list[str]:
         """The columns of the user's node table that the features were read from, in order; empty if unknown."""
         return self.manifest.get("feature_columns", [])

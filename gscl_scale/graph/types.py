@@ -61,6 +61,7 @@ class Manifest(TypedDict):
     notes: list[str]
     splits: NotRequired[list[str]]
     feature_columns: NotRequired[list[str]]
+    structural_features: NotRequired[Count]
     format: NotRequired[int]
     edges_given: NotRequired[Count]
     self_loops: NotRequired[Count]
@@ -118,7 +119,7 @@ def is_csr(
     return bool(inside and (indptr[1:] >= indptr[:-1]).all())  # a difference of unsigned numbers is never negative
 
 
-def cut(indptr: npt.NDArray[Any], first: int, end: int, entries: int) -> Iterator[tuple[int, int]]:
+def cut_rows(indptr: npt.NDArray[Any], first: int, end: int, entries: int) -> Iterator[tuple[int, int]]:
     """Cut rows first..end-1 into ranges with at most so many entries each, or of one row.
 
     >>> list(cut(np.array([0, 2, 4, 20, 21]), 0, 4, 5))

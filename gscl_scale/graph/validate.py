@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
-from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures, cut, is_csr
+from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures, cut_rows, is_csr
 from gscl_scale.io.arrow import is_text
 from gscl_scale.kernel import kernel
 from gscl_scale.machine import release_mapped_pages
@@ -40,7 +40,7 @@ def _flaw_of_rows(graph: "Graph") -> str:
     indptr, indices = graph.indptr, graph.indices
     if indptr.size < 2 or indptr[0] != 0 or indptr[-1] != indices.size:
         return f"indptr has {indptr.size:,} numbers and does not end at the {indices.size:,} of indices"
-    for low, high in cut(indptr, 0, graph.num_nodes, _ENTRIES_AT_ONCE):
+    for low, high in cut_rows(indptr, 0, graph.num_nodes, _ENTRIES_AT_ONCE):
         if (bad := int(_bad_row(indptr, indices, low, high, graph.num_nodes))) >= 0:
             return f"the neighbours of node {bad:,} are not an ascending list of other nodes"
         release_mapped_pages(_MOST_MAPPED, graph.folder)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.atomic import CURE, publish
+from gscl_scale.io.atomic import CURE, publish_file
 from gscl_scale.io.validate import size_of
 from gscl_scale.text import listed, shortened
 
@@ -19,7 +19,7 @@ _BEGINNING, _END = b"ARROW1\0\0", b"ARROW1"
 
 def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
     """Publish an Arrow IPC file of one uncompressed record batch, which a reader can map without a copy."""
-    with publish(path) as temporary:
+    with publish_file(path) as temporary:
         put_arrow(temporary, columns)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gscl_scale.io.atomic import publish
+from gscl_scale.io.atomic import publish_file
 
 _BYTES_AT_ONCE = 1 << 24
 
@@ -97,7 +97,7 @@ class _Frame:
 @contextlib.contextmanager
 def column_file(path: Path, name: str, dtype: npt.DTypeLike, width: int | None = None) -> Iterator[ColumnFile]:
     """Publish a column; the block appends its rows."""
-    with publish(path) as temporary, temporary.open("wb") as file:
+    with publish_file(path) as temporary, temporary.open("wb") as file:
         column = ColumnFile(file, name, dtype, width)
         yield column
         column.finish()

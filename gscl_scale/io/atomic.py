@@ -20,7 +20,7 @@ _ABANDONED_S = 3600.0  # this machine cannot see whether a process of another ma
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def explain_disk_errors(path: Path) -> Iterator[None]:
     """Turn an error of the disk into one sentence that names the file; errors that name another file pass unchanged."""
     try:
         yield
@@ -34,11 +34,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def publish(path: Path) -> Iterator[Path]:
+def publish_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it and rename it, on failure remove it."""
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.tmp")
     try:
-        with naming(path):
+        with explain_disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             _flush(temporary)
@@ -67,7 +67,7 @@ def is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
-def clear_away(folder: Path) -> None:
+def remove_half_written(folder: Path) -> None:
     """Remove the half-written files of killed processes, at any depth; call it before writing there.
 
     Files of another running process of this machine stay, and so do young ones of other machines.
@@ -124,12 +124,12 @@ def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+def hold_file_lock(path: Path, wait: bool = True) -> Iterator[bool]:
     """Hold a lock file inside the block; a killed process releases it. Other processes, on any machine, wait.
 
     Without `wait`, enter at once and yield whether this process holds the lock.
     """
-    with naming(path):
+    with explain_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
             raise FolderError(f"{path} is a symbolic link, expected a lock file; delete it")
@@ -138,7 +138,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
         file = path.open("a")  # its holder's text stays
     with file:
         holds = True
-        with naming(path):
+        with explain_disk_errors(path):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -156,5 +156,5 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Publish a text file."""
-    with publish(path) as temporary:
+    with publish_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.model import noise
+from gscl_scale.model import keyed_random
 from gscl_scale.model.inputs import Inputs, Layer
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 
@@ -23,10 +23,14 @@ _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest 
 
 
 class Encoder(nn.Module):
-    """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it."""
+    """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it.
 
-    def __init__(self, config: ModelConfig, num_features: int) -> None:
+    beside   how many features, the last ones, stand beside the output in embeddings
+    """
+
+    def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
         super().__init__()
+        self.beside = structural if config.skip == "auto" else 0
         self.adjacency = config.messages()  # arguments of NormalisedAdjacency.of
         self.widths = widths = [num_features, *[config.width] * config.layers]
         layer = _LAYERS[config.encoder]
@@ -79,6 +83,17 @@ class Encoder(nn.Module):
         share = 0.0 if last or not self.training else self._hidden_dropout
         return _with_dropout(hidden, share, key + _HIDDEN_KEY + number, read.nodes)
 
+    def join(self, output: Tensor, features: Tensor) -> Tensor:
+        """Embeddings: the output, with the structural features beside it where there are any, both of length one."""
+        if not self.beside:
+            return output
+        return torch.cat([nn.functional.normalize(output), nn.functional.normalize(features[:, -self.beside :])], dim=1)
+
+    @property
+    def width(self) -> int:
+        """Columns of the embeddings."""
+        return self.widths[-1] + self.beside
+
     def layer(self, number: int) -> "GraphLayer":
         """A layer by its number; -1 is the last."""
         layer = self.layers[number]
@@ -126,7 +141,7 @@ class KeyedRReLU(nn.Module):
         """Random slopes in training, their mean elsewhere."""
         if not self.training:
             return nn.functional.leaky_relu(hidden, (self.lower + self.upper) / 2)
-        drawn = noise.uniform(key, nodes, (hidden.shape[0], hidden.shape[1]), hidden.device).to(hidden.dtype)
+        drawn = keyed_random.uniform(key, nodes, (hidden.shape[0], hidden.shape[1]), hidden.device).to(hidden.dtype)
         return torch.where(hidden >= 0, hidden, hidden * (self.lower + (self.upper - self.lower) * drawn))
 
 
@@ -227,7 +242,7 @@ def _with_dropout(rows: Tensor, share: float, key: int, nodes: Tensor | None) ->
     """Rows of nodes with a share of their values dropped, by node, column and `key`, and the others scaled up."""
     if share == 0:
         return rows
-    drawn = noise.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
+    drawn = keyed_random.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
     return rows * (drawn >= share) / (1 - share)
 
 

@@ -88,7 +88,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 @kernel
-def _product(indptr, indices, values, dense, out, first, end):  # type: ignore[no-untyped-def]
+def _product(indptr, indices, values, dense, out, first, end):
     width = dense.shape[1] * dense.itemsize
     for i in range(first, end):
         row = out[i]
@@ -103,7 +103,7 @@ def _product(indptr, indices, values, dense, out, first, end):  # type: ignore[n
 
 
 @kernel(fastmath={"reassoc", "contract"})
-def _dots(indptr, indices, left, right, out, first, end):  # type: ignore[no-untyped-def]
+def _dots(indptr, indices, left, right, out, first, end):
     for i in range(first, end):
         one = left[i]
         for e in range(indptr[i], indptr[i + 1]):
@@ -115,7 +115,7 @@ def _dots(indptr, indices, left, right, out, first, end):  # type: ignore[no-unt
 
 
 @kernel
-def _gather(indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end):  # type: ignore[no-untyped-def]
+def _gather(indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end):
     """Sums of runs of neighbours are added up, so that a hub loses no more to rounding than others."""
     width = dense.shape[1] * dense.itemsize
     part = np.empty(dense.shape[1], dense.dtype)
@@ -144,7 +144,7 @@ def _gather(indptr, indices, row_scale, column_scale, loops, dense, out, first, 
 
 
 @kernel
-def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):  # type: ignore[no-untyped-def]
+def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):
     """Two passes over the neighbours: the largest term of each head, then the sums, in runs as above."""
     width = out.shape[1]
     each, length = width // heads, dense.shape[1] * dense.itemsize
@@ -190,5 +190,5 @@ def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):  # ty
 
 
 @kernel(inline="always")
-def _leaky(value, slope):  # type: ignore[no-untyped-def]
+def _leaky(value, slope):
     return value if value > 0 else value * slope

@@ -27,9 +27,9 @@ class Projection(nn.Module):
 class Model(nn.Module):
     """`encode` gives the embeddings; `project` gives rows of length one whose products are the critic's cosines."""
 
-    def __init__(self, config: ModelConfig, num_features: int) -> None:
+    def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
         super().__init__()
-        self.encoder = Encoder(config, num_features)
+        self.encoder = Encoder(config, num_features, structural)
         self.projection = Projection(config.width, config.projection) if config.projection else nn.Identity()
 
     def encode(self, inputs: Inputs, key: int = 0) -> Tensor:
@@ -54,8 +54,11 @@ def normalise(rows: Tensor) -> Tensor:
     return torch.where(length <= _SHORTEST, 0.0, rows / length.clamp(min=_SHORTEST))
 
 
-def build_model(config: ModelConfig, num_features: int, seed: int) -> Model:
-    """A model whose first weights depend on the seed alone; torch's generator is left as it was."""
+def build_model(config: ModelConfig, num_features: int, seed: int, structural: int = 0) -> Model:
+    """A model whose first weights depend on the seed alone; torch's generator is left as it was.
+
+    structural   how many of the features, the last ones, are of the structure
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seeding.integer("weights", seed))
-        return Model(config, num_features)
+        return Model(config, num_features, structural)

@@ -14,7 +14,7 @@ from torch import Tensor
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.model import kernels, noise
+from gscl_scale.model import kernels, keyed_random
 
 SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse"]
 
@@ -41,7 +41,7 @@ class SparsePair:
         """
         row, column = entry_rows(self.matrix.crow_indices()), self.matrix.col_indices()
         receiver, sender = row if rows is None else rows[row], column if columns is None else columns[column]
-        kept = noise.uniform_entries(key, receiver, sender) >= share
+        kept = keyed_random.uniform_entries(key, receiver, sender) >= share
         values = self.matrix.values() * torch.where(receiver == sender, 1.0, kept / (1 - share))
         matrix = _with_values(self.matrix, values)
         back = matrix.to_sparse_csc()  # its columns are the rows of the transpose
@@ -117,7 +117,10 @@ class SparseInput:
             return self.pair
         matrix = self.pair.matrix
         row = entry_rows(matrix.crow_indices())
-        kept = noise.uniform_entries(key, row if self.nodes is None else self.nodes[row], matrix.col_indices()) >= share
+        kept = (
+            keyed_random.uniform_entries(key, row if self.nodes is None else self.nodes[row], matrix.col_indices())
+            >= share
+        )
         return self._with_values(matrix.values() * kept / (1 - share))
 
     def masked(self, columns: Tensor) -> "SparseInput":

@@ -11,9 +11,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from typing_extensions import TypedDict
 
-from gscl_scale.embed.store import Embeddings, unit
-from gscl_scale.io.atomic import publish
-from gscl_scale.neighbors.exact import Nearest, exact
+from gscl_scale.embed.store import Embeddings, unit_rows
+from gscl_scale.io.atomic import publish_file
+from gscl_scale.neighbors.exact import Nearest, exact_search
 from gscl_scale.neighbors.index import open_index
 from gscl_scale.neighbors.places import EmbeddingSource
 from gscl_scale.runtime.console import Console
@@ -36,8 +36,8 @@ def searcher(
     index = open_index(embeddings, place.index, console) if approximate else None
 
     def search(nodes: npt.NDArray[np.int64]) -> Nearest:
-        queries = unit(embeddings.take(nodes))
-        return index.search(queries, nodes, count) if index else exact(embeddings, queries, nodes, count)
+        queries = unit_rows(embeddings.take(nodes))
+        return index.search(queries, nodes, count) if index else exact_search(embeddings, queries, nodes, count)
 
     return search, index.description() if index else "exact"
 
@@ -72,7 +72,7 @@ def write_answers(
     ids, written = embeddings.ids, 0
     schema = pa.schema([("id", ids.type), ("rank", pa.int32()), ("neighbor", ids.type), ("cosine", pa.float32())])
     with (
-        publish(path) as temporary,
+        publish_file(path) as temporary,
         temporary.open("wb") as file,
         WRITERS[path.suffix](file, schema) as writer,
         console.progress("neighbors", nodes.size, "nodes") as advance,

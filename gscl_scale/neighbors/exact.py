@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.embed.store import Embeddings, Rows, unit
+from gscl_scale.embed.store import Embeddings, Rows, unit_rows
 
 _QUERIES = 64  # queries whose products with a block are in memory together
 
@@ -21,14 +21,14 @@ class Nearest:
     cosines: Rows
 
 
-def exact(embeddings: Embeddings, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
+def exact_search(embeddings: Embeddings, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
     """The rows nearest to vectors of length one [Q, d], without each query's own row [Q] (-1: it has none).
 
     Equal cosines come in the order of the rows. Memory: a row group, and its products with 64 queries.
     """
     best = Nearest(np.full((len(queries), count), -1), np.full((len(queries), count), -np.inf, np.float32))
     for first, block in embeddings.blocks():
-        rows = unit(block)
+        rows = unit_rows(block)
         for low in range(0, len(queries), _QUERIES):
             some = slice(low, low + _QUERIES)
             cosines = queries[some] @ rows.T

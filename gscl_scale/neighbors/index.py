@@ -9,14 +9,14 @@ import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from gscl_scale import seeding
-from gscl_scale.embed.store import Embeddings, Rows, unit
+from gscl_scale.embed.store import Embeddings, Rows, unit_rows
 from gscl_scale.errors import FolderError, RunError, UserError
-from gscl_scale.io.atomic import locked, publish
+from gscl_scale.io.atomic import hold_file_lock, publish_file
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count
 from gscl_scale.machine import available_memory
-from gscl_scale.neighbors.exact import Nearest, exact, highest
+from gscl_scale.neighbors.exact import Nearest, exact_search, highest
 from gscl_scale.runtime.console import Console
 from gscl_scale.text import in_words
 
@@ -62,7 +62,7 @@ class Index:
         self._lists, self.about = lists, about
 
     def search(self, queries: Rows, own: npt.NDArray[np.int64], count: int) -> Nearest:
-        """Like `exact`, but a few of the nearest may be missing."""
+        """Like `exact_search`, but a few of the nearest may be missing."""
         return _search(self._lists, self.about["probes"], queries, own, count)
 
     def description(self) -> str:
@@ -74,7 +74,7 @@ class Index:
 def open_index(embeddings: Embeddings, folder: Path, console: Console) -> Index:
     """Open the index in a folder; build it where it is missing, damaged, or of other embeddings."""
     _faiss()
-    with locked(folder / ".lock"):
+    with hold_file_lock(folder / ".lock"):
         if (folder / _MANIFEST).exists():
             index, reason = _read(folder, _made_from(embeddings))
             if index:
@@ -92,13 +92,13 @@ def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index
         faiss.IndexFlatIP(embeddings.width), embeddings.width, number, faiss.METRIC_INNER_PRODUCT
     )
     lists.cp.seed, lists.cp.niter, lists.cp.spherical = seeding.integer("index") % (1 << 31), _TURNS, True
-    lists.train(unit(embeddings.take(_sample("index places", embeddings.rows, _TRAINED_PER_LIST * number))))
+    lists.train(unit_rows(embeddings.take(_sample("index places", embeddings.rows, _TRAINED_PER_LIST * number))))
     with console.progress("index", embeddings.rows, "rows") as advance:
         for _, rows in embeddings.blocks():
-            lists.add(unit(rows))
+            lists.add(unit_rows(rows))
             advance(len(rows))
     probes, recall, queries = _measure(embeddings, lists)
-    with publish(folder / _FILE) as temporary:
+    with publish_file(folder / _FILE) as temporary:
         faiss.write_index(lists, str(temporary))
     path = folder / _FILE
     about: Manifest = {
@@ -130,8 +130,8 @@ def _read(folder: Path, made_from: Source) -> tuple[Index | None, str]:
 def _measure(embeddings: Embeddings, lists: Any) -> tuple[int, float, int]:
     """(lists to search, recall with these, number of queries that measured it)."""
     nodes = _sample("index queries", embeddings.rows, _QUERIES)
-    queries = unit(embeddings.take(nodes))
-    right = exact(embeddings, queries, nodes, AT)
+    queries = unit_rows(embeddings.take(nodes))
+    right = exact_search(embeddings, queries, nodes, AT)
     probes = 1
     while True:
         recall = recall_of(_search(lists, probes, queries, nodes, AT), right)

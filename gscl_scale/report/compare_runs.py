@@ -14,11 +14,11 @@ from gscl_scale.io.atomic import write_text
 from gscl_scale.report.html import Html, element, figures, html, notes, plain, seconds, section, table, whole_page
 from gscl_scale.report.node_map import NEAREST
 from gscl_scale.report.plots import lines_svg
-from gscl_scale.report.provenance import flat
-from gscl_scale.report.run_data import Findings
-from gscl_scale.report.training_curves import along, speed
+from gscl_scale.report.provenance import flat_settings
+from gscl_scale.report.run_data import RunData
+from gscl_scale.report.training_curves import speed, step_curve
 
-Runs = Mapping[str, Findings]
+Runs = Mapping[str, RunData]
 _QUERIES = 2_000
 
 
@@ -87,13 +87,13 @@ def _figures(runs: Runs) -> Html:
 
 
 def _loss(runs: Runs) -> Html:
-    drawn = lines_svg({name: along(found.curve, "loss") for name, found in runs.items()}, "loss", "step", "loss")
+    drawn = lines_svg({name: step_curve(found.curve, "loss") for name, found in runs.items()}, "loss", "step", "loss")
     words = "losses can be compared where the settings of rings and loss are equal."
     return section("How did they get there?", figures((drawn, "Loss per training step;", words)))
 
 
 def _settings(runs: Runs) -> Html:
-    settings = [flat(found.config) for found in runs.values()]
+    settings = [flat_settings(found.config) for found in runs.values()]
     keys = sorted({key for one in settings for key in one})
     rows = [
         (key, *(plain(one[key]) if key in one else "-" for one in settings))
@@ -112,7 +112,7 @@ def _overlap(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> Html:
     return section("Do they see the same neighbours?", shown, notes(["mean over a sample of nodes, by cosine"]))
 
 
-def _figures_of(found: Findings) -> dict[str, str]:
+def _figures_of(found: RunData) -> dict[str, str]:
     metrics = found.metrics
     probe, ranking = metrics.get("probe", {}), metrics.get("rings", {}).get("ranking", {}).get("accuracy")
     spread = metrics.get("spread", {}).get("trained")

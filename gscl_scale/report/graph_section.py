@@ -3,11 +3,11 @@
 from gscl_scale.evaluate.graph_statistics import graph_rows, hop_rows, ring_protocol
 from gscl_scale.report.html import Html, facts, figures, notes, section, table
 from gscl_scale.report.plots import consistency_svg
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from gscl_scale.text import in_words
 
 
-def graph(found: Findings) -> Html:
+def graph(found: RunData) -> Html:
     """Size, degrees, label consistency, rings per hop."""
     statistics = found.statistics
     svg = consistency_svg(statistics)
@@ -24,7 +24,7 @@ def graph(found: Findings) -> Html:
     return section("The graph", drawn, table("Rings per hop", names, per_hop), notes(sentences))
 
 
-def sampling(found: Findings) -> Html:
+def sampling(found: RunData) -> Html:
     """What the ring samples hold."""
     samples, last = found.samples, found.last("precompute", "done")
     if not samples:

@@ -41,7 +41,9 @@ def whole_page(title: str, lead: str, warnings: Sequence[str], sections: Iterabl
     )
     body = "\n".join(html(part) for part in (header, *sections) if part)
     run_script = f"<script>{script}</script>\n" if script else ""
-    return filled("page.html", title=html(title), policy=policy, style=asset("style.css"), body=body, script=run_script)
+    return fill_template(
+        "page.html", title=html(title), policy=policy, style=asset("style.css"), body=body, script=run_script
+    )
 
 
 def asset(name: str) -> str:
@@ -49,7 +51,7 @@ def asset(name: str) -> str:
     return files("gscl_scale.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def filled(name: str, **markup: str) -> str:
+def fill_template(name: str, **markup: str) -> str:
     """A file of markup with something in place of each `$name`."""
     return Template(asset(name)).substitute(markup)
 
@@ -92,7 +94,7 @@ def figures(*drawn: tuple[str, str, str], beside: str = "") -> Html:
     return element("div", *shown, beside, class_="figures") if shown or beside else Html()
 
 
-def folded(title: str, content: str) -> Html:
+def collapsible(title: str, content: str) -> Html:
     """Content that is shown on a click."""
     return element("details", element("summary", title), content)
 

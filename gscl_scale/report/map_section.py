@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.report.html import Html, element, filled, folded, html, notes, section, table
+from gscl_scale.report.html import Html, collapsible, element, fill_template, html, notes, section, table
 from gscl_scale.report.node_map import NodeMap
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 
@@ -33,11 +33,11 @@ def map_section(graph: Graph, drawn: NodeMap) -> Html:
         "how large they are, means little."
     )
     label = f"Map of {drawn.nodes.size:,} nodes of {graph.name}"
-    frame = Html("\n" + filled("map.html", label=html(label)).rstrip())
+    frame = Html("\n" + fill_template("map.html", label=html(label)).rstrip())
     about = as_json("map-about", _about(graph, drawn, columns))
     data = html(about, packed("map-points", columns), packed("map-near", near))
     rows = _class_table(graph, drawn) if graph.labels is not None else _degree_table(graph, drawn)
-    as_table = folded("The map as a table", rows)
+    as_table = collapsible("The map as a table", rows)
     return section("The map", element("p", words), frame, data, as_table, notes(_notes(graph, drawn)))
 
 

@@ -10,11 +10,11 @@ from gscl_scale.report.html import asset, whole_page
 from gscl_scale.report.map_section import map_section
 from gscl_scale.report.provenance import what_was_run
 from gscl_scale.report.results import accuracy, by_fraction, headline, neighbourhoods
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import training
 
 
-def write_report(path: Path, found: Findings) -> None:
+def write_report(path: Path, found: RunData) -> None:
     """Publish the page of a run."""
     metrics = found.metrics
     warnings = [*warnings_of(metrics), *training_warnings(found.curve), *graph_warnings(found.statistics)]

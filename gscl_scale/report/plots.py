@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.schema import Method, RingLevel
-from gscl_scale.io.atomic import publish
+from gscl_scale.io.atomic import publish_file
 from gscl_scale.report.compare_methods import Comparison
 from gscl_scale.report.html import Html
 
@@ -145,7 +145,7 @@ def plot_comparison(result: Comparison, path: Path) -> None:
 
 def _save(figure: Figure, path: Path, name: str) -> None:
     kind = path.suffix.lstrip(".").lower() or "svg"
-    with matplotlib.rc_context({**_RC, "svg.hashsalt": name}), publish(path) as temporary:
+    with matplotlib.rc_context({**_RC, "svg.hashsalt": name}), publish_file(path) as temporary:
         date = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else {}
         figure.savefig(temporary, format=kind, dpi=200, metadata=date)
 
@@ -180,7 +180,7 @@ def plot_panels(panels: Panels, names: Sequence[str], title: str, x: str, y: str
     figure.suptitle(title, color=PRINT.ink, fontsize=11)
     figure.supxlabel(x, color=PRINT.ink, fontsize=9.5)
     figure.supylabel(y, color=PRINT.ink, fontsize=9.5)
-    with matplotlib.rc_context(_RC), publish(path) as temporary:
+    with matplotlib.rc_context(_RC), publish_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=160)
 
 

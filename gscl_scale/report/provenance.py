@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES
-from gscl_scale.report.html import Html, element, facts, folded, notes, plain, seconds, section, table
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.html import Html, collapsible, element, facts, notes, plain, seconds, section, table
+from gscl_scale.report.run_data import RunData
 from gscl_scale.text import in_words
 
 _STAGES = ("ingest", "precompute", "train", "embed", "evaluate")
 
 
-def what_was_run(found: Findings) -> Html:
+def what_was_run(found: RunData) -> Html:
     """Settings that differ from the defaults first, then all of them, and what ran where for how long."""
     config, took = found.config, found.stage_seconds()
     changed = _changed_settings(config)
@@ -20,13 +20,13 @@ def what_was_run(found: Findings) -> Html:
         "What was run",
         table("Settings that differ from the defaults", ["setting", "here", "default"], changed),
         notes(["every setting is the default"] if config and not changed else []),
-        folded("All settings", element("div", *_sections(config), class_="inner")) if config else "",
+        collapsible("All settings", element("div", *_sections(config), class_="inner")) if config else "",
         table("Time of each stage, its last attempt", ["stage", "time"], stages),
         facts(_machine(found)),
     )
 
 
-def flat(config: Mapping[str, object]) -> dict[str, object]:
+def flat_settings(config: Mapping[str, object]) -> dict[str, object]:
     """Every setting by its dotted key."""
     return {
         f"{name}.{key}" if key else name: value
@@ -39,23 +39,23 @@ def _changed_settings(config: Mapping[str, object]) -> list[tuple[str, str, str]
     """(key, value, default) of every setting that is not the default; what has none always counts."""
     if not config:
         return []
-    source = flat(config).get("graph.source")
+    source = flat_settings(config).get("graph.source")
     fields = SOURCES[source].model_fields if isinstance(source, str) and source in SOURCES else {}
     own = {name: field.default for name, field in fields.items() if name != "source" and not field.is_required()}
-    default = flat({**Config().dump(), "graph": own})
+    default = flat_settings({**Config().dump(), "graph": own})
     return [
         (key, plain(value), plain(default[key]) if key in default else "")
-        for key, value in flat(config).items()
+        for key, value in flat_settings(config).items()
         if key not in default or value != default[key]
     ]
 
 
 def _sections(config: Mapping[str, object]) -> list[Html]:
     sections = ((name, values if isinstance(values, dict) else {"": values}) for name, values in config.items())
-    return [folded(name, facts((key, plain(value)) for key, value in values.items())) for name, values in sections]
+    return [collapsible(name, facts((key, plain(value)) for key, value in values.items())) for name, values in sections]
 
 
-def _machine(found: Findings) -> list[tuple[str, str]]:
+def _machine(found: RunData) -> list[tuple[str, str]]:
     started, versions = found.last("train", "started"), found.record.get("versions", {})
     pairs = []
     if "processor" in started:

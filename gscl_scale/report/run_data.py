@@ -12,7 +12,7 @@ from gscl_scale.report.node_map import NodeMap
 
 
 @dataclass(frozen=True)
-class Findings:
+class RunData:
     """What a run has left in its folder.
 
     metrics, statistics   of metrics.json and statistics.json

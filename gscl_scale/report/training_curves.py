@@ -5,19 +5,19 @@ from typing import Any
 
 from gscl_scale.report.html import Html, figures, notes, seconds, section, small
 from gscl_scale.report.plots import lines_svg
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from gscl_scale.text import in_words
 
 Steps = Sequence[Mapping[str, Any]]
 Points = list[tuple[float, float | None]]
 
 
-def training(found: Findings) -> Html:
+def training(found: RunData) -> Html:
     """The curves of a training, and its speed in words."""
     steps = found.curve
-    gated = along(steps, "gated")
+    gated = step_curve(steps, "gated")
     gate = lines_svg({"gated": gated}, "gate", "step", "gated share", True) if any(share for _, share in gated) else ""
-    loss = lines_svg({"loss": along(steps, "loss")}, "loss", "step", "loss")
+    loss = lines_svg({"loss": step_curve(steps, "loss")}, "loss", "step", "loss")
     validated = [(one["epoch"], one["accuracy"]) for one in found.events if one["event"] == "validation"]
     drawn = figures(
         (loss, "Loss", "per training step."),
@@ -30,7 +30,7 @@ def training(found: Findings) -> Html:
     return section("How did it get there?", drawn, absent, notes(_sentences(found, bool(gate))))
 
 
-def along(steps: Steps, key: str) -> Points:
+def step_curve(steps: Steps, key: str) -> Points:
     """A figure of every step that has it."""
     return [(one["step"], one[key]) for one in steps if key in one]
 
@@ -49,7 +49,7 @@ def _rings(steps: Steps) -> dict[str, Points]:
     rings = {
         f"ring {hop + 1}": [(step, losses[hop]) for step, losses in levels if len(losses) > hop] for hop in range(hops)
     }
-    own = along(steps, "hop_zero")
+    own = step_curve(steps, "hop_zero")
     return {"hop 0": own, **rings} if own else rings
 
 
@@ -59,7 +59,7 @@ def _rates(steps: Steps) -> Points:
     return [(one["step"], one["anchors"] / one["step_s"]) for one in timed[1:] or timed]
 
 
-def _sentences(found: Findings, gated: bool) -> list[str]:
+def _sentences(found: RunData, gated: bool) -> list[str]:
     steps = found.curve
     took, rate = speed(steps)
     if not took:

@@ -29,15 +29,15 @@ from gscl_scale.retrain.work_folder import (
     changes_since,
     encoding_before,
     files_of,
-    made_from,
     may_build_on,
+    night_identity,
     take_over,
     write_start,
 )
 from gscl_scale.run.folder import Run
-from gscl_scale.run.record import claim, config_in, open_run, with_seed
+from gscl_scale.run.record import claim, config_in, open_run, repeat_config
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.stop import asked_to_stop, stop_after
+from gscl_scale.runtime.stop import stop_after, stop_event
 from gscl_scale.stages import train as training
 from gscl_scale.stages.embed import embed as embed_stage
 from gscl_scale.stages.evaluate import evaluate
@@ -88,10 +88,10 @@ def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
     _refuse_full(registry, settings.disk_gb)
     with (
         stop_after(60 * settings.minutes),
-        asked_to_stop() as asked,
+        stop_event() as asked,
         hold_lease(registry.store, settings.lease_s, settings.wait_s, console, asked) as lease,
     ):
-        night = _Night(with_seed(config, 0), str(where), registry, lease, asked, console)
+        night = _Night(repeat_config(config, 0), str(where), registry, lease, asked, console)
         try:
             outcome = night.run()
         except (GsclError, OSError):
@@ -120,7 +120,7 @@ class _Night:
         folder = take_over(self._registry.place / "work", self._lease.token)
         warm = self._may_start_warm()
         run, graph = self._ingest(folder, self._settings_for(warm), warm)
-        origin = made_from(self._config, graph)
+        origin = night_identity(self._config, graph)
         if known := self._version_from(origin):
             shutil.rmtree(folder)
             return self._repeat(known)

@@ -7,7 +7,7 @@ from typing import Literal, cast
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import deciding
+from gscl_scale.config.identity import deciding_settings
 from gscl_scale.config.section import RESULTS
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
@@ -51,15 +51,15 @@ def take_over(work: Path, token: int) -> Path:
     return mine
 
 
-def made_from(config: Config, graph: Graph) -> str:
+def night_identity(config: Config, graph: Graph) -> str:
     """The same for nights with the same graph and settings, wherever the graph comes from and however work runs."""
-    return fingerprint_of([graph.fingerprint, deciding(config, *(set(RESULTS) - {"graph"}))])
+    return fingerprint_of([graph.fingerprint, deciding_settings(config, *(set(RESULTS) - {"graph"}))])
 
 
 def may_build_on(config: Config, base: Run) -> bool:
     """Whether the samples of an earlier run were made with the same settings."""
     earlier = config_in(base.folder)
-    same = deciding(earlier, "samples") == deciding(config, "samples")
+    same = deciding_settings(earlier, "samples") == deciding_settings(config, "samples")
     return same and config.train.reads_samples and earlier.train.reads_samples
 
 

@@ -10,7 +10,7 @@ from gscl_scale.config.sections import RingsConfig
 from gscl_scale.rings.exact.twins import twins
 from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.pilot import Pilot, pilot_search
-from gscl_scale.rings.sample import wanted
+from gscl_scale.rings.sample import target_sizes
 from gscl_scale.rings.sketch.level import HEAD_PER_WIDTH, near_words
 
 _PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
@@ -58,7 +58,7 @@ def expected_lists(
     pilot = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops, _TO_ESTIMATE)
     balls = 1 + np.cumsum(pilot.sizes, axis=1)
     listed = np.minimum(pilot.sizes, config.width * pilot.sizes / balls)
-    asked = np.stack([wanted(config.per_ring, row) for row in pilot.sizes])
+    asked = np.stack([target_sizes(config.per_ring, row) for row in pilot.sizes])
     members = np.minimum(pilot.sizes, np.maximum(listed, asked)).astype(np.float64)
     members[~pilot.whole] = np.maximum(members[~pilot.whole], config.width)  # not seen to the end
     if config.sharing != "shared":

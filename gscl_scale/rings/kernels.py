@@ -13,7 +13,7 @@ from gscl_scale.kernel import kernel
 BITS = 64  # of a word: anchors that share a search
 
 
-class Drawn(NamedTuple):
+class PriorityArrays(NamedTuple):
     """The priorities of a round: nodes by rank [N], rank of each node [N], priorities by rank [N]."""
 
     order: npt.NDArray[Any]
@@ -21,7 +21,7 @@ class Drawn(NamedTuple):
     priority: npt.NDArray[np.float64]
 
 
-class Wanted(NamedTuple):
+class SampleSettings(NamedTuple):
     """The settings of a sample; `kind` and `value` are those of `sample.parse_per_ring`."""
 
     hops: int
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
     beyond: int
 
 
-class Filled(NamedTuple):
+class SampleColumns(NamedTuple):
     """The columns of A anchors that a search fills, whose members it returns in one array.
 
     ring_size [A, k]
@@ -89,7 +89,7 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 @kernel
-def merge(left, num_left, right, num_right, out):  # type: ignore[no-untyped-def]
+def merge(left, num_left, right, num_right, out):
     """The lowest of two ascending lists, as many as `out` has room for; returns how many."""
     i = j = n = 0
     while n < out.size and (i < num_left or j < num_right):
@@ -104,7 +104,7 @@ def merge(left, num_left, right, num_right, out):  # type: ignore[no-untyped-def
 
 
 @kernel
-def reserve(flat, size):  # type: ignore[no-untyped-def]
+def reserve(flat, size):
     """`flat` with room for `size` entries: itself, or a larger copy."""
     if flat.size >= size:
         return flat
@@ -114,7 +114,7 @@ def reserve(flat, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def append_ring(flat, used, order, ring, least, low, num_low):  # type: ignore[no-untyped-def]
+def append_ring(flat, used, order, ring, least, low, num_low):
     """Append the nodes of the ranks in a `ring` that are in L_n (`low`), and at least the `least` lowest.
 
     Both are prefixes of the ring, so that the longer one is appended. Returns (flat, used).
@@ -129,6 +129,6 @@ def append_ring(flat, used, order, ring, least, low, num_low):  # type: ignore[n
 
 
 @kernel
-def last_rank(low, num_low):  # type: ignore[no-untyped-def]
+def last_rank(low, num_low):
     """The last rank of a full list, -1 where it holds the whole ball."""
     return np.int64(low[low.size - 1]) if num_low == low.size else -1

@@ -36,7 +36,7 @@ def pagerank(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) -> npt.ND
 
 
 @kernel
-def _push(indptr, indices, share, out):  # type: ignore[no-untyped-def]
+def _push(indptr, indices, share, out):
     for v in range(share.size):
         for e in range(indptr[v], indptr[v + 1]):
             out[indices[e]] += share[v]

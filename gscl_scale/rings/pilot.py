@@ -78,7 +78,7 @@ def _per_anchor(found: npt.NDArray[np.int64], most: int, anchors: int) -> npt.ND
 
 
 @kernel
-def _search(  # type: ignore[no-untyped-def]
+def _search(
     indptr, indices, anchors, most, whole, sizes, visits, edges, nodes
 ):  # fmt: skip
     """Returns how many anchors were searched. Bit n of `met` is set where a node was in ring n of some anchor."""

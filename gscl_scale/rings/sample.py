@@ -93,7 +93,7 @@ def replace_lists(lists: Lists, rows: npt.NDArray[np.int64], other: Lists) -> Li
 
 
 @kernel
-def _copy_rows(offsets, members, other_offsets, other_members, source, out_offsets, out):  # type: ignore[no-untyped-def]
+def _copy_rows(offsets, members, other_offsets, other_members, source, out_offsets, out):
     """Copy rows that stay in runs, and rows of `other` one by one."""
     a = 0
     while a < source.size:
@@ -108,7 +108,7 @@ def _copy_rows(offsets, members, other_offsets, other_members, source, out_offse
 
 
 @kernel
-def copy_lists(source, starts, targets, offsets, members):  # type: ignore[no-untyped-def]
+def copy_lists(source, starts, targets, offsets, members):
     """Fill list targets[i] of (offsets, members) from `source`, where it begins at starts[i]."""
     for i in range(starts.size):
         first = offsets[targets[i]]
@@ -124,7 +124,7 @@ def parse_per_ring(per_ring: int | str) -> tuple[int, float]:
 
 
 @kernel(inline="always")
-def first_open_word(last, words, num_nodes):  # type: ignore[no-untyped-def]
+def first_undecided_word(last, words, num_nodes):
     """The first word of the lowest nodes that a list which ends at rank `last` does not decide.
 
     `words` where it decides all of them; `last` is -1 where the list is the whole ball.
@@ -133,7 +133,7 @@ def first_open_word(last, words, num_nodes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
+def target_size(kind, value, size):
     """How many members of a ring of this size are wanted."""
     if kind == ALL:
         return size
@@ -143,7 +143,7 @@ def wanted_of(kind, value, size):  # type: ignore[no-untyped-def]
     return min(size, np.int64(value))
 
 
-def wanted(per_ring: int | str, ring_size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def target_sizes(per_ring: int | str, ring_size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """How many members of rings of these sizes `rings.per_ring` asks for.
 
     >>> wanted("ratio:0.2", np.array([0, 1, 11, 15]))

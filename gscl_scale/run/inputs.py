@@ -6,7 +6,7 @@ from typing import Any
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GsclError
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.storage.tables import files_at
 from gscl_scale.storage.urls import url_of
@@ -51,7 +51,7 @@ def with_checksums(state: Inputs) -> Inputs:
     """The same state with the checksum of every unchanged file, which recognises it in a copy with another time."""
     known = {}
     for path, seen in state.items():
-        with naming(Path(path)):
+        with explain_disk_errors(Path(path)):
             checksum = sha256_of(Path(path)) if seen[1] != _NO_TIME else ""
             known[path] = [*seen, checksum] if checksum and _size_and_time(Path(path)) == seen else seen
     return known

@@ -4,18 +4,19 @@ import contextlib
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from gscl_scale.errors import LeaseError
-from gscl_scale.io.atomic import clear_away, is_temporary, locked, naming
+from gscl_scale.io.atomic import explain_disk_errors, hold_file_lock, is_temporary, remove_half_written
 
 _LOCK = ".lock"
 _OURS: set[Path] = set()  # locks of this process, which may enter a folder again
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_run(folder: Path) -> Iterator[None]:
     """Be the only process that works in a run folder; LeaseError if there is another one, on any machine.
 
     The operating system releases the lock of a killed process; its half-written files are deleted here. A folder that
@@ -25,22 +26,24 @@ def alone(folder: Path) -> Iterator[None]:
     if path in _OURS or (folder.exists() and not (may_be_run(folder) and os.access(folder, os.W_OK))):
         yield
         return
-    with locked(path, wait=False) as ours:
+    with hold_file_lock(path, wait=False) as ours:
         if not ours:
             raise LeaseError(
                 f"{folder} is being worked on by {path.read_text(encoding='utf-8').strip() or 'another process'}; "
                 "wait until that has ended, or stop it, then rerun the command"
             )
-        with naming(path):
+        with explain_disk_errors(path):
             path.write_text(f"process {os.getpid()} of {socket.gethostname()}", encoding="utf-8")
-        clear_away(folder)
+        remove_half_written(folder)
         _OURS.add(path)
+        is_finalizing = sys.is_finalizing  # a name of this frame: as Python ends, those of modules become None
         try:
             yield
         finally:
-            _OURS.remove(path)
-            if folder.exists() and is_empty(folder):
-                shutil.rmtree(folder)
+            if not is_finalizing():
+                _OURS.remove(path)
+                if folder.exists() and is_empty(folder):
+                    shutil.rmtree(folder)
 
 
 def may_be_run(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import Sections, as_of_today, differences
+from gscl_scale.config.identity import Sections, changed_settings, upgrade_settings
 from gscl_scale.config.section import Result
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.io.json import read_json, write_json
@@ -84,12 +84,12 @@ def config_in(folder: Path) -> Config:
     if "config" not in record:
         raise FolderError(f"{folder / 'run.json'} is damaged: it holds no config; delete {folder} to start again")
     try:
-        return Config.parse(as_of_today(record["config"]))
+        return Config.parse(upgrade_settings(record["config"]))
     except ConfigError as error:
         raise FolderError(f"{folder / 'run.json'} is damaged: {error}") from None
 
 
-def forget(run: Run) -> None:
+def delete_claimed(run: Run) -> None:
     """Delete a claimed folder without results."""
     claimed = (run.folder / "run.json", run.log)
     if all(path in claimed or is_leftover(path) for path in run.folder.iterdir()):
@@ -100,19 +100,19 @@ def _refuse_other_config(config: Config, run: Run, earlier: Sections) -> None:
     """Compare the settings of the results on disk with those of now, and name the first one that differs."""
     places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
     for result, place in places.items():
-        for section, key, before, now in differences(earlier, config, result) if place.exists() else ():
+        for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():
             raise FolderError(
                 f"{run.folder} was made with {section}.{key}={quoted(before)}, but the config now says {quoted(now)}; "
                 f"use a new folder (--run), or delete {place} and everything made from it"
             )
     if not config.train.validate_every or not run.checkpoints.exists():
         return
-    for _, key, before, now in differences(earlier, config, "splits"):
+    for _, key, before, now in changed_settings(earlier, config, "splits"):
         raise FolderError(
             f"the best epoch of {run.folder} was chosen with evaluate.{key}={quoted(before)}, but the config now says "
             f"{quoted(now)}: its test nodes may have been used in that choice; use a new folder (--run)"
         )
-    for _, key, before, now in differences(earlier, config, "probe"):
+    for _, key, before, now in changed_settings(earlier, config, "probe"):
         if _in_training(run):
             raise FolderError(
                 f"the training of {run.folder} compares its epochs with evaluate.{key}={quoted(before)}, but the "
@@ -127,7 +127,7 @@ def _in_training(run: Run) -> bool:
     return manifest.exists() and not read_json(manifest, CheckpointList)["checkpoints"][-1]["finished"]
 
 
-def with_seed(config: Config, number: int) -> Config:
+def repeat_config(config: Config, number: int) -> Config:
     """The configuration of one repeat: every seed is higher by `number`."""
     return config.model_copy(
         update={

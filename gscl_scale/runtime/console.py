@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 
 if TYPE_CHECKING:  # help texts do not wait for rich
     from rich.progress import Progress
@@ -38,7 +38,7 @@ class Console:
         run = self._log.absolute().parent.name
         line = json.dumps({"time": now, "run": run, "stage": stage, "event": event, **fields}, default=float)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with naming(self._log), self._log.open("a", encoding="utf-8") as file:
+        with explain_disk_errors(self._log), self._log.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def say(self, text: str) -> None:

@@ -30,7 +30,7 @@ class _Listener:
 
 
 @contextlib.contextmanager
-def asked_to_stop(event: threading.Event | None = None) -> Iterator[threading.Event]:
+def stop_event(event: threading.Event | None = None) -> Iterator[threading.Event]:
     """Yield an event that SIGTERM sets; only the main thread can listen, elsewhere others have to set it.
 
     A request that came earlier, to a listener further out, counts too.

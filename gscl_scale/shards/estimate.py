@@ -7,7 +7,7 @@ from gscl_scale import machine
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.choose_engine import expected_lists
-from gscl_scale.shards.levels import LevelFiles, scratch_folder
+from gscl_scale.shards.levels import LevelFiles, levels_folder
 from gscl_scale.shards.plan import Plan
 from gscl_scale.text import in_words
 
@@ -19,7 +19,7 @@ _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
 
 
 @dataclass(frozen=True)
-class Need:
+class RoundNeed:
     """Bytes that a round takes.
 
     memory    of this machine
@@ -34,7 +34,7 @@ class Need:
     samples: int
 
 
-def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
+def estimate_need(graph: Graph, plan: Plan, workers: int) -> RoundNeed:
     """What a round takes with so many workers on this machine."""
     config, num_nodes, item = plan.config, plan.num_nodes, graph.indices.dtype.itemsize
     row = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, graph.indices.dtype.name).row_bytes()
@@ -43,7 +43,7 @@ def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2) * bool(plan.radii))
     per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
     memory = _PROGRAM + num_nodes * per_node + workers * (num_nodes * _PER_NODE_SEARCH + int(part))
-    return Need(
+    return RoundNeed(
         memory=memory,
         mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii)),
         scratch=len(plan.radii) * num_nodes * row,
@@ -51,13 +51,13 @@ def need_of(graph: Graph, plan: Plan, workers: int) -> Need:
     )
 
 
-def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, missing: float = 1.0) -> str:
+def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, missing: float = 1.0) -> str:
     """A line on what the work takes; an error where memory or disk are too small.
 
     local     whether tasks run on this machine: on others runtime.task_memory_gb limits their memory
     missing   share of the first round that is not in the folder yet
     """
-    need = need_of(graph, plan, workers)
+    need = estimate_need(graph, plan, workers)
     memory, disk = machine.available_memory(), machine.free_disk(folder)
     if local and need.memory + need.mapped > memory:
         raise ConfigError(
@@ -65,7 +65,7 @@ def admit(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, mis
             f"{in_words(need.memory + need.mapped)} of memory and {in_words(memory)} are available; "
             f"{_memory_cure(need, plan, workers, memory)}"
         )
-    scratch_left = max(0, need.scratch - _written(scratch_folder(folder, 0))) if missing else 0
+    scratch_left = max(0, need.scratch - _written(levels_folder(folder, 0))) if missing else 0
     if (more := scratch_left + int(missing * need.samples)) > disk:
         raise ConfigError(
             f"rings.width: {'a round' if missing == 1 else 'the rest of a round'} takes about "
@@ -85,7 +85,7 @@ def _written(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*"))
 
 
-def _memory_cure(need: Need, plan: Plan, workers: int, memory: int) -> str:
+def _memory_cure(need: RoundNeed, plan: Plan, workers: int, memory: int) -> str:
     one = plan.num_nodes * _PER_NODE_SEARCH
     if workers > 1 and need.memory + need.mapped - (workers - 1) * one <= memory:
         return "set runtime.workers to 1"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gscl_scale.errors import FolderError, TaskError
 from gscl_scale.io.arrow import as_rows, column_of, map_arrow, numbers_of, put_arrow, write_arrow
-from gscl_scale.io.atomic import flushing, publish
+from gscl_scale.io.atomic import flushing, publish_file
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample
@@ -56,7 +56,7 @@ def write_part(path: Path, sample: RingSample) -> str:
     }
     if sample.near is not None:
         columns["near"] = _list_column(sample.near, path)
-    with publish(path) as temporary:
+    with publish_file(path) as temporary:
         put_arrow(temporary, columns)
         with flushing(temporary):
             return sha256_of(temporary)

@@ -96,7 +96,7 @@ def changed_rows(
 
 
 @kernel
-def _compare_rows(  # type: ignore[no-untyped-def]
+def _compare_rows(
     old_indptr, old_indices, indptr, indices, old_of_new, new_of_old, priority_of, old_priority_of, same, most, lowest,
 ):  # fmt: skip
     here = np.full(lowest.size, -1, np.int64)  # the last row that a node was seen in, old and new rows apart
@@ -161,7 +161,7 @@ def reach_of(new: Graph, lowest: npt.NDArray[np.float64], hops: int) -> Reach:
 
 
 @kernel
-def _lowest_of_neighbours(indptr, indices, values, out):  # type: ignore[no-untyped-def]
+def _lowest_of_neighbours(indptr, indices, values, out):
     for v in range(out.size):
         for e in range(indptr[v], indptr[v + 1]):
             out[v] = min(out[v], values[indices[e]])
@@ -183,7 +183,7 @@ def anchors_to_sample(
     again = matching.old_of_new < 0
     known, place = ~again, matching.old_of_new[~again]
     recount = np.zeros(again.size, np.bool_)
-    old_priority_of = by_node(old_priorities)
+    old_priority_of = priority_by_node(old_priorities)
     decided = np.concatenate([part.decided for part in old])
     last_beyond = _last_priorities([part.beyond for part in old], old_priority_of, config.beyond)
     come = priorities.priority[matching.old_of_new[priorities.order] < 0]
@@ -235,7 +235,7 @@ def _last_priorities(parts: list[Lists], priority_of: npt.NDArray[np.float64], w
     return np.concatenate(columns)
 
 
-def by_node(priorities: Priorities) -> npt.NDArray[np.float64]:
+def priority_by_node(priorities: Priorities) -> npt.NDArray[np.float64]:
     """The priority of each node [N]."""
     priority_of = np.empty(priorities.order.size)
     priority_of[priorities.order] = priorities.priority
@@ -251,7 +251,7 @@ def depths_needed(graph: Graph, again: npt.NDArray[np.bool_], hops: int) -> npt.
 
 
 @kernel
-def _spread_need(indptr, indices, depth, radius):  # type: ignore[no-untyped-def]
+def _spread_need(indptr, indices, depth, radius):
     for v in range(depth.size):
         if depth[v] > radius:
             for e in range(indptr[v], indptr[v + 1]):

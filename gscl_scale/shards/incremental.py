@@ -17,13 +17,13 @@ from gscl_scale.rings.priorities import Priorities
 from gscl_scale.shards.graph_diff import (
     Matching,
     anchors_to_sample,
-    by_node,
     changed_rows,
     depths_needed,
     match_nodes,
+    priority_by_node,
     reach_of,
 )
-from gscl_scale.shards.levels import scratch_folder
+from gscl_scale.shards.levels import levels_folder
 from gscl_scale.shards.plan import FORMAT, Plan
 from gscl_scale.shards.reader import Samples
 
@@ -66,13 +66,13 @@ class Changes:
     def write(self, samples: Path, round_number: int) -> None:
         """Publish the changes for the tasks of a round."""
         for name in _COLUMNS:
-            path = scratch_folder(samples, round_number) / f"{name}.arrow"
+            path = levels_folder(samples, round_number) / f"{name}.arrow"
             write_arrow(path, {name: pa.array(getattr(self, name))})
 
     @classmethod
     def map(cls, samples: Path, round_number: int) -> "Changes":
         """Map the changes that a round builds on."""
-        place = scratch_folder(samples, round_number)
+        place = levels_folder(samples, round_number)
         return cls(**{name: map_array(place / f"{name}.arrow", name, kind) for name, kind in _COLUMNS.items()})
 
 
@@ -131,7 +131,7 @@ class EarlierSamples:
         old_priorities = self.samples.priorities(round_number)
         countable = self.graph.undirected and graph.undirected and config.engine == "exact" and config.sketchable()
         rows = changed_rows(
-            self.graph, graph, self.matching, by_node(priorities), by_node(old_priorities),
+            self.graph, graph, self.matching, priority_by_node(priorities), priority_by_node(old_priorities),
             graph.num_nodes if countable else 0,
         )  # fmt: skip
         parts = range(self.samples.num_parts)

@@ -11,7 +11,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from gscl_scale.io.atomic import naming, write_text
+from gscl_scale.io.atomic import explain_disk_errors, write_text
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.io.validate import schema_error, size_of
@@ -80,7 +80,7 @@ class Journal:
     def append(self, line: _Line) -> None:
         """Record a finished part or pass, or the weights of the nodes."""
         self._lines.append(line)
-        with naming(self._path), self._path.open("a", encoding="utf-8") as file:
+        with explain_disk_errors(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.machine import num_cores
 from gscl_scale.rings.sketch.level import Level, head_words
 
@@ -32,14 +32,14 @@ class LevelFiles:
         cls, samples: Path, round_number: int, radius: int, num_nodes: int, width: int, index_type: str
     ) -> "LevelFiles":
         """The files of a radius in a samples folder."""
-        return cls(scratch_folder(samples, round_number) / f"radius-{radius}", num_nodes, width, index_type)
+        return cls(levels_folder(samples, round_number) / f"radius-{radius}", num_nodes, width, index_type)
 
     def create(self) -> None:
         """Make room for all rows; rows that are on disk stay."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path, columns, dtype in self._layout():
             size = self.num_nodes * columns * dtype.itemsize
-            with naming(path):
+            with explain_disk_errors(path):
                 path.touch()
                 if path.stat().st_size != size:
                     os.truncate(path, size)
@@ -75,7 +75,7 @@ class LevelFiles:
         num_heads, num_tails = level.used()
         arrays = (level.table, level.heads[:num_heads], level.tails[:num_tails])
         for (path, columns, dtype), array in zip(self._layout(), arrays, strict=True):
-            with naming(path), path.open("r+b") as file:
+            with explain_disk_errors(path), path.open("r+b") as file:
                 file.seek(first * columns * dtype.itemsize)
                 file.write(array.data)
         return _checksum(*arrays)
@@ -142,6 +142,6 @@ def _read(path: Path, first: int, rows: npt.NDArray[Any]) -> None:
     rows[:] = read.reshape(rows.shape)
 
 
-def scratch_folder(samples: Path, round_number: int) -> Path:
+def levels_folder(samples: Path, round_number: int) -> Path:
     """The folder of what the tasks of a round share until its parts are written."""
     return samples / "scratch" / f"round-{round_number:03d}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from gscl_scale.config.identity import deciding_in
+from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
@@ -70,7 +70,7 @@ class Plan:
     @property
     def rings(self) -> dict[str, object]:
         """The settings that decide the content of a round."""
-        return deciding_in(self.config, "samples", "ring sizes", begun=0)
+        return deciding_values(self.config, "samples", "ring sizes", first_revision=0)
 
     @property
     def num_parts(self) -> int:

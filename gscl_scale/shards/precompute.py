@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gscl_scale import machine
-from gscl_scale.config.identity import named
+from gscl_scale.config.identity import naming_values
 from gscl_scale.config.section import RESULTS
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
@@ -12,7 +12,7 @@ from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.runner import Runner
-from gscl_scale.shards.estimate import admit
+from gscl_scale.shards.estimate import check_resources
 from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
@@ -39,7 +39,9 @@ def precompute(
     console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
-    console.say(admit(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner), rounds.missing(1)))
+    console.say(
+        check_resources(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner), rounds.missing(1))
+    )
     rounds.begin()
     asked = rounds_asked(config, epochs)
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords
@@ -78,7 +80,7 @@ def rounds_asked(config: RingsConfig, epochs: int) -> int:
 
 def name_of_samples(config: RingsConfig, epochs: int) -> str:
     """A name for a folder of samples that trainings share: the same for all that ask for the same samples."""
-    return fingerprint_of([named(config, *RESULTS, begun=0), rounds_asked(config, epochs)])[:12]
+    return fingerprint_of([naming_values(config, *RESULTS, first_revision=0), rounds_asked(config, epochs)])[:12]
 
 
 def _most_rounds(config: RingsConfig, round_bytes: int) -> int:

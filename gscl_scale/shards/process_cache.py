@@ -18,7 +18,7 @@ from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sketch.level import Level
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
 from gscl_scale.shards.incremental import Changes
-from gscl_scale.shards.levels import LevelFiles, scratch_folder
+from gscl_scale.shards.levels import LevelFiles, levels_folder
 from gscl_scale.shards.reader import RoundReader, Samples, flaw_of_priorities
 
 Thing = TypeVar("Thing")
@@ -73,7 +73,7 @@ def open_old_round(samples: Samples, round_number: int) -> RoundReader:
 
 def open_changes(samples: Path, round_number: int) -> Changes:
     """The changes since the samples that a round builds on."""
-    stamp = _stamp(scratch_folder(samples, round_number) / "depths.arrow")
+    stamp = _stamp(levels_folder(samples, round_number) / "depths.arrow")
     return _keep("changes", (samples, round_number, stamp), lambda: Changes.map(samples, round_number))
 
 

@@ -30,7 +30,7 @@ from gscl_scale.shards.format import (
 )
 from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
-from gscl_scale.shards.levels import scratch_folder
+from gscl_scale.shards.levels import levels_folder
 from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
 from gscl_scale.shards.process_cache import close_round, open_weights
 from gscl_scale.shards.records import PartRecord, PartTask, PassTask, RoundEntry
@@ -180,7 +180,7 @@ class Rounds:
             self._journal.append({"part": record})
             advance(1)
         close_round()
-        shutil.rmtree(scratch_folder(self._folder, number), ignore_errors=True)
+        shutil.rmtree(levels_folder(self._folder, number), ignore_errors=True)
 
     def _find_changes(self, since: EarlierSamples, number: int) -> None:
         """Find what is to be sampled again after the earlier run."""

@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.atomic import link_or_copy, publish
-from gscl_scale.rings.complete import complete
+from gscl_scale.io.atomic import link_or_copy, publish_file
 from gscl_scale.rings.exact.bfs import exact_rings, independent_rings
-from gscl_scale.rings.exact.recount import growth_of_last_ring
+from gscl_scale.rings.exact.recount import last_ring_growth
 from gscl_scale.rings.sample import RingSample, rename_nodes, replace_rows
+from gscl_scale.rings.short_lists import complete_short_lists
 from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
 from gscl_scale.rings.sketch.level import Level, head_words
 from gscl_scale.rings.sketch.read import read_rings
@@ -70,7 +70,7 @@ def _run_since(task: PartTask, since: Path) -> PartRecord:
         before = rename_nodes(taken, np.arange(task.first, task.end), changes.new_of_old)
     if recount.size:  # nodes that no list names may have come to ring k, or gone
         graph, sizes = open_graph(task.graph_folder), before.ring_size.copy()
-        sizes[recount, -1] += growth_of_last_ring(
+        sizes[recount, -1] += last_ring_growth(
             graph.indptr, graph.indices, task.first + recount, task.config.hops, changes.rows
         )
         before = replace(before, ring_size=sizes)
@@ -80,7 +80,7 @@ def _run_since(task: PartTask, since: Path) -> PartRecord:
 
 def _keep_part(task: PartTask, old: Samples) -> PartRecord:
     """Publish the earlier file of a part in which nothing changed."""
-    with publish(part_path(task.folder, task.round_number, task.part)) as temporary:
+    with publish_file(part_path(task.folder, task.round_number, task.part)) as temporary:
         link_or_copy(part_path(old.folder, task.round_number, task.part), temporary)
     return old.part_record(task.round_number, task.part)
 
@@ -133,7 +133,9 @@ def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound, anchors: npt
     levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
     priorities, rank = opened.priorities, opened.rank
     sample, short = read_rings(levels, anchors, priorities, opened.weights, config.per_ring, config.beyond)
-    return complete(graph.indptr, graph.indices, sample, short, priorities, rank, config, graph.undirected), short
+    return complete_short_lists(
+        graph.indptr, graph.indices, sample, short, priorities, rank, config, graph.undirected
+    ), short
 
 
 def _level(

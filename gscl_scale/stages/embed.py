@@ -9,14 +9,14 @@ import numpy.typing as npt
 from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import best_rotation, common_nodes, read_rotation, write_rotation
-from gscl_scale.embed.select import asked_nodes
+from gscl_scale.embed.select import select_nodes
 from gscl_scale.embed.store import (
     Embeddings,
-    clear_away,
     export,
     is_complete,
+    layers_folder,
     refuse_foreign_folder,
-    scratch_folder,
+    remove_scratch,
     take_rows,
     write_embeddings,
 )
@@ -28,7 +28,7 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.train import checkpoints_of
-from gscl_scale.train.checkpoint import fill
+from gscl_scale.train.checkpoint import load_weights
 
 
 def embed(
@@ -52,13 +52,13 @@ def embed(
     made_from: list[object] = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
     fingerprint = _fingerprint(made_from, run)
     if is_complete(folder, fingerprint, config.runtime.npy):
-        clear_away(folder)
+        remove_scratch(folder)
         return folder
     if out:
         refuse_foreign_folder(out)
     console.event("embed", "started")
     encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
-    place = EncodingSettings.of(config.runtime, scratch_folder(folder), fingerprint, "embed")
+    place = EncodingSettings.of(config.runtime, layers_folder(folder), fingerprint, "embed")
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():
             _write_rotation(run, towards, graph, vectors)
@@ -72,13 +72,13 @@ def embed(
 def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
     """Copy embeddings into a .npy or .parquet file: all, or those of the ids in a file, in their order."""
     embeddings = Embeddings(folder)
-    export(embeddings, file, asked_nodes(embeddings.ids, None, ids, str(folder)))
+    export(embeddings, file, select_nodes(embeddings.ids, None, ids, str(folder)))
 
 
 def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:
     """The encoder of a checkpoint, and the scaling of the features that it was trained on."""
-    model = build_model(config.model, graph.num_features, config.train.seed)
-    fill(model, state.get("model"), where)
+    model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
+    load_weights(model, state.get("model"), where)
     return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from gscl_scale.batches.stream import held_out
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import deciding_in
+from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.section import RESULTS
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.store import fingerprint_in, open_embeddings
@@ -32,9 +32,9 @@ from gscl_scale.shards.reader import Samples
 @contextlib.contextmanager
 def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iterator[npt.NDArray[np.float32]]:
     """The vectors of the encoder with its initial weights."""
-    first = build_model(config.model, graph.num_features, config.train.seed)
+    first = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
-    fingerprint = fingerprint_of(["untrained", deciding_in(config.model, "training"), config.train.seed])
+    fingerprint = fingerprint_of(["untrained", deciding_values(config.model, "training"), config.train.seed])
     place = EncodingSettings.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
     with encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
         yield vectors
@@ -46,7 +46,7 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     chosen = validated or bool(config.evaluate.tuned_on)
     made_from: MadeFrom = {
         "embeddings": fingerprint_in(run.embeddings),
-        "evaluate": deciding_in(config.evaluate, *RESULTS, begun=2),
+        "evaluate": deciding_values(config.evaluate, *RESULTS, first_revision=2),
     }
     if chosen:  # older figures are with these nodes, and are measured again
         made_from["selection"] = "left out"
@@ -66,8 +66,8 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     ):
         vectors: dict[Method, Vectors] = {"trained": trained, "untrained": untrained, "raw": graph.features}
         metrics = evaluate_run(
-            graph, vectors, rings, config.evaluate, device, config.train.learnt, console,
-            selection_of(graph, config.evaluate, validated, config.train.learnt),
+            graph, vectors, rings, config.evaluate, device, config.train.label_seed, console,
+            selection_of(graph, config.evaluate, validated, config.train.label_seed),
         )  # fmt: skip
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)

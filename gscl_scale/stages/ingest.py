@@ -13,7 +13,7 @@ from gscl_scale.io.json import write_json
 from gscl_scale.model.scaling import notes_on
 from gscl_scale.run.folder import Run
 from gscl_scale.run.inputs import changed_inputs, input_state, with_checksums
-from gscl_scale.run.record import forget, read_record
+from gscl_scale.run.record import delete_claimed, read_record
 from gscl_scale.runtime.console import Console
 
 
@@ -44,7 +44,7 @@ def ingest(
         graph = write_graph(draft, config.graph, run.graph)
     finally:
         if not run.graph.exists():
-            forget(run)
+            delete_claimed(run)
     done = {"inputs": with_checksums(inputs), "graph_fingerprint": graph.fingerprint}
     write_json(run.folder / "run.json", {**record, **done})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size

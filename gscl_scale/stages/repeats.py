@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gscl_scale.config.config import Config
 from gscl_scale.run.folder import Run
-from gscl_scale.run.record import claim, open_run, with_seed
+from gscl_scale.run.record import claim, open_run, repeat_config
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.ingest import ingest
 
@@ -18,6 +18,6 @@ def each_repeat(config: Config, folder: Path, console: Console) -> Iterator[tupl
         yield config, whole, console.with_log(whole.log)
         return
     for number in range(config.train.repeats):
-        one = with_seed(config, number)
+        one = repeat_config(config, number)
         part = claim(one, whole.repeat(one.train.seed))
         yield one, part, console.with_log(part.log)

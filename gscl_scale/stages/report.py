@@ -10,7 +10,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.report.compare_runs import neighbour_overlap, write_comparison
 from gscl_scale.report.node_map import NodeMap, load_map
 from gscl_scale.report.page import write_report
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve, read_events
 from gscl_scale.run.record import config_in, read_record
@@ -22,7 +22,7 @@ from gscl_scale.stages.evaluate import stats
 def report(config: Config, run: Run, console: Console) -> Path:
     """Write the page of a run; only a run with a graph of its own has a map."""
     console.event("report", "started")
-    write_report(run.report, findings(config, run, console))
+    write_report(run.report, load_run_data(config, run, console))
     console.event("report", "done")
     return run.report
 
@@ -33,7 +33,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
     for name, folder in folders.items():
         run = Run.found(folder)
         config = config_in(folder)
-        found[name] = findings(config, run, console, mapped=False)
+        found[name] = load_run_data(config, run, console, mapped=False)
         places[name] = _first(config, run).embeddings
     overlap = None
     if len({one.statistics["graph_fingerprint"] for one in found.values()}) == 1:
@@ -46,11 +46,11 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
     write_comparison(path, found, overlap)
 
 
-def findings(config: Config, run: Run, console: Console, mapped: bool = True) -> Findings:
+def load_run_data(config: Config, run: Run, console: Console, mapped: bool = True) -> RunData:
     """Everything that the page of a run shows."""
     graph, first = Graph.open(run.graph), _first(config, run)
     mapped = mapped and run.graph.parent == run.folder and graph.num_nodes > 1
-    return Findings(
+    return RunData(
         metrics=read_metrics(run.metrics),
         statistics=stats(run),
         curve=read_curve(first.log),

@@ -12,7 +12,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json
 from gscl_scale.io.validate import Count
 from gscl_scale.run.folder import Run
-from gscl_scale.run.record import CheckpointList, config_in, with_seed
+from gscl_scale.run.record import CheckpointList, config_in, repeat_config
 
 
 class _Rounds(TypedDict):
@@ -49,7 +49,7 @@ def status(folder: Path) -> list[StageState]:
     if config.train.repeats == 1:
         return states + _stage_states(config, whole, "")
     for number in range(config.train.repeats):
-        one = with_seed(config, number)
+        one = repeat_config(config, number)
         states += _stage_states(one, whole.repeat(one.train.seed), f"seed {one.train.seed}: ")
     figures = _state("evaluate", whole.metrics, whole.metrics, lambda _: f"{config.train.repeats} repeats")
     return [*states, figures, _state("report", whole.report, whole.report)]

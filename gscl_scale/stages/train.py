@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import deciding, deciding_in
+from gscl_scale.config.identity import deciding_settings, deciding_values
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
 from gscl_scale.evaluate.splits import Split, make_splits, why_no_splits
@@ -35,7 +35,7 @@ from gscl_scale.runtime.settings import Meter
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import RoundSource, Samples
-from gscl_scale.train.checkpoint import Checkpoints, fill, load_state
+from gscl_scale.train.checkpoint import Checkpoints, load_state, load_weights
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
 from gscl_scale.train.objectives.methods import build_objective, settings_of
@@ -62,7 +62,7 @@ def train(config: Config, run: Run, console: Console) -> None:
         if config.runtime.engine == "ray" and world.size == 1:
             _train_on_cluster(config, run, console)
             return
-        world.call(as_values(config, run))
+        world.call(training_call(config, run))
         train_here(config, run, console)
 
 
@@ -79,7 +79,7 @@ def train_here(
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
         if device.type == "cpu":
             keep_freed_memory()
-        model = build_model(config.model, graph.num_features, config.train.seed).to(device)
+        model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural).to(device)
         if run.start.exists():
             load_start(model, run)
         console.event(
@@ -106,7 +106,7 @@ def train_here(
 
 def load_start(model: Model, run: Run) -> None:
     """Load the weights that a training starts from."""
-    fill(model, load_state(run.start), run.start)
+    load_weights(model, load_state(run.start), run.start)
 
 
 def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World) -> BatchStream:
@@ -133,7 +133,7 @@ def _objective(config: Config, graph: Graph) -> Objective:
     """The objective, with the labels of one split's training nodes where it learns from labels."""
     if config.train.objective != "supervised":
         return build_objective(config, graph.num_features)
-    split = next(iter(make_splits(graph, config.evaluate, config.train.learnt)), None)
+    split = next(iter(make_splits(graph, config.evaluate, config.train.label_seed)), None)
     if split is None or graph.labels is None:
         reason = why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
         raise ConfigError(
@@ -160,7 +160,7 @@ def train_process(
     train_here(Config.parse(values["config"]), run, Console(run.log, quiet=True), stop, meter)
 
 
-def as_values(config: Config, run: Run) -> TrainingCall:
+def training_call(config: Config, run: Run) -> TrainingCall:
     """The argument of `train_process`."""
     folder, graph, samples = (str(place.absolute()) for place in (run.folder, run.graph, run.samples))
     return {"config": config.dump(), "folder": folder, "graph": graph, "samples": samples}
@@ -181,12 +181,17 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     total = config.train.epochs * steps
     with follow(run.log, total, console) as watch:
         train_together(
-            train_process, as_values(there, run), run.folder.absolute(), config.runtime.for_training(), console, watch
+            train_process,
+            training_call(there, run),
+            run.folder.absolute(),
+            config.runtime.for_training(),
+            console,
+            watch,
         )
 
 
 @contextlib.contextmanager
-def leading(config: Config) -> Iterator[bool]:
+def lead_command(config: Config) -> Iterator[bool]:
     """Whether this process leads the command: it is the only one, or the first of those that torchrun started.
 
     The others train whenever the first does, and do nothing else.
@@ -231,7 +236,7 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
 
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
-    settings = deciding(config, "training", begun=0)
+    settings = deciding_settings(config, "training", first_revision=0)
     made_from: dict[str, object] = {"model": settings["model"], "train": settings["train"]}
     settings["train"].pop("objective", None)  # stands among what follows
     if config.train.reads_samples:
@@ -239,7 +244,10 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
         rounds = asked if config.rings.ahead else samples.num_rounds
         made_from |= {"loss": settings["loss"], "samples": samples.identity(), "rounds": rounds}
     else:
-        splits = {**deciding_in(config.evaluate, "splits", begun=0), "random_splits": config.evaluate.random_splits}
+        splits = {
+            **deciding_values(config.evaluate, "splits", first_revision=0),
+            "random_splits": config.evaluate.random_splits,
+        }
         made_from |= {
             "graph": Graph.open(run.graph).fingerprint,
             "objective": config.train.objective,
@@ -261,10 +269,10 @@ def _refuse_shared_work(config: Config, world: World) -> None:
 
 
 def _validated_on(config: Config, graph: Graph) -> list[Split]:
-    splits = training_splits(graph, config.evaluate, config.train.learnt)
+    splits = training_splits(graph, config.evaluate, config.train.label_seed)
     if not splits:
         learns = f"seed {config.train.seed}: the split that {config.train.objective} learns from has no"
-        lacks = "no split has" if config.train.learnt is None else learns
+        lacks = "no split has" if config.train.label_seed is None else learns
         reason = why_no_splits(graph, config.evaluate) or f"{lacks} labelled validation nodes"
         raise ConfigError(f"train.validate_every: {reason}; set it to 0, or bring labels and splits")
     return splits

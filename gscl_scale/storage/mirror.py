@@ -29,7 +29,7 @@ from gscl_scale.io.checksum import sha256_in
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, FileEntry, NameBelow
 from gscl_scale.storage.stores import Store
-from gscl_scale.storage.transfer import at_once, fetch_file, value_in
+from gscl_scale.storage.transfer import fetch_file, in_parallel, value_in
 from gscl_scale.storage.urls import cache_of, is_remote, store_at
 
 _PUSHES = ".pushes"
@@ -203,7 +203,7 @@ class Mirror:
         if self._known() == (number, checksum):
             return
         names = [path for path, entry in index.items() if wanted(path, entry["bytes"])]
-        at_once(
+        in_parallel(
             lambda path: fetch_file(self._store, index[path]["key"], self._folder / path, index[path], _CURE), names
         )
         for path in set(self._files()) - set(index):

@@ -15,7 +15,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gscl_scale.errors import AbsentError, FolderError, RunError
-from gscl_scale.io.atomic import link_or_copy, naming, publish
+from gscl_scale.io.atomic import explain_disk_errors, link_or_copy, publish_file
 from gscl_scale.io.validate import read_text_bytes
 from gscl_scale.text import shortened
 
@@ -54,7 +54,7 @@ class LocalStore:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file; at every moment it has its old content or the new one."""
-        with publish(self.folder / name) as temporary:
+        with publish_file(self.folder / name) as temporary:
             temporary.write_bytes(content)
 
     def create(self, name: str, content: bytes) -> bool:
@@ -65,7 +65,7 @@ class LocalStore:
         path = self.folder / name
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with naming(path):
+            with explain_disk_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with temporary.open("wb") as file:
                     file.write(content)
@@ -104,12 +104,12 @@ class LocalStore:
 
     def upload(self, path: Path, name: str) -> None:
         """Put a file of this machine under a name, as a hard link if possible: it must not change afterwards."""
-        with publish(self.folder / name) as temporary:
+        with publish_file(self.folder / name) as temporary:
             link_or_copy(path, temporary)
 
     def put(self, file: BinaryIO, size: int, name: str) -> None:
         """Put the first bytes of an open file under a name; other processes may append to it meanwhile."""
-        with publish(self.folder / name) as temporary, temporary.open("wb") as target:
+        with publish_file(self.folder / name) as temporary, temporary.open("wb") as target:
             target.writelines(_chunks(file, size))
 
     def copy(self, name: str, other: str) -> None:
@@ -120,7 +120,7 @@ class LocalStore:
         """Bring a file of the store to a path of this machine; AbsentError if it does not exist."""
         if not (self.folder / name).is_file():
             raise AbsentError(f"{self.folder / name} does not exist; {_CURE}")
-        with publish(path) as temporary:
+        with publish_file(path) as temporary:
             link_or_copy(self.folder / name, temporary)
 
     def remove(self, name: str) -> None:
@@ -213,7 +213,7 @@ class RemoteStore:
 
     def download(self, name: str, path: Path) -> None:
         """See LocalStore."""
-        with publish(path) as temporary, self._requests(name), temporary.open("wb") as file:
+        with publish_file(path) as temporary, self._requests(name), temporary.open("wb") as file:
             file.writelines(self._ranges(name, self._store.head(name)["size"]))
 
     def remove(self, name: str) -> None:

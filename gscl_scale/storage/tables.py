@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from gscl_scale.errors import FolderError
 from gscl_scale.storage.stores import Store
-from gscl_scale.storage.transfer import at_once
+from gscl_scale.storage.transfer import in_parallel
 from gscl_scale.storage.urls import store_at
 
 
@@ -23,7 +23,7 @@ def fetch_files(url: str) -> tuple[ScratchFolder, list[PurePath]]:
     """Copy the file, or all files of the folder, at a URL; returns their names below the temporary folder."""
     store, sizes = files_at(url)
     scratch = ScratchFolder()
-    at_once(lambda name: store.download(name, scratch.path / name), sizes)
+    in_parallel(lambda name: store.download(name, scratch.path / name), sizes)
     return scratch, [PurePath(name) for name in sorted(sizes)]
 
 

@@ -35,7 +35,7 @@ def upload_folder(
         entries[file] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
         store.upload(path, f"{name}/{file}")
 
-    at_once(put, files)
+    in_parallel(put, files)
     index = {**about, "files": dict(sorted(entries.items()))}
     store.write(f"{name}/{INDEX}", (json.dumps(index, indent=2) + "\n").encode())
     return index
@@ -44,7 +44,7 @@ def upload_folder(
 def fetch_folder(store: Store, name: str, folder: Path, wanted: Callable[[str], bool] = bool) -> None:
     """Bring the wanted files of a kept folder to this machine; a file with the right bytes stays as it is."""
     files = index_of(store, name)["files"]
-    at_once(
+    in_parallel(
         lambda file: fetch_file(store, f"{name}/{file}", folder / file, files[file], "gscl-scale registry rollback"),
         filter(wanted, files),
     )
@@ -83,7 +83,7 @@ def _matches(path: Path, entry: FileEntry) -> bool:
     return path.exists() and path.stat().st_size == entry["bytes"] and sha256_of(path) == entry["sha256"]
 
 
-def at_once(work: Callable[[str], None], files: Iterable[str]) -> None:
+def in_parallel(work: Callable[[str], None], files: Iterable[str]) -> None:
     """Call a function for several files at a time; the first error is raised."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(work, files))

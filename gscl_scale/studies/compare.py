@@ -22,7 +22,7 @@ from gscl_scale.report.compare_methods import Comparison, MethodCost, MethodFigu
 from gscl_scale.report.plots import plot_comparison
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve, read_events
-from gscl_scale.run.record import claim, open_run, refuse_other_work, with_seed
+from gscl_scale.run.record import claim, open_run, refuse_other_work, repeat_config
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.precompute import name_of_samples
 from gscl_scale.stages.embed import embed
@@ -74,7 +74,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     reference = metrics[_reference(config, metrics)] if metrics else None
     result: Comparison = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
-        "seeds": [with_seed(config, number).train.seed for number in range(config.train.repeats)],
+        "seeds": [repeat_config(config, number).train.seed for number in range(config.train.repeats)],
         "protocol": reference["probe"]["protocol"] if reference else None,
         "config": config.dump(),
         "methods": [*(_free_row(name, reference) for name in FREE if reference), *rows],
@@ -108,7 +108,7 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
 
 def _seeds(config: Config, name: str, study: Run) -> Seeds:
     method = Run(study.folder / "compare" / name, study.graph)
-    seeded = [with_seed(configured(config, name), number) for number in range(config.train.repeats)]
+    seeded = [repeat_config(configured(config, name), number) for number in range(config.train.repeats)]
     return [(one, method.repeat(one.train.seed)) for one in seeded]
 
 
@@ -183,7 +183,7 @@ def _sample(config: Config, run: Run, study: Run, console: Console) -> float:
 
 def _measure(config: Config, run: Run, console: Console) -> Metrics:
     """Train, embed and evaluate; finished stages are skipped."""
-    machine.start_peak()
+    machine.reset_peak_memory()
     train(config, run, console)
     embed(config, run, console)
     metrics = evaluate(config, run, console)
@@ -201,7 +201,7 @@ def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str:
 
     def has_what_is_asked_for(name: str) -> tuple[bool, ...]:
         one = ones[name]
-        return one.train.learnt is None, one.evaluate == config.evaluate, one.model == config.model
+        return one.train.label_seed is None, one.evaluate == config.evaluate, one.model == config.model
 
     return max(reversed(ones), key=has_what_is_asked_for)
 

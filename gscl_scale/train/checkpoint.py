@@ -13,7 +13,7 @@ import torch
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.atomic import publish
+from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, FileName, size_of
@@ -59,7 +59,7 @@ class _Manifest(TypedDict):
 class Checkpoints:
     """The checkpoints of one training, all of the same configuration and samples.
 
-    A state maps names of parts (model, optimizer, ...) to their values; `fill` and `fill_optimizer` check them.
+    A state maps names of parts (model, optimizer, ...) to their values; `load_weights` and `load_optimizer` check them.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
@@ -130,7 +130,7 @@ class Checkpoints:
 
 def write_state(path: Path, state: object) -> None:
     """Publish tensors by name; torch gets an open file, for it would write the temporary path into the content."""
-    with publish(path) as temporary, temporary.open("wb") as file:
+    with publish_file(path) as temporary, temporary.open("wb") as file:
         torch.save(state, file)
 
 
@@ -162,7 +162,7 @@ def _refuse_bomb(path: Path) -> None:
                 raise ValueError(f"its part {shortened(member.filename, 60)} is larger than it may be, or compressed")
 
 
-def fill(module: torch.nn.Module, state: object, where: Path) -> None:
+def load_weights(module: torch.nn.Module, state: object, where: Path) -> None:
     """Load the tensors of a state into a module; FolderError where names, shapes, types or numbers do not fit."""
     expected, cure = module.state_dict(), f"delete {where if where.is_dir() else where.parent} and train again"
     if not isinstance(state, dict) or set(state) != set(expected):
@@ -178,7 +178,7 @@ def fill(module: torch.nn.Module, state: object, where: Path) -> None:
     module.load_state_dict(state)
 
 
-def fill_optimizer(optimizer: torch.optim.Optimizer, state: object, where: Path) -> None:
+def load_optimizer(optimizer: torch.optim.Optimizer, state: object, where: Path) -> None:
     """The same for the moments of an optimiser, which keeps its own settings."""
     groups = optimizer.state_dict()["param_groups"]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -20,12 +20,12 @@ from gscl_scale.model.model import Model
 from gscl_scale.rings.sketch.level import NEAR_PER_WIDTH
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import Meter
-from gscl_scale.runtime.stop import asked_to_stop
-from gscl_scale.train.checkpoint import Checkpoints, Position, fill, fill_optimizer
+from gscl_scale.runtime.stop import stop_event
+from gscl_scale.train.checkpoint import Checkpoints, Position, load_optimizer, load_weights
 from gscl_scale.train.metrics import StepMetrics
 from gscl_scale.train.process_group import ALONE, World
 from gscl_scale.train.step import StepResult, training_step
-from gscl_scale.train.tensorboard import Scalars, scalars_to
+from gscl_scale.train.tensorboard import Scalars, scalar_writer
 
 Validate = Callable[[Model], float]
 Part = torch.nn.Module | torch.optim.Optimizer
@@ -60,9 +60,9 @@ class Trainer:
         state, self.position = found
         for name, part in self.parts().items():
             if isinstance(part, torch.optim.Optimizer):
-                fill_optimizer(part, state.get(name), checkpoints.folder)
+                load_optimizer(part, state.get(name), checkpoints.folder)
             else:
-                fill(part, state.get(name), checkpoints.folder)
+                load_weights(part, state.get(name), checkpoints.folder)
         return True
 
     def save(self, checkpoints: Checkpoints, best: bool) -> None:
@@ -113,8 +113,8 @@ class Training:
         total = config.epochs * self.stream.steps_per_epoch
         first = trainer.position.step
         with (
-            asked_to_stop(self.stop) as stop,
-            scalars_to(self.curves, first) as scalars,
+            stop_event(self.stop) as stop,
+            scalar_writer(self.curves, first) as scalars,
             self.console.progress("train", total, "steps", first) as advance,
         ):
             batches = DataWait(self.stream.batches(first, total))
@@ -219,8 +219,11 @@ def _out_of_patience(position: Position, config: TrainConfig) -> bool:
 
 
 def encode_all(model: Model, inputs: Inputs) -> npt.NDArray[np.float32]:
-    """The encoder's output for all nodes, without dropout."""
+    """Embeddings of all nodes, without dropout."""
     model.eval()
     with torch.inference_mode():
-        vectors: npt.NDArray[np.float32] = model.encode(inputs).float().cpu().numpy()
+        output = model.encode(inputs).float()
+        if isinstance(inputs.features, torch.Tensor):
+            output = model.encoder.join(output, inputs.features)
+        vectors: npt.NDArray[np.float32] = output.cpu().numpy()
     return vectors

@@ -112,7 +112,7 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
     """The ranking loss of a batch: its distinct nodes are encoded once and compared pair by pair."""
     device = next(model.parameters()).device
     on_device = functools.partial(_on_device, device)
-    with torch.autocast(device.type, torch.bfloat16, enabled=config.train.half(device.type)):
+    with torch.autocast(device.type, torch.bfloat16, enabled=config.train.uses_bfloat16(device.type)):
         critic_UD = model.project(model.encode(inputs, key))
     anchor_AD = critic_UD[on_device(batch.anchors)]
     pairs = batch.pairs
@@ -135,7 +135,7 @@ def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, k
     """The anchors [A, D] once more, with other features, edges and hidden values dropped."""
     rows = anchors if inputs.rows is None else inputs.rows[anchors]
     device = anchors.device.type
-    with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
+    with torch.autocast(device, torch.bfloat16, enabled=config.train.uses_bfloat16(device)):
         return model.project(model.encode(replace(inputs, rows=rows), seeding.integer("hop zero", key)))
 
 

@@ -9,7 +9,7 @@ Scalars = Callable[[int, Mapping[str, float]], None]
 
 
 @contextlib.contextmanager
-def scalars_to(folder: Path | None, begin: int) -> Iterator[Scalars]:
+def scalar_writer(folder: Path | None, begin: int) -> Iterator[Scalars]:
     """Yield a function that draws curves in a folder (None: nowhere).
 
     Curves after the step `begin` are drawn anew: they are of an attempt that was lost before its next checkpoint.

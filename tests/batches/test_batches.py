@@ -11,7 +11,7 @@ from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.exact.bfs import exact_rings
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, wanted
+from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.oracles import csr_of, distances
@@ -236,7 +236,7 @@ def test_each_choice_of_members_takes_as_many_as_it_says(reader, members):
     train = TRAIN.model_copy(update={"members": members})
     batch = collated(reader, np.arange(50), train)
     for level, stored in enumerate(sample.rings):
-        asked = stored.lengths() if members == "stored" else wanted(4, sample.ring_size[:, level])
+        asked = stored.lengths() if members == "stored" else target_sizes(4, sample.ring_size[:, level])
         assert batch.present[level].sum(axis=1).tolist() == asked.tolist()
         for row, chosen in enumerate(members_of(batch, level)):
             whole = stored.members[stored.offsets[row] : stored.offsets[row + 1]]

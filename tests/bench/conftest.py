@@ -1,12 +1,13 @@
 """Benches of tests."""
 
 import json
+import pickle
 import re
 
 import pytest
 from typer.testing import CliRunner
 
-from gscl_scale.bench.harness import Bench
+from gscl_scale.bench import options
 from gscl_scale.cli.bench import bench
 from gscl_scale.runtime.console import Console
 
@@ -14,7 +15,25 @@ TINY = ["graph.source=synthetic", "graph.preset=tiny", "rings.width=16", "rings.
 
 
 def quiet_bench(name, folder, **settings):
-    return Bench(name, f"gscl-scale bench {name}", folder, console=Console(quiet=True), **settings)
+    kind = getattr(options, name.capitalize())
+    return kind(command=f"gscl-scale bench {name}", out=folder, console=Console(quiet=True), **settings)
+
+
+@pytest.fixture(scope="module")
+def in_this_process():
+    """What a bench runs alone runs here: a process of its own takes seconds to import and to load the kernels.
+
+    Function, arguments and result go through pickle, as they do between processes.
+    """
+
+    def run(cores, function, *arguments):
+        assert cores
+        function, arguments = pickle.loads(pickle.dumps((function, arguments)))
+        return pickle.loads(pickle.dumps(function(*arguments)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gscl_scale.bench.harness.in_process", run)
+        yield
 
 
 def written_by(bench, page):
@@ -32,12 +51,12 @@ def figures_of(rows, **what):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Call `bench NAME ...`: what the function of the bench is asked for, in place of measuring it."""
+    """Call `bench NAME ...`: the bench that is asked for, in place of measuring it."""
 
     def call(name, *arguments):
         found = []
         with monkeypatch.context() as patch:
-            patch.setattr(f"gscl_scale.bench.{name}.bench_{name}", lambda *given: found.append(given) or "the page")
+            patch.setattr(f"gscl_scale.bench.{name}.bench_{name}", lambda given: found.append(given) or "the page")
             assert "the page" in CliRunner().invoke(bench, [name, *arguments], catch_exceptions=False).output
         return found[0]
 

@@ -14,8 +14,8 @@ CONFIG = Config.parse(
 
 
 def test_both_ways_are_timed_with_both_engines_and_end_with_the_same_bytes(tmp_path):
-    bench = quiet_bench("changes", tmp_path)
-    page = changes.bench_changes(bench, CONFIG, [0.01])
+    bench = quiet_bench("changes", tmp_path, config=CONFIG, share=[0.01], turns=1)
+    page = changes.bench_changes(bench)
     rows = written_by(bench, page)["rows"]
     assert "(1.000%) | sketch |" in page
     assert [row["engine"] for row in rows] == ["sketch", "exact"]

@@ -11,8 +11,8 @@ SETTINGS = [*TINY, *MODEL, "train.negatives=16"]
 
 
 def test_the_longer_training_has_ten_times_the_steps_and_fresh_rounds(tmp_path):
-    bench = quiet_bench("memory", tmp_path)
-    page = bench_memory(bench, Config.load(None, SETTINGS), 2, None)
+    bench = quiet_bench("memory", tmp_path, config=Config.load(None, SETTINGS), steps=2)
+    page = bench_memory(bench)
     short, long = written_by(bench, page)["rows"]
     assert "| 20 | 2,000 | 7 |" in page
     assert (short["steps"], short["anchors"], short["rounds"]) == (2, 200, 1)
@@ -26,8 +26,8 @@ def test_the_longer_training_has_ten_times_the_steps_and_fresh_rounds(tmp_path):
 def test_a_folder_that_is_kept_is_used_again(tmp_path):
     stamps = set()
     for _ in range(2):
-        bench = quiet_bench("memory", tmp_path / "out", keep=tmp_path / "kept")
-        bench_memory(bench, Config.load(None, [*SETTINGS, "rings.rounds=1"]), 2, None)
+        config = Config.load(None, [*SETTINGS, "rings.rounds=1"])
+        bench_memory(quiet_bench("memory", tmp_path / "out", keep=tmp_path / "kept", config=config, steps=2))
         stamps.add((tmp_path / "kept/samples/manifest.json").stat().st_mtime_ns)
     assert len(stamps) == 1
     assert not (tmp_path / "kept/checkpoints").exists()

@@ -5,10 +5,11 @@ from tests.bench.conftest import figures_of, quiet_bench, written_by
 from tests.neighbors.folders import drawn, write_folder
 
 
-def test_both_ways_to_search_have_their_figures(tmp_path):
+def test_both_ways_to_search_have_their_figures(tmp_path, in_this_process):
     write_folder(tmp_path / "own", drawn(2500, 16), ids=np.arange(2500))
-    bench = quiet_bench("neighbors", tmp_path / "out", keep=tmp_path / "keep")
-    page = neighbors.bench_neighbors(bench, [3000], [tmp_path / "own"], 8)
+    measured = {"rows": [3000], "embeddings": [tmp_path / "own"], "width": 8}
+    bench = quiet_bench("neighbors", tmp_path / "out", keep=tmp_path / "keep", **measured)
+    page = neighbors.bench_neighbors(bench)
     rows = written_by(bench, page)["rows"]
     for nodes in (2500, 3000):
         exact, index = (figures_of(rows, nodes=nodes, competitor=way) for way in ("exact", "index"))

@@ -18,8 +18,8 @@ def test_a_page_is_opened_clicked_and_zoomed(tmp_path):
         tmp_path / "run/report.html", graph, vectors,
         {"metrics": metrics(), "statistics": statistics(), "curve": CURVE},
     )  # fmt: skip
-    bench = quiet_bench("report", tmp_path / "out", turns=2)
-    (row,) = written_by(bench, bench_report(bench, [tmp_path / "run"]))["rows"]
+    bench = quiet_bench("report", tmp_path / "out", turns=2, runs=[tmp_path / "run"])
+    (row,) = written_by(bench, bench_report(bench))["rows"]
     assert (row["run"], row["nodes"], row["dots"], row["complaints"]) == ("run", 60, 60, 0)
     assert row["bytes"] == (tmp_path / "run/report.html").stat().st_size
     assert 0 < row["open_seconds"] <= row["slowest_seconds"]
@@ -28,4 +28,4 @@ def test_a_page_is_opened_clicked_and_zoomed(tmp_path):
 
 def test_a_run_without_a_page_is_refused(tmp_path):
     with pytest.raises(FolderError, match=r"report\.html does not exist; run gscl-scale report first"):
-        bench_report(quiet_bench("report", tmp_path / "out"), [tmp_path])
+        bench_report(quiet_bench("report", tmp_path / "out", runs=[tmp_path]))

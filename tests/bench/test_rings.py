@@ -3,16 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gscl_scale.bench import engines, listing, tools
+from gscl_scale.bench import engines, large_balls, listing, tools
 from gscl_scale.bench.engines import Round, batch_of
 from gscl_scale.bench.large_balls import BallSizes, core_seconds, difference, draw_graphs
 from gscl_scale.bench.listing import random_anchors
 from gscl_scale.bench.peers import PEERS, Peer
 from gscl_scale.bench.rings import bench_rings
-from gscl_scale.bench.tools import Depths, mean_visits, peer_depth, rate_figures
+from gscl_scale.bench.tools import mean_visits, peer_depth, rate_figures
 from gscl_scale.config.config import Config
 from gscl_scale.errors import RunError, UserError
-from gscl_scale.machine import usable_cores
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 from gscl_scale.shards.reader import Samples
 from tests.bench.conftest import TINY, figures_of, quiet_bench, written_by
@@ -24,9 +23,10 @@ PEER, DEAD = "scipy frontier products", "scipy rows and numpy marks"
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(tmp_path_factory, in_this_process):
     """Our engines at 3 hops and scipy at 2; one peer is missing and one dies."""
-    bench = quiet_bench("rings", tmp_path_factory.mktemp("bench"), cores=usable_cores()[:1])
+    depths = {"hops": [3], "peer_hops": [2], "seconds": 0.1, "turns": 1, "cores": 1, "only": "tools"}
+    bench = quiet_bench("rings", tmp_path_factory.mktemp("bench"), config=Config.load(None, TINY), **depths)
     scipy = [peer for peer in PEERS if peer.package == "scipy"]
 
     def dies(peer, *rest):
@@ -37,7 +37,7 @@ def measured(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tools, "PEERS", (*scipy, Peer("nowhere rings", "no_such_package", ())))
         patch.setattr(tools, "measure_peer", dies)
-        page = bench_rings(bench, Config.load(None, TINY), Depths([3], [2], 0.1), ["tools"])
+        page = bench_rings(bench)
     return written_by(bench, page), page
 
 
@@ -100,13 +100,14 @@ def test_the_page_says_at_which_depth_the_peers_were(measured):
 
 
 @pytest.fixture(scope="module")
-def on_large_balls(tmp_path_factory):
+def on_large_balls(tmp_path_factory, in_this_process):
     """Our engines on a small star, a graph of 300 nodes with a node joined to all, and a small random graph."""
-    bench = quiet_bench("rings", tmp_path_factory.mktemp("bench"))
+    settings = {"config": Config.load(None, TINY), "turns": 1, "only": "large-balls"}
+    bench = quiet_bench("rings", tmp_path_factory.mktemp("bench"), **settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "in_process", lambda _, function, *arguments: function(*arguments))  # for quickness
+        patch.setattr(large_balls, "SIZES", SMALL)
         patch.setattr(engines, "compile_kernels", lambda *_: None)
-        page = bench_rings(bench, Config.load(None, TINY), Depths([3], [2], 0.1), ["large-balls"], SMALL)
+        page = bench_rings(bench)
     return written_by(bench, page), page
 
 
@@ -158,12 +159,12 @@ def test_the_page_has_a_section_about_large_balls(on_large_balls):
     assert page.count("`sketch` and `exact` have equal bytes in all columns but") == 3
 
 
-def test_the_page_names_the_first_difference_of_samples(tmp_path, monkeypatch):
-    monkeypatch.setattr(engines, "in_process", lambda _, function, *arguments: function(*arguments))
+def test_the_page_names_the_first_difference_of_samples(tmp_path, monkeypatch, in_this_process):
+    monkeypatch.setattr(large_balls, "SIZES", BallSizes(star=300, random=200, mean_degree=20))
     monkeypatch.setattr(engines, "compile_kernels", lambda *_: None)
     monkeypatch.setattr("gscl_scale.bench.large_balls.difference", lambda one, other: "beyond")
-    bench, tiny = quiet_bench("rings", tmp_path), BallSizes(star=300, random=200, mean_degree=20)
-    page = bench_rings(bench, Config.load(None, TINY), Depths([3], [2], 0.1), ["large-balls"], tiny)
+    config = Config.load(None, TINY)
+    page = bench_rings(quiet_bench("rings", tmp_path, config=config, turns=1, only="large-balls"))
     assert "all: the samples of `sketch` and `exact` **differ**, first in beyond of part 0" in page
 
 
@@ -233,4 +234,4 @@ def test_all_competitors_take_the_same_random_anchors_each_once():
 def test_independent_priorities_are_refused(tmp_path):
     config = Config.load(None, [*TINY, "rings.sharing=independent"])
     with pytest.raises(UserError, match=r"set rings\.sharing to shared"):
-        bench_rings(quiet_bench("rings", tmp_path), config, Depths([2], [2]))
+        bench_rings(quiet_bench("rings", tmp_path, config=config))

@@ -1,6 +1,6 @@
 import pytest
 
-from gscl_scale.bench.graphs import draw_graph
+from gscl_scale.bench.graphs import graph_folders
 from gscl_scale.bench.scale import Growth, bench_scale
 from gscl_scale.errors import UserError
 from tests.bench.conftest import figures_of, quiet_bench, written_by
@@ -25,11 +25,12 @@ def test_small_sizes_count_as_much_as_large_ones_in_the_line():
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(tmp_path_factory, in_this_process):
     folder = tmp_path_factory.mktemp("scale")
     make_graph(folder / "own", random_edges(5000, 50_000, seed=0), 5000)
-    bench = quiet_bench("scale", folder / "out", keep=folder / "keep")
-    page = bench_scale(bench, [40_000, 20_000], [folder / "own"], [1])
+    graphs = {"edges": [40_000, 20_000], "graph": [folder / "own"]}
+    bench = quiet_bench("scale", folder / "out", keep=folder / "keep", workers=[1], **graphs)
+    page = bench_scale(bench)
     return bench, written_by(bench, page), page
 
 
@@ -57,12 +58,12 @@ def test_papers100m_is_extrapolated_and_called_so(measured):
 
 def test_graphs_that_are_kept_are_used_again(measured):
     bench, _, _ = measured
-    manifest = bench.keep / "edges-20000/manifest.json"
-    before = manifest.stat().st_mtime_ns
-    draw_graph(20_000, manifest.parent, bench.cores, bench.console)
-    assert manifest.stat().st_mtime_ns == before
+    drawn = [bench.keep / "edges-20000", bench.keep / "edges-40000"]
+    before = [(folder / "manifest.json").stat().st_mtime_ns for folder in drawn]
+    assert list(graph_folders(bench, bench.out)) == [*drawn, *bench.graph]
+    assert [(folder / "manifest.json").stat().st_mtime_ns for folder in drawn] == before
 
 
 def test_more_workers_than_cores_are_refused(tmp_path):
     with pytest.raises(UserError, match="--workers 4096: expected 1 to"):
-        bench_scale(quiet_bench("scale", tmp_path), [1000], [], [4096])
+        bench_scale(quiet_bench("scale", tmp_path, edges=[1000], workers=[4096]))

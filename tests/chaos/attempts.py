@@ -45,7 +45,6 @@ class Attempt:
 
     process: subprocess.Popen[bytes]
     began: float
-    ended: float | None = None
 
     @property
     def runs(self) -> bool:

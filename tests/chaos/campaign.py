@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +51,7 @@ def campaign(lane: Local, number: int, seed: int, log: Path, stop: threading.Eve
         if one.wrong or falls == 0 or len(fallen) == number:
             wrong = one.wrong or _finished(lane, story)
             if wrong and not one.wrong:
-                fallen[-1] = Fallen(**{**asdict(one), "wrong": f"after all: {wrong}"})
+                fallen[-1] = replace(one, wrong=f"after all: {wrong}")
             if not wrong:
                 lane.clear(story)
             story = None

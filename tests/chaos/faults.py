@@ -1,17 +1,15 @@
 """The kinds of faults: what is done before a command, around it, or while it runs."""
 
-import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import psutil
@@ -39,13 +37,6 @@ class Fault:
 
 
 Kind = Callable[[Draw, float], Fault]  # its second argument is how long a whole command lasts
-
-
-@contextlib.contextmanager
-def variables(wanted: dict[str, str]) -> Iterator[None]:
-    """Variables of the environment for a while."""
-    with mock.patch.dict(os.environ, wanted):
-        yield
 
 
 _BY_STRACE = ("flush fails", "rename fails", "writes fail from then on", "slow disk")

@@ -32,7 +32,6 @@ class Story:
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
     damaged: set[Path] = field(default_factory=set)
-    complete: bool = False
 
 
 class Local:
@@ -44,10 +43,9 @@ class Local:
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
         self.scratch.mkdir(parents=True)
-        town = Town(scratch / "town")
+        Town(scratch / "town")
         tables = {"source": "tables", "edges": "town/edges.parquet", "nodes": "town/nodes.parquet"}
         (scratch / "config.yaml").write_text(yaml.safe_dump({"graph": tables, **CONFIG}))
-        self.edges = len(town.edges)
         began = time.monotonic()
         ended = finish(["run", "--config", "config.yaml", "--run", "reference"], scratch)
         assert ended.code == 0, ended.told

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
+from unittest import mock
 
 from gscl_scale.errors import FolderError
 from gscl_scale.storage.mirror import Mirror
@@ -36,7 +38,7 @@ class OnStore(Local):
         """A run that has not begun."""
         where = f"s3://{BUCKET}/run-{number}"
         env = {"GSCL_SCALE_CACHE": str(self.scratch / f"machine-{number}")}
-        with faults.variables(env):
+        with mock.patch.dict(os.environ, env):
             folder = folder_of(where)
         return Story(folder, ["run", "--config", "config.yaml", "--run", where], self.scratch, env)
 

@@ -108,11 +108,7 @@ def test_an_end_with_a_traceback_or_without_a_sentence_is_wrong():
     ("sentence", "gone", "verbs"),
     [
         ("gscl-scale: {run}/samples/manifest.json is damaged: x; delete its folder and run again", "samples", []),
-        (
-            "gscl-scale: {run}/graph/ids.arrow: got other bytes; delete {run}/graph and ingest the graph again",
-            "graph",
-            [],
-        ),
+        ("gscl-scale: {run}/graph/ids.arrow: other bytes; delete {run}/graph and ingest the graph again", "graph", []),
         ("gscl-scale: {run}/samples/a.arrow: got other content; run gscl-scale precompute again", "", ["precompute"]),
     ],
 )

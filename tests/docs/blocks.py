@@ -2,16 +2,25 @@
 
 import shutil
 
-from tests.docs.pages import ROOT, assert_alike, blocks
-from tests.docs.plan import PLAN, Shell
+from tests.docs.pages import PAGES, ROOT, assert_alike, blocks
+from tests.docs.plan import PLAN, USUAL, Shell
+from tests.docs.test_tutorial import PAGE as TUTORIAL
 from tests.docs.world import BIN, SHORT, bash
 
-BLOCKS = {block.name: block for page in {name.split(" ")[0] for name in PLAN} for block in blocks(page)}
+BLOCKS = {block.name: block for page in PAGES if page != TUTORIAL for block in blocks(page)}
+HOW = {name: PLAN.get(name, USUAL.get(block.language)) for name, block in BLOCKS.items()}
+
+
+def named(kind):
+    """Names of the blocks that are executed in this way."""
+    return [name for name, how in HOW.items() if isinstance(how, kind)]
 
 
 def shells(mark):
-    """Names of the blocks that are run in a shell, with this mark."""
-    return [name for name, how in PLAN.items() if isinstance(how, Shell) and how.mark == mark]
+    """Names of the blocks that are run in a shell, with this mark; those that come before another run with it."""
+    marked = [name for name in named(Shell) if HOW[name].mark == mark]
+    before = {HOW[name].after for name in marked}
+    return [name for name in marked if name not in before]
 
 
 def script_of(name, **given):
@@ -26,9 +35,10 @@ def script_of(name, **given):
 def run_block(name, worlds, folder, **given):
     """Run a block in a world of its own; what a console block shows after its commands is what is printed."""
     how, script = PLAN[name], script_of(name, **given)
-    shutil.copytree(worlds / how.world, folder, symlinks=True)
     if how.after:
-        bash(script_of(how.after, **given), folder)
+        run_block(how.after, worlds, folder, **given)
+    else:
+        shutil.copytree(worlds / how.world, folder, symlinks=True)
     if how.before:
         bash(how.before, folder)
     printed = bash(script, folder)

@@ -1,4 +1,4 @@
-"""How each code block of the pages is executed. A block that is not in this table fails a test, so nobody forgets one.
+"""How code blocks of the pages are executed. One that is not in this table is what its language says, or fails a test.
 
 Where a block would take hours, or names things of the reader, `{old: new}` says what is written in place of what.
 """
@@ -59,9 +59,9 @@ NO_SLURM = "there is no Slurm here: the script runs for real under a stand-in of
 NO_ROOT = "units are not installed on this machine: systemd itself verifies them where it is there"
 
 LAX = "--set gate.probe_fall=1 --set gate.ranking_least=0 --set gate.ranking_fall=1 --set gate.alignment_least=-1"
-TUTORIAL = Elsewhere("tests/docs/test_tutorial.py::test_the_tutorial_can_be_followed_as_it_is_written")
 SEARCH = 'docs/tune.md 1: pip install "gscl-scale[tune]"'
 
+USUAL = {"yaml": Yaml(), "python": Python()}
 PLAN = {
     "README.md 1: graph -> rings -> shards -> batches -> model -> tr": Printed("the story"),
     "README.md 2: $ git clone <this repository> && cd gscl-scale": Shell(
@@ -69,7 +69,6 @@ PLAN = {
         world="fresh", mark="slow",
     ),
     "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2"),
-    "README.md 4: graph: {source: tables, edges: edges.parquet, node": Yaml(),
     "README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml": Shell(world="fresh"),
     "README.md 6: $ .venv/bin/gscl-scale neighbors runs/mine --id 10": Shell(
         {"--id 1042": "--id user-12"}, after="README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml", world="fresh", then="test -s vectors.npy",
@@ -77,7 +76,6 @@ PLAN = {
     "README.md 7: $ .venv/bin/gscl-scale ingest --source synthetic #": Shell(
         {"--source synthetic": "--source synthetic --set graph.preset=small"}
     ),
-    "README.md 8: import gscl_scale": Python(),
     "README.md 9: $ make test # everything that must hold: format, l": Shell(
         {"make": "make -n -C {root}", "--config configs/ogbn_arxiv_structure.yaml": "--set graph.source=synthetic --set graph.preset=tiny --turns 1 --seconds 0.2"},
         mark="slow",
@@ -141,17 +139,7 @@ PLAN = {
         },
         world="fresh", mark="slow",
     ),
-    "docs/compare.md 2: compare:": Yaml(),
     "docs/graphs.md 1: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
-    "docs/graphs.md 2: graph:": Yaml(),
-    "docs/graphs.md 3: graph:": Yaml(),
-    "docs/graphs.md 4: graph:": Yaml(),
-    "docs/evaluation.md 1: from pathlib import Path": Python(),
-    "docs/graphs.md 5: import numpy as np": Python(),
-    "docs/graphs.md 6: graph:": Yaml(),
-    "docs/graphs.md 7: graph:": Yaml(),
-    "docs/graphs.md 8: graph:": Yaml(),
-    "docs/graphs.md 9: from pathlib import Path": Python(),
     "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(),
     "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(),
     "docs/large.md 3: $ gscl-scale bench rings --config configs/ogbn_arx": Shell(
@@ -167,8 +155,6 @@ PLAN = {
     "docs/neighbors.md 2: $ gscl-scale neighbors runs/mine --ids some.csv --": Shell(),
     "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}),
     "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(),
-    "docs/neighbors.md 5: from pathlib import Path": Python(),
-    "docs/ray.md 1: runtime:": Yaml(),
     "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_submit.py::test_with_the_token_only_the_cluster_is_joined"),
     "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
         {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0 --set runtime.address=local"},
@@ -196,15 +182,4 @@ PLAN = {
         {"best.yaml": "best.yaml --set train.epochs=1"}, world="fresh", mark="ray", after=SEARCH
     ),
     "docs/tune.md 3: model.width: [256, 512] # one of these": Yaml("the space of tune"),
-    "docs/tutorial.md 1: import csv": TUTORIAL,
-    "docs/tutorial.md 2: $ head -n 3 products.csv": TUTORIAL,
-    "docs/tutorial.md 3: graph: {source: tables, edges: bought.csv, nodes:": TUTORIAL,
-    "docs/tutorial.md 4: $ gscl-scale run --config shop.yaml": TUTORIAL,
-    "docs/tutorial.md 5: $ gscl-scale neighbors runs/shop --id P-017 --coun": TUTORIAL,
-    "docs/tutorial.md 6: $ gscl-scale neighbors runs/shop --all --count 5 -": TUTORIAL,
-    "docs/tutorial.md 7: $ gscl-scale embed --config shop.yaml --out vector": TUTORIAL,
-    "docs/tutorial.md 8: import csv": TUTORIAL,
-    "docs/tutorial.md 9: $ gscl-scale ingest --config shop.yaml --run runs/": TUTORIAL,
-    "docs/tutorial.md 10: from pathlib import Path": TUTORIAL,
-    "docs/tutorial.md 11: (310, 32) P-305": TUTORIAL,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from gscl_scale.cli.doctor.folders import examine_places
 from gscl_scale.cli.doctor.software import examine_ray, unmet
 from gscl_scale.config.config import Config
 from gscl_scale.config.runtime import RuntimeConfig
-from tests.test_cli import cli
+from tests.commands import cli
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -97,14 +97,13 @@ def assert_is_the_pass(graph, folder, settings, **place):
     assert_close(by_layers(graph, config, model, folder, **place), whole(graph, config, model))
 
 
-@pytest.mark.parametrize("activation", ["relu", "prelu", "rrelu"])
+@pytest.mark.parametrize(("activation", "scaling"), [("relu", "none"), ("prelu", "row"), ("rrelu", "standard")])
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
 @pytest.mark.parametrize(("kind", "width"), KINDS)
-def test_it_is_the_pass_over_the_whole_graph(tmp_path, graphs, kind, width, undirected, encoder, activation):
-    for scaling in ("none", "row", "standard"):
-        settings = {"encoder": encoder, "activation": activation, "feature_scaling": scaling}
-        assert_is_the_pass(graphs(kind, width, undirected), tmp_path, settings)
+def test_it_is_the_pass_over_the_whole_graph(tmp_path, graphs, kind, width, undirected, encoder, activation, scaling):
+    settings = {"encoder": encoder, "activation": activation, "feature_scaling": scaling}
+    assert_is_the_pass(graphs(kind, width, undirected), tmp_path, settings)
 
 
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
@@ -116,7 +115,7 @@ def test_every_normalisation_is_read_alike(tmp_path, graphs, undirected, normali
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("rows", [1, 7, 64, 10_000])
+@pytest.mark.parametrize("rows", [1, 7, 10_000])
 def test_any_size_of_blocks_will_do(tmp_path, graphs, encoder, rows):
     for kind, width in KINDS:
         settings = {"encoder": encoder, "feature_scaling": "standard"}
@@ -199,7 +198,7 @@ def test_sparse_features_are_moved_like_the_dense_ones_of_the_training(tmp_path,
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("width", [6, 40])
-@pytest.mark.parametrize("exponent", [-100, -50, 50, 100])
+@pytest.mark.parametrize("exponent", [-100, 100])
 def test_tiny_and_huge_features_are_embedded_as_the_training_reads_them(tmp_path, graphs, kind, width, exponent):
     features = features_of(kind, width)
     far = make_graph(tmp_path / "graph", hubs(), NODES, features=features * 2.0**exponent, undirected=True)

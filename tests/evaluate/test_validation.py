@@ -9,7 +9,7 @@ import pytest
 
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import deciding_in
+from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.section import RESULTS
 from gscl_scale.config.sections import EvaluateConfig, TunedOn
 from gscl_scale.evaluate.linear_probe import probe_splits
@@ -121,7 +121,9 @@ def test_where_nothing_was_chosen_nobody_is_left_out_and_figures_are_as_ever(ran
     metrics = evaluate_run(random_graph, vectors, None, QUICK, selection=selection)
     assert metrics == evaluate_run(random_graph, vectors, None, QUICK)
     assert "left_out" not in metrics["probe"]["protocol"]
-    assert "tuned_on" not in deciding_in(QUICK, *RESULTS, begun=2)  # older figures stay those of these settings
+    assert "tuned_on" not in deciding_values(
+        QUICK, *RESULTS, first_revision=2
+    )  # older figures stay those of these settings
 
 
 def test_the_test_figure_is_of_nodes_whose_labels_have_chosen_nothing(random_graph: Graph) -> None:

@@ -1,19 +1,11 @@
-"""The only file of these tests that imports the package: when modules move, change the imports here."""
+"""What these tests take from the package beside its commands: when modules move, change the imports here."""
 
-import contextlib
-import io
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import click
 import numpy as np
-import sklearn.neighbors  # noqa: F401  # its library of threads can only be limited once it is loaded
 import typer
-from threadpoolctl import threadpool_limits
 
-from gscl_scale.__main__ import main
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, held_out
 from gscl_scale.cli.main import app
@@ -21,37 +13,6 @@ from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.run.record import config_in
 from gscl_scale.shards.reader import Samples
-
-
-@dataclass(frozen=True)
-class Ended:
-    """Exit code and output of a command."""
-
-    code: int
-    output: str
-    errors: str
-
-
-def command(*arguments, folder: Path) -> Ended:
-    """Run `python -m gscl_scale ARGUMENTS` in a folder, but in this process: importing torch takes seconds.
-
-    It has one thread: sums are rounded by their order, and sklearn decides ties among the nearest digits by it.
-    """
-    output, errors = io.StringIO(), io.StringIO()
-    code = 0
-    with (
-        threadpool_limits(1),
-        contextlib.chdir(folder),
-        mock.patch.object(sys, "argv", ["gscl-scale", *map(str, arguments)]),
-        mock.patch.object(sys, "unraisablehook", sys.unraisablehook),  # main() replaces it
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
-    ):
-        try:
-            main()
-        except SystemExit as leaving:
-            code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    return Ended(code, output.getvalue(), errors.getvalue())
 
 
 def verbs() -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.commands import cli
 from tests.golden import adapters
 from tests.golden.content import (
     curve,
@@ -95,13 +96,13 @@ CURVES = {
 }  # fmt: skip
 
 
-def do(verb: str, folder: Path, run: str, settings: list[str], *more: str) -> adapters.Ended:
-    """Run a verb on a run folder; it must succeed."""
-    ended = adapters.command(verb, "--run", run, *as_options(settings), *more, folder=folder)
-    if ended.code:
-        reason = ended.errors.strip().rpartition("\n")[2]
-        raise AssertionError(f"gscl-scale {verb} ended with exit code {ended.code}: {reason}")
-    return ended
+def do(verb: str, folder: Path, run: str, settings: list[str], *more: str) -> str:
+    """Run a verb on a run folder; it must succeed. What it prints."""
+    ended = cli(verb, "--run", run, *as_options(settings), *more, cwd=folder)
+    if ended.returncode:
+        reason = ended.stderr.strip().rpartition("\n")[2]
+        raise AssertionError(f"gscl-scale {verb} ended with exit code {ended.returncode}: {reason}")
+    return ended.stdout
 
 
 def as_options(settings: list[str]) -> list[str]:
@@ -180,7 +181,7 @@ def story_case(graph: str, folder: Path) -> dict[str, Any]:
     settings = settings_of(graph, folder)
     for verb in ("precompute", "train", "embed", "evaluate"):
         do(verb, folder, "run", settings)
-    states = json.loads(do("status", folder, "run", settings, "--json").output)
+    states = json.loads(do("status", folder, "run", settings, "--json"))
     events = [f"{event['stage']} {event['event']}" for event in _events(folder / "run")]
     return {
         "status": [f"{state['stage']} {state['state']}" for state in states],
@@ -200,8 +201,8 @@ def _events(run: Path) -> list[dict[str, Any]]:
 
 def schema_case(folder: Path) -> dict[str, Any]:
     """Keys of the configuration with type, default and limits; and what two keys together forbid."""
-    schema = json.loads(adapters.command("config", "--schema", "--json", folder=folder).output)
-    tried = {text: adapters.command("config", *as_options(text.split()), folder=folder).code for text in TOGETHER}
+    schema = json.loads(cli("config", "--schema", "--json", cwd=folder).stdout)
+    tried = {text: cli("config", *as_options(text.split()), cwd=folder).returncode for text in TOGETHER}
     return {"keys": schema_content(schema), "exit code of config": tried}
 
 
@@ -229,7 +230,7 @@ def codes_case(folder: Path) -> dict[str, Any]:
     codes: dict[str, int] = {}
 
     def tell(what: str, *arguments: str) -> None:
-        codes[what] = adapters.command(*arguments, folder=folder).code
+        codes[what] = cli(*arguments, cwd=folder).returncode
 
     (folder / "odd.yaml").write_text("train: [1, 2")
     (folder / "taken").mkdir()

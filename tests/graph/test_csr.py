@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, RowRange, build_rows, index_dtype
-from gscl_scale.graph.types import cut
+from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.arrow_writer import ColumnFile, column_file
 
@@ -127,7 +127,7 @@ def test_integers_of_every_width_are_welcome(tmp_path, kind):
 @pytest.mark.parametrize("entries_at_once", [1, 5, 7, 1000])
 def test_ranges_of_vertices_cover_all_and_fit_the_memory_or_are_one_vertex(entries_at_once):
     degrees = np.array([0, 3, 2, 9, 0, 0, 5, 1, 0])
-    ranges = list(cut(np.concatenate([[0], np.cumsum(degrees)]), 0, 9, entries_at_once))
+    ranges = list(cut_rows(np.concatenate([[0], np.cumsum(degrees)]), 0, 9, entries_at_once))
     assert [low for low, _ in ranges] + [9] == [0] + [high for _, high in ranges]
     for low, high in ranges:
         assert low < high
@@ -137,7 +137,7 @@ def test_ranges_of_vertices_cover_all_and_fit_the_memory_or_are_one_vertex(entri
 def test_counts_and_bounds_beyond_32_bits_are_whole():
     degrees = np.array([3, 2**31, 2**33, 7, 2**31 - 1])
     starts = np.concatenate([[0], np.cumsum(degrees)])
-    assert list(cut(starts, 0, 5, 2**32)) == [(0, 2), (2, 3), (3, 5)]
+    assert list(cut_rows(starts, 0, 5, 2**32)) == [(0, 2), (2, 3), (3, 5)]
     sizes = np.array([0, 2**31 + 5])
     csr._count(np.array([[1, 0], [1, 2]], np.int32), 0, sizes)
     assert sizes.tolist() == [0, 2**31 + 5]

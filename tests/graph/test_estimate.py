@@ -8,7 +8,7 @@ import pytest
 from gscl_scale import machine
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.estimate import admit, need_of, read_if_it_fits
+from gscl_scale.graph.estimate import check_resources, estimate_need, read_if_it_fits
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import SourceSize
 
@@ -27,11 +27,11 @@ def this_machine(monkeypatch):
 
 def test_ten_million_nodes_take_what_was_measured_and_a_line_says_so(tmp_path, this_machine):
     """gscl-scale ingest --source synthetic on 2 cores: 1.01 GiB of resident memory, 2.17 GiB of disk."""
-    need = need_of(source_size(LARGE), LARGE, threads=2)
+    need = estimate_need(source_size(LARGE), LARGE, threads=2)
     assert 0.9 < need.memory / GIB < 1.35
     assert 2.0 < need.disk / GIB < 2.6
     this_machine(8 * GIB, 30 * GIB)
-    line = admit(source_size(LARGE), LARGE, tmp_path / "graph")
+    line = check_resources(source_size(LARGE), LARGE, tmp_path / "graph")
     assert line.startswith("10,000,000 nodes and 110,000,000 edges take about 1.")
     assert "(8.0 GiB available)" in line
     assert "(30.0 GiB free)" in line
@@ -57,13 +57,13 @@ def test_where_sorting_takes_too_much_the_cure_is_its_setting(tmp_path, this_mac
     size = SourceSize(num_nodes=1000, num_edges=10**10, num_features=1)
     this_machine(3 * GIB, 999 * GIB)
     with pytest.raises(GraphError, match=r"set graph.memory_mb below 4096, such as \d+") as error:
-        admit(size, config, tmp_path)
+        check_resources(size, config, tmp_path)
     lower = int(str(error.value).split("such as ")[1])
-    admit(size, config.model_copy(update={"memory_mb": lower}), tmp_path)
+    check_resources(size, config.model_copy(update={"memory_mb": lower}), tmp_path)
 
 
 def test_needs_grow_with_counts_beyond_32_bits():
-    need = need_of(SourceSize(2**32, 2**36, 1), LARGE, threads=2)
+    need = estimate_need(SourceSize(2**32, 2**36, 1), LARGE, threads=2)
     assert need.disk == 2**36 * 2 * 8 * 2
     assert need.memory > 2**32 * 24
 
@@ -100,7 +100,7 @@ def test_npz_files_tell_their_shapes(tmp_path):
 def test_a_source_that_knows_nothing_is_told_as_that(tmp_path, this_machine):
     this_machine(8 * GIB, 30 * GIB)
     config = Config.load(None, ["graph.source=ogb", "graph.dataset=ogbn-arxiv"]).graph
-    assert admit(source_size(config), config, tmp_path) == (
+    assert check_resources(source_size(config), config, tmp_path) == (
         "reading source ogb: its size is not known yet (8.0 GiB of memory and 30.0 GiB of disk are free)"
     )
 

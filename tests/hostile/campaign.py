@@ -6,7 +6,6 @@ Every input follows from its reader, the seed and its number; one that a reader 
 import argparse
 import contextlib
 import json
-import os
 import selectors
 import shutil
 import subprocess
@@ -20,8 +19,9 @@ import psutil
 
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.text import table as markdown
-from tests.hostile.readers import READERS
-from tests.hostile.trial import MEMORY, name_of
+from tests.hostile.corpus import make
+from tests.hostile.readers import READERS, use
+from tests.hostile.trial import MEMORY, Guard, name_of, one
 
 TIME_S = 20
 _LOOK_S = 0.05
@@ -169,20 +169,8 @@ def page(results: list[dict], seed: int, seconds: float) -> str:
     )
 
 
-def make_corpus(folder: Path) -> None:
-    """The valid inputs, made by a process of its own."""
-    folder.mkdir(parents=True)
-    code = "from pathlib import Path; from tests.hostile.corpus import make; make(Path.cwd())"
-    root = Path(__file__).resolve().parents[2]
-    paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, env={**os.environ, "PYTHONPATH": paths})
-
-
 def again(corpus: Path, name: str, seed: int, number: int) -> None:
     """Read one input in this process, and show what happens."""
-    from tests.hostile.readers import use
-    from tests.hostile.trial import Guard, one
-
     use(corpus)
     result = one(name, seed, number, corpus, corpus.parent / "again", Guard())
     print("\n".join(f"{key}: {value}" for key, value in result.items()))
@@ -205,7 +193,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gscl-scale-") as scratch:
         corpus = (options.corpus or Path(scratch) / "corpus").absolute()
         if not corpus.exists():
-            make_corpus(corpus)
+            corpus.mkdir(parents=True)
+            make(corpus)
         if options.number is not None:
             again(corpus, options.only[0], options.seed, options.number)
             return 0

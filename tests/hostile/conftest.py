@@ -1,8 +1,5 @@
 """Valid inputs for all tests of this folder, made once; and a store."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.hostile.corpus import make
@@ -16,11 +13,6 @@ __all__ = ["corpus", "s3"]
 def corpus(tmp_path_factory):
     """A folder of valid inputs of every kind."""
     folder = tmp_path_factory.mktemp("corpus")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        make(folder, bombs=False)
-    finally:
-        os.chdir(before)
+    make(folder, bombs=False)
     use(folder)
     return folder

@@ -1,5 +1,6 @@
 """Valid inputs of every kind, made by the program itself, small enough to be copied for each mutation."""
 
+import contextlib
 import json
 import pickle
 import shutil
@@ -43,7 +44,12 @@ CSV = {"graph": {"source": "tables", "edges": "edges.csv", "nodes": "nodes.csv"}
 
 
 def make(folder: Path, bombs: bool = True) -> None:
-    """Fill a folder; the current folder has to be that one."""
+    """Fill a folder, whose files name each other by relative paths."""
+    with contextlib.chdir(folder):
+        _fill(folder, bombs)
+
+
+def _fill(folder: Path, bombs: bool) -> None:
     draw = np.random.Generator(np.random.Philox(3))
     edges = draw.integers(0, NODES, (2, 160))
     features = draw.normal(size=(NODES, 6)).astype(np.float32)

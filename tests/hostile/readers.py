@@ -55,7 +55,7 @@ from gscl_scale.storage.transfer import fetch_folder
 from gscl_scale.studies.reproduce.reproduce import reproduce
 from gscl_scale.studies.tune.records import Book, claim_search
 from gscl_scale.studies.tune.space import read_space
-from gscl_scale.train.checkpoint import Checkpoints, fill
+from gscl_scale.train.checkpoint import Checkpoints, load_weights
 from gscl_scale.train.loop import Trainer
 from tests.hostile.corpus import CSV, RUN, TABLES
 from tests.hostile.mutate.tables import BOMBS
@@ -149,7 +149,7 @@ def _checkpoint(rng: Random) -> None:
     with contextlib.suppress(GsclError):
         Trainer(model, config.train).restore(checkpoints, QUIET)
     state, _ = checkpoints.chosen()
-    fill(model, state.get("model"), run.checkpoints)
+    load_weights(model, state.get("model"), run.checkpoints)
 
 
 def _start(rng: Random) -> None:

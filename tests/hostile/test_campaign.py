@@ -12,10 +12,10 @@ import pytest
 from gscl_scale.errors import FolderError
 from tests.hostile.campaign import GOOD, Worker, attack, page, plan
 from tests.hostile.readers import READERS, Reader
-from tests.hostile.trial import Guard, mutated, read, warm_up
+from tests.hostile.trial import Guard, mutated, read
 
 ROOT = Path(__file__).parents[2]
-INPUTS = 200
+INPUTS = 100
 
 
 def test_each_reader_refuses_mutated_inputs_in_one_sentence_or_reads_them(corpus, tmp_path):
@@ -28,12 +28,6 @@ def test_each_reader_refuses_mutated_inputs_in_one_sentence_or_reads_them(corpus
     assert outcomes.count("refused") > INPUTS // 5
     assert outcomes.count("read") > INPUTS // 20
     assert f"| **all** | **{len(todo)}** |" in page(results, 0, 60.0)
-
-
-@pytest.mark.parametrize("name", [name for name, reader in READERS.items() if reader.targets])
-def test_what_nobody_has_changed_is_read(corpus, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    warm_up(name, corpus, tmp_path)
 
 
 def test_an_input_follows_from_its_reader_seed_and_number(corpus, tmp_path):
@@ -75,10 +69,10 @@ def test_what_a_reader_must_not_do_is_noticed(tmp_path, monkeypatch, act, outcom
 
 
 def test_memory_a_hang_and_a_crash_are_noticed(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("tests.hostile.campaign.TIME_S", 8)
+    monkeypatch.setattr("tests.hostile.campaign.TIME_S", 4)
     told = {}
     for name, line in {
-        "memory": "import numpy; x = numpy.ones(3 * 10**8, numpy.float64); __import__('time').sleep(60)",
+        "memory": "x = b'x' * 2_400_000_000; __import__('time').sleep(60)",
         "hang": "__import__('time').sleep(60)",
         "crash": "__import__('os').kill(__import__('os').getpid(), 11)",
     }.items():

@@ -311,7 +311,7 @@ def test_a_lock_that_is_a_pipe_or_leads_elsewhere_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "outside")
     for name, sentence in (("pipe", "expected a regular file"), ("link", "is a symbolic link")):
-        with pytest.raises(FolderError, match=sentence), atomic.locked(tmp_path / name):
+        with pytest.raises(FolderError, match=sentence), atomic.hold_file_lock(tmp_path / name):
             pass
     assert not (tmp_path / "outside").exists()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from gscl_scale.errors import GsclError
-from gscl_scale.machine import peak_memory, start_peak
+from gscl_scale.machine import peak_memory, reset_peak_memory
 from tests.hostile.mutate.arrays import any_npy, any_npz
 from tests.hostile.mutate.blind import any_bytes
 from tests.hostile.mutate.pickles import any_checkpoint, any_pickle
@@ -180,7 +180,7 @@ def read(reader: Reader, rng: Random, folder: Path, guard: Guard) -> dict[str, o
     """Read the input of a folder; what happened."""
     os.chdir(folder)
     os.environ["GSCL_HOSTILE_MARK"] = str(folder.parent / "executed")
-    start_peak()
+    reset_peak_memory()
     result: dict[str, object] = {"outcome": "read"}
     with guard.watching(folder, reader.taken), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -7,7 +7,7 @@ from torch_geometric.nn import GATConv, SAGEConv
 
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.model import noise
+from gscl_scale.model import keyed_random
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
 from gscl_scale.model.model import build_model, normalise
@@ -186,8 +186,8 @@ def test_all_numbers_of_a_step_are_drawn_by_keys_of_their_own(monkeypatch):
     )
     keys = []
     for name in ("uniform", "uniform_entries"):
-        draw = getattr(noise, name)
-        monkeypatch.setattr(noise, name, lambda key, *rest, draw=draw: keys.append(key) or draw(key, *rest))
+        draw = getattr(keyed_random, name)
+        monkeypatch.setattr(keyed_random, name, lambda key, *rest, draw=draw: keys.append(key) or draw(key, *rest))
     inputs = inputs_of(config)
     build_model(config, 4, seed=0).encode(inputs, key=5)
     assert len(keys) == len(set(keys)) == 9  # features, three activations, between the layers, messages of each

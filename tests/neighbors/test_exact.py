@@ -5,14 +5,14 @@ import sys
 import numpy as np
 import pytest
 
-from gscl_scale.embed.store import unit
+from gscl_scale.embed.store import unit_rows
 from gscl_scale.neighbors import exact
 from tests.neighbors.folders import drawn, slow_nearest, write_folder
 
 
 def found(embeddings, nodes, count):
     nodes = np.asarray(nodes)
-    return exact.exact(embeddings, unit(embeddings.take(nodes)), nodes, count)
+    return exact.exact_search(embeddings, unit_rows(embeddings.take(nodes)), nodes, count)
 
 
 @pytest.mark.parametrize(("group", "count"), [(64, 10), (7, 10), (1000, 3), (1, 5)])
@@ -62,14 +62,14 @@ def test_memory_does_not_grow_with_the_number_of_nodes(tmp_path):
 import sys, numpy as np
 from pathlib import Path
 from gscl_scale import machine
-from gscl_scale.neighbors.exact import exact
-from gscl_scale.embed.store import Embeddings, unit
+from gscl_scale.neighbors.exact import exact_search
+from gscl_scale.embed.store import Embeddings, unit_rows
 embeddings = Embeddings(Path(sys.argv[1]))
 nodes = np.array([5])
-queries = unit(embeddings.take(nodes))
-machine.start_peak()
+queries = unit_rows(embeddings.take(nodes))
+machine.reset_peak_memory()
 before = machine.peak_memory()
-exact(embeddings, queries, nodes, 10)
+exact_search(embeddings, queries, nodes, 10)
 print(machine.peak_memory() - before)
 """
     taken = []
@@ -86,7 +86,7 @@ print(machine.peak_memory() - before)
 def test_tiny_and_huge_rows_get_length_one_too(factor):
     rows = np.random.default_rng(0).normal(size=(20, 8))
     expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    found = unit(np.concatenate([rows * factor, rows, np.zeros((1, 8))]).astype(np.float32))
+    found = unit_rows(np.concatenate([rows * factor, rows, np.zeros((1, 8))]).astype(np.float32))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[:20], expected, rtol=1e-5, atol=1e-4 if factor == 1e-40 else 1e-6)  # few digits
     np.testing.assert_allclose(found[20:40], expected, rtol=1e-5)

@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from gscl_scale.embed.store import unit
+from gscl_scale.embed.store import unit_rows
 from gscl_scale.errors import RunError
 from gscl_scale.neighbors import index
-from gscl_scale.neighbors.exact import Nearest, exact
+from gscl_scale.neighbors.exact import Nearest, exact_search
 from gscl_scale.runtime.console import Console
 from tests.neighbors.folders import drawn, write_folder
 
@@ -22,7 +22,7 @@ def built(tmp_path_factory):
 
 
 def own_search(found, embeddings, nodes, count=10):
-    return found.search(unit(embeddings.take(nodes)), nodes, count)
+    return found.search(unit_rows(embeddings.take(nodes)), nodes, count)
 
 
 def test_the_measured_recall_is_the_one_that_other_nodes_see(built):
@@ -30,7 +30,7 @@ def test_the_measured_recall_is_the_one_that_other_nodes_see(built):
     assert found.about["recall"] >= index.RECALL
     assert 1 < found.about["probes"] < found.about["lists"]  # so it is approximate
     nodes = np.arange(3, 6000, 7)
-    right = exact(embeddings, unit(embeddings.take(nodes)), nodes, 10)
+    right = exact_search(embeddings, unit_rows(embeddings.take(nodes)), nodes, 10)
     near = own_search(found, embeddings, nodes)
     same = np.mean([len(set(ours) & set(theirs)) / 10 for ours, theirs in zip(near.rows, right.rows, strict=True)])
     assert same == pytest.approx(found.about["recall"], abs=0.02)
@@ -83,7 +83,7 @@ def test_an_index_of_other_embeddings_is_built_again(tmp_path, capsys):
     nodes = np.arange(500)
     near = own_search(index.open_index(embeddings, tmp_path / "index", Console()), embeddings, nodes)
     assert "was made from other embeddings: building it again" in capsys.readouterr().err
-    right = exact(embeddings, unit(vectors), nodes, 10)
+    right = exact_search(embeddings, unit_rows(vectors), nodes, 10)
     assert index.recall_of(near, right) > 0.95
 
 

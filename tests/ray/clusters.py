@@ -1,6 +1,7 @@
 """Real Ray clusters of some machines on this one, in processes of their own that are always stopped."""
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -15,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 import ray
@@ -75,12 +76,12 @@ class Machine:
         return text
 
     def kill(self) -> None:
-        """SIGKILL to every process, as when the machine loses power."""
+        """SIGKILL to every process, as when the machine loses power: none is left to tell of another's end."""
         until = time.monotonic() + 20
         while (pids := self.pids()) and time.monotonic() < until:
-            for pid in pids:
+            for blow, pid in itertools.product((signal.SIGSTOP, signal.SIGKILL), pids):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, blow)
             self.process.poll()
             time.sleep(0.05)
         assert not pids, f"{[_title(pid) for pid in pids]} cannot be killed"
@@ -185,6 +186,18 @@ def of_size(cluster: Cluster, size: int) -> Iterator[None]:
     with start_runner(RunnerSettings(engine="ray", address=cluster.address)):
         wait_until(lambda: len(alive_ips()) == size)
         yield
+
+
+@contextlib.contextmanager
+def driver(program: str, *words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs a program beside the test, and is killed at the end if it lives."""
+    command = [sys.executable, "-c", program, *map(str, words)]
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def free_port() -> int:

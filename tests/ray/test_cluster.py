@@ -17,7 +17,7 @@ from gscl_scale.runtime.cluster import runner as runner_module
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 from tests.ray import toys
-from tests.ray.clusters import ROOT, alive_ips, cluster, free_port, of_size, wait_until
+from tests.ray.clusters import ROOT, alive_ips, cluster, driver, free_port, of_size, wait_until
 from tests.ray.toys import Toy
 
 pytestmark = pytest.mark.ray
@@ -53,14 +53,32 @@ def busiest(results):
 # --- doing the work --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_every_task_is_done_once_and_every_machine_works(machines, size):
-    with of_size(machines, size), on(machines) as runner:
-        assert runner.workers == size
-        results = list(runner.run(toys.tell, toys.toys(6 * size, 0.5)))
-    assert sorted(told.number for told in results) == list(range(6 * size))
-    assert len({told.ip for told in results}) == size
-    assert busiest(results) == size
+def test_every_task_is_done_once_and_every_machine_works(three):
+    with of_size(three, 3), on(three) as runner:
+        assert runner.workers == 3
+        results = list(runner.run(toys.tell, toys.toys(18, 0.5)))
+    assert sorted(told.number for told in results) == list(range(18))
+    assert len({told.ip for told in results}) == busiest(results) == 3
+
+
+def test_the_work_of_a_killed_machine_is_done_elsewhere(three, tmp_path, capfd):
+    with of_size(three, 3), on(three) as runner:
+        results = runner.run(toys.leave_trace, toys.toys(18, 1, tmp_path))
+        seen = [next(results) for _ in range(4)]
+        lost = three.alive[-1]
+        before = toys.begun_on(tmp_path, lost.ip)
+        while toys.begun_on(tmp_path, lost.ip) == before:  # where no results are taken, no more tasks begin
+            seen.append(next(results))
+        lost.kill()
+        seen += results
+    assert sorted(seen) == list(range(18))
+    attempts = [toys.traces(tmp_path, number) for number in range(18)]
+    again = [lines for lines in attempts if len(lines) > 1]
+    assert again
+    assert all(lines[0].endswith(lost.ip) and not lines[-1].endswith(lost.ip) for lines in again)
+    told = capfd.readouterr()
+    assert not told.out
+    assert all(line.startswith("ray: ") and len(line) < 200 for line in told.err.splitlines())
 
 
 def test_no_more_tasks_run_at_once_than_asked_for_each_on_one_thread_and_without_torch(two):
@@ -72,13 +90,27 @@ def test_no_more_tasks_run_at_once_than_asked_for_each_on_one_thread_and_without
     assert not any("torch" in one.modules for one in seen)
 
 
-def test_tasks_reserve_what_is_asked_for(machines):
+def test_tasks_get_what_they_reserve_and_are_given_up_where_no_machine_has_it_any_more(machines, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner_module, "_NO_ROOM_S", 3.0)
     needs = {"task_cpus": 2, "task_memory_gb": 0.1, "task_resources": {"fast": 1}}
-    with another_machine(machines, cpus=2, resources={"fast": 2}) as machine, on(machines, **needs) as runner:
-        assert runner.workers == 1
-        results = list(runner.run(toys.tell, toys.toys(4, 0.1)))
-    assert {told.ip for told in results} == {machine.ip}
-    assert busiest(results) == 1
+    fails_once = ("sh", "-c", f'mkdir {tmp_path}/tried && exit 1; exec "$@"', "sh")
+    before = list(machines.machines)
+    with another_machine(machines, cpus=2, resources={"fast": 2}, wrapper=fails_once) as machine:
+        assert (tmp_path / "tried").exists()
+        assert machine.has_raylet()
+        assert machines.machines == [*before, machine]  # without the one that did not come up
+        with on(machines, **needs) as runner:
+            assert runner.workers == 1
+            results = list(runner.run(toys.tell, toys.toys(4, 0.1)))
+            assert {told.ip for told in results} == {machine.ip}
+            assert busiest(results) == 1
+            results = runner.run(toys.leave_trace, toys.toys(50, 0.2, tmp_path))
+            next(results)
+            machine.kill()
+            with pytest.raises(TaskError, match=r"no machine of the Ray cluster has had 2 cores, .* 1 of fast"):
+                list(results)
+    with pytest.raises(AssertionError):
+        machines.add(wrapper=("false",))
 
 
 def test_tasks_are_drawn_only_as_they_are_needed(two):
@@ -183,37 +215,6 @@ def test_a_task_that_runs_out_of_memory_is_given_up_with_the_setting_to_change(m
         list(runner.run(toys.leave_trace, toys.toys(1, 30, tmp_path)))
 
 
-def test_the_work_of_a_killed_machine_is_done_elsewhere(three, tmp_path, capfd):
-    with of_size(three, 3), on(three) as runner:
-        results = runner.run(toys.leave_trace, toys.toys(18, 1, tmp_path))
-        seen = [next(results) for _ in range(4)]
-        lost = three.alive[-1]
-        before = toys.begun_on(tmp_path, lost.ip)
-        while toys.begun_on(tmp_path, lost.ip) == before:  # where no results are taken, no more tasks begin
-            seen.append(next(results))
-        lost.kill()
-        seen += results
-    assert sorted(seen) == list(range(18))
-    attempts = [toys.traces(tmp_path, number) for number in range(18)]
-    again = [lines for lines in attempts if len(lines) > 1]
-    assert again
-    assert all(lines[0].endswith(lost.ip) and not lines[-1].endswith(lost.ip) for lines in again)
-    told = capfd.readouterr()
-    assert not told.out
-    assert all(line.startswith("ray: ") and len(line) < 200 for line in told.err.splitlines())
-
-
-def test_work_that_no_machine_can_take_any_more_is_given_up(machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner_module, "_NO_ROOM_S", 3.0)
-    rare = {"rare": 1}
-    with another_machine(machines, resources=rare) as machine, on(machines, task_resources=rare) as runner:
-        results = runner.run(toys.leave_trace, toys.toys(50, 0.2, tmp_path))
-        next(results)
-        machine.kill()
-        with pytest.raises(TaskError, match=r"no machine of the Ray cluster has had 1 cores, 1 of rare"):
-            list(results)
-
-
 # --- stopping --------------------------------------------------------------------------------------------------------
 
 
@@ -243,26 +244,6 @@ def running_tasks(cluster):
     return [pid for machine in cluster.alive for pid in machine.running("leave_trace")]
 
 
-@pytest.mark.slow
-def test_a_driver_that_has_lost_its_cluster_ends_with_one_sentence(tmp_path):
-    with cluster(1) as alone:
-        driver = subprocess.Popen(
-            [sys.executable, "-c", DRIVER, alone.address, str(tmp_path)],
-            cwd=ROOT, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "16"},
-        )  # fmt: skip
-        try:
-            wait_until(lambda: toys.traces(tmp_path, 0))
-            alone.stop()
-            _, told = driver.communicate(timeout=60)
-        finally:
-            driver.kill()
-    assert driver.returncode == 1
-    sentences = [line for line in told.splitlines() if line.startswith("gscl-scale: ")]
-    assert len(sentences) == 1
-    assert "was lost, its head is silent for 12 s; finished work is kept" in sentences[0]
-
-
 LATE = """
 import sys
 import ray
@@ -285,37 +266,37 @@ print("done")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("way", "says"), [("fails", "told why"), ("ends", "the Ray cluster was lost;")])
-def test_a_cluster_that_was_lost_is_left_when_the_reason_has_been_told(way, says):
-    with cluster(1) as alone:
-        driver = subprocess.Popen(
-            [sys.executable, "-c", LATE, alone.address, way],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert driver.stdout.readline() == "joined\n"
+def test_drivers_whose_cluster_is_lost_end_with_their_own_reason_or_with_that(tmp_path):
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    impatient = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "16"}
+    with (
+        cluster(1) as alone,
+        driver(LATE, alone.address, "fails", **pipes) as failing,
+        driver(LATE, alone.address, "ends", **pipes) as ending,
+    ):
+        assert [late.stdout.readline() for late in (failing, ending)] == ["joined\n"] * 2
+        with driver(DRIVER, alone.address, tmp_path, env=impatient, **pipes) as working:
+            wait_until(lambda: toys.traces(tmp_path, 0))
             alone.stop()
-            said, told = driver.communicate("go on\n", timeout=60)
-        finally:
-            driver.kill()
-    assert (driver.returncode, said) == (1, "")
-    assert says in told
+            ended = [each.communicate("go on\n", timeout=60) for each in (failing, ending, working)]
+    assert [each.returncode for each in (failing, ending, working)] == [1, 1, 1]
+    assert [said for said, _ in ended] == [""] * 3
+    assert "told why" in ended[0][1]
+    assert "the Ray cluster was lost;" in ended[1][1]
+    sentences = [line for line in ended[2][1].splitlines() if line.startswith("gscl-scale: ")]
+    assert len(sentences) == 1
+    assert "was lost, its head is silent for 12 s; finished work is kept" in sentences[0]
 
 
 @pytest.mark.parametrize(
     "blow", [signal.SIGKILL, *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGINT))]
 )
 def test_a_killed_driver_leaves_no_tasks_on_the_cluster(two, tmp_path, blow):
-    command = [sys.executable, "-c", DRIVER, two.address, str(tmp_path)]
-    driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    try:
+    with driver(DRIVER, two.address, tmp_path, stderr=subprocess.DEVNULL) as killed:
         wait_until(lambda: toys.traces(tmp_path, 0) and toys.traces(tmp_path, 1))
-        os.kill(driver.pid, blow)
-        assert driver.wait(30) != 0
+        os.kill(killed.pid, blow)
+        assert killed.wait(30) != 0
         wait_until(lambda: not running_tasks(two))
-    finally:
-        driver.kill()
-        driver.wait()
     with on(two) as runner:
         assert len(list(runner.run(toys.tell, toys.toys(4)))) == 4
 
@@ -365,58 +346,46 @@ def test_a_shared_folder_is_left_as_it_was(two, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "new"]
 
 
-@pytest.mark.parametrize(
-    ("mounted", "trouble"),
-    [("elsewhere", "does not see it"), pytest.param("read-only", "cannot write in it", marks=pytest.mark.slow)],
-)
-def test_a_machine_that_does_not_share_the_folder_is_named(machines, tmp_path, mounted, trouble):
-    if not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        pytest.skip("mounting needs more rights than this process has")
-    script = f"mount -t tmpfs none {tmp_path}"
-    if mounted == "read-only":
-        script = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
-    wrapper = ("unshare", "--mount", "sh", "-c", f'{script} && exec "$@"', "sh")
-    with (
-        another_machine(machines, wrapper=wrapper) as machine,
-        on(machines) as runner,
-        pytest.raises(FolderError) as raised,
-    ):
-        runner.check_shared(tmp_path)
-    assert f"{tmp_path} is not shared by all machines of the Ray cluster: {machine.ip} {trouble}" in str(raised.value)
-    assert "choose a --run folder" in str(raised.value)
-    assert "on a filesystem that all of them mount" in str(raised.value)
-    assert list(tmp_path.iterdir()) == []
+def can_mount():
+    return shutil.which("unshare") and not subprocess.run(["unshare", "--mount", "true"], check=False).returncode
 
 
-@pytest.mark.parametrize("lacks", [pytest.param("the version", marks=pytest.mark.slow), "gscl-scale"])
-def test_a_machine_with_another_installation_is_named(machines, tmp_path, lacks):
-    packages = tmp_path / "packages"
-    if lacks == "the version":
-        says = r"has numba 0\.1, this process .*: results could differ"
-        (packages / "numba-0.1.dist-info").mkdir(parents=True)
-        (packages / "numba-0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
-    else:
-        says = "cannot run gscl-scale: .*gscl_scale.*; install the same version on all machines"
-        packages.mkdir()
-        (packages / "sitecustomize.py").write_text("import sys; sys.modules['gscl_scale'] = None")
+def test_a_machine_with_other_versions_or_without_the_folder_is_named(machines, tmp_path):
+    for name in ("shared", "elsewhere", "read-only", "packages/numba-0.1.dist-info"):
+        (tmp_path / name).mkdir(parents=True)
+    metadata = tmp_path / "packages" / "numba-0.1.dist-info" / "METADATA"
+    metadata.write_text("Metadata-Version: 2.1\nName: numba\nVersion: 0.1\n")
+    fixed = tmp_path / "read-only"
+    mounts = f"mount -t tmpfs none {tmp_path}/elsewhere && mount --bind {fixed} {fixed}"
+    mounts += f" && mount -o remount,bind,ro {fixed}"
+    wrapper = ("unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh") if can_mount() else ()
+    path = f"{tmp_path}/packages:{ROOT}"
+    with another_machine(machines, wrapper=wrapper, PYTHONPATH=path) as machine:
+        says = rf"{machine.ip} of the Ray cluster has numba 0\.1, this process .*: results could differ"
+        with on(machines) as runner, pytest.raises(RunError, match=says):
+            runner.check_shared(tmp_path / "shared")
+        if not wrapper:
+            pytest.skip("mounting needs more rights than this process has")
+        for name, trouble in (("elsewhere", "does not see it"), ("read-only", "cannot write in it")):
+            with on(machines) as runner, pytest.raises(FolderError) as raised:
+                runner.check_shared(tmp_path / name)
+            told = f"{tmp_path / name} is not shared by all machines of the Ray cluster: {machine.ip} {trouble}"
+            assert told in str(raised.value)
+            assert "choose a --run folder" in str(raised.value)
+            assert "on a filesystem that all of them mount" in str(raised.value)
+            assert list((tmp_path / name).iterdir()) == []
+
+
+def test_a_machine_that_cannot_run_it_is_named(machines, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['gscl_scale'] = None")
+    says = "cannot run gscl-scale: .*gscl_scale.*; install the same version on all machines"
     with (
-        another_machine(machines, PYTHONPATH=f"{packages}:{ROOT}") as machine,
+        another_machine(machines, PYTHONPATH=f"{tmp_path}:{ROOT}") as machine,
         on(machines) as runner,
         pytest.raises(RunError, match=rf"{machine.ip} of the Ray cluster {says}") as raised,
     ):
         runner.check_shared(tmp_path)
     assert "\n" not in str(raised.value)
-
-
-def test_a_machine_that_does_not_come_up_is_started_once_more(machines, tmp_path):
-    fails_once = ("sh", "-c", f'mkdir {tmp_path}/tried && exit 1; exec "$@"', "sh")
-    before = list(machines.machines)
-    with another_machine(machines, wrapper=fails_once) as machine:
-        assert (tmp_path / "tried").exists()
-        assert machine.has_raylet()
-        assert machines.machines == [*before, machine]
-    with pytest.raises(AssertionError):
-        machines.add(wrapper=("false",))
 
 
 # --- a cluster of its own --------------------------------------------------------------------------------------------
@@ -468,8 +437,8 @@ def test_without_a_cluster_one_is_started_and_stopped_again(machines, how):
     wait_until(lambda: not session_of(process.pid))
 
 
-def test_a_cluster_of_this_machine_is_found_and_left_running(three):
-    process, out, err = run_laptop(three.folder, "work", three.folder)
+def test_a_cluster_of_this_machine_is_found_and_left_running(two):
+    process, out, err = run_laptop(two.folder, "work", two.folder)
     assert process.returncode == 0, err
-    assert out.split() == ["8", "3"]
-    assert three.machines[0].process.poll() is None
+    assert out.split() == ["8", "2"]
+    assert two.machines[0].process.poll() is None

@@ -3,8 +3,7 @@
 import os
 import signal
 import subprocess
-import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,19 @@ from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 from gscl_scale.shards.precompute import precompute
 from tests.graphs import make_graph, random_edges
-from tests.ray.clusters import ROOT, wait_until
+from tests.ray.clusters import driver, wait_until
 from tests.shards.test_precompute import assert_same_bytes
 
 pytestmark = pytest.mark.ray
 
-NODES, PART, ROUNDS = 120_000, 3_000, 3  # a round has 40 parts, and 8 blocks in each of the two passes of the sketch
+NODES, PART, ROUNDS = 80_000, 2_000, 2  # a round has 40 parts, and 5 blocks in each of the two passes of the sketch
 CONFIG = RingsConfig(hops=3, width=32, per_ring=8, beyond=16, rounds=ROUNDS, part_anchors=PART)
 
 
 @pytest.fixture(scope="module")
 def graph_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("graph") / "graph"
-    make_graph(folder, random_edges(NODES, 300_000, seed=0), NODES)
+    make_graph(folder, random_edges(NODES, 200_000, seed=0), NODES)
     return folder
 
 
@@ -46,50 +45,50 @@ def reference(graph_folder, config, tmp_path_factory):
 
 
 class Disturbed:
-    """A runner that calls `blow` once, beside the work, when so many results have come."""
+    """A runner that calls blows beside the work, each when so many results have come."""
 
-    def __init__(self, runner, after, blow):
+    def __init__(self, runner, blows, pool):
         self.workers, self.check_shared = runner.workers, runner.check_shared
-        self._runner, self._after = runner, after
-        self._results = 0
-        self.blow = threading.Thread(target=blow)
+        self._runner, self._blows, self._pool, self._results = runner, blows, pool, 0
+        self.fallen = []
 
     def run(self, function, tasks):
         for result in self._runner.run(function, tasks):
             self._results += 1
-            if self._results == self._after:
-                self.blow.start()
-            if self.blow.is_alive():
-                self.blow.join(0.1)  # the work goes on slowly until the blow has fallen
+            if self._results in self._blows:
+                self.fallen.append(self._pool.submit(self._blows[self._results]))
+            if self.fallen:
+                wait(self.fallen, 0.1)  # the work goes on slowly until the blow has fallen
             yield result
 
 
-def make(cluster, graph_folder, folder, config, after=0, blow=None):
-    with start_runner(RunnerSettings(engine="ray", address=cluster.address)) as runner:
-        disturbed = Disturbed(runner, after, blow)
+def make(cluster, graph_folder, folder, config, blows):
+    with start_runner(RunnerSettings(engine="ray", address=cluster.address)) as runner, ThreadPoolExecutor(1) as pool:
+        disturbed = Disturbed(runner, blows, pool)
         precompute(graph_folder, folder, config, 1, disturbed, Console(folder.parent / "log.jsonl", quiet=True))
-    if after:
-        disturbed.blow.join()
+    assert all(blow.result() for blow in disturbed.fallen)
+    assert len(disturbed.fallen) == len(blows)
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_a_cluster_writes_the_bytes_of_one_machine(machines, size, graph_folder, reference, config, tmp_path):
-    machines.resize(size)
-    make(machines, graph_folder, tmp_path / "samples", config)
+def test_a_cluster_writes_the_bytes_of_one_machine(two, graph_folder, reference, config, tmp_path):
+    make(two, graph_folder, tmp_path / "samples", config, {})
     assert_same_bytes(reference, tmp_path / "samples")
 
 
-@pytest.mark.parametrize(("what", "after"), [("process", 5), ("machine", 25)])
-def test_a_killed_process_or_machine_changes_no_byte(three, graph_folder, reference, config, tmp_path, what, after):
-    machine, killed = three.alive[-1], []
+def test_a_killed_process_and_a_killed_machine_change_no_byte(three, graph_folder, reference, config, tmp_path):
+    machine = three.alive[-1]
 
-    def blow():
-        killed.extend(wait_until(lambda: machine.running("run_")))
-        machine.kill() if what == "machine" else os.kill(killed[0], signal.SIGKILL)
+    def kill_process():
+        os.kill(wait_until(lambda: machine.running("run_"))[0], signal.SIGKILL)
+        return True
 
-    make(three, graph_folder, tmp_path / "samples", config, after, blow)
-    assert killed
-    assert len(three.alive) == (2 if what == "machine" else 3)
+    def kill_machine():
+        wait_until(lambda: machine.running("run_"))
+        machine.kill()
+        return True
+
+    make(three, graph_folder, tmp_path / "samples", config, {5: kill_process, 25: kill_machine})
+    assert len(three.alive) == 2
     assert_same_bytes(reference, tmp_path / "samples")
 
 
@@ -116,17 +115,14 @@ def recorded(samples: Path, kind: str) -> int:
 def test_after_the_driver_was_killed_finished_work_is_not_repeated(two, graph_folder, reference, config, tmp_path):
     after = "pass" if config.engine == "sketch" else "part"
     samples = tmp_path / "samples"
-    command = [sys.executable, "-c", DRIVER, two.address, graph_folder, samples, config.model_dump_json()]
-    driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    try:
+    command = [DRIVER, two.address, graph_folder, samples, config.model_dump_json()]
+    with driver(*command, stderr=subprocess.DEVNULL):
         wait_until(lambda: recorded(samples, after) >= 5)
-    finally:
-        driver.kill()
-        driver.wait()
     passes, parts = recorded(samples, "pass"), recorded(samples, "part")
     before = {path: path.stat().st_mtime_ns for path in samples.rglob("part-*")}
     assert not (samples / "manifest.json").exists()
-    subprocess.run(command, cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
+    with driver(*command, stderr=subprocess.DEVNULL) as again:
+        assert again.wait(100) == 0
     events = {line["event"]: line for line in read_json_lines(tmp_path / "log.jsonl")}
     if parts:
         assert events["resumed"]["finished_parts"] == parts

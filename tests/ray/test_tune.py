@@ -55,14 +55,14 @@ def records(folder):
 
 def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing(two, tmp_path, capfd):
     config, run = on(two), tmp_path / "run"
-    ended = tune(config, space_file(tmp_path), run, 4, None, Console())
+    ended = tune(config, space_file(tmp_path), run, 3, None, Console())
     told = capfd.readouterr()
     assert told.out == ""
-    assert "tune: 4 trials to go, 2 at once with 1 cores each" in told.err
-    assert len([line for line in told.err.splitlines() if line.startswith("trial ")]) == 4
+    assert "tune: 3 trials to go, 2 at once with 1 cores each" in told.err
+    assert len([line for line in told.err.splitlines() if line.startswith("trial ")]) == 3
     assert not [line for line in told.err.splitlines() if "ray" in line.lower()]
 
-    assert sorted(records(run)) == ["001", "002", "003", "004"]
+    assert sorted(records(run)) == ["001", "002", "003"]
     assert read_json(run / "trials/001/trial.json")["settings"] == {
         "model.width": 16, "rings.hops": 1, "train.learning_rate": 1e-3,
     }  # fmt: skip
@@ -82,9 +82,9 @@ def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing
 
 @pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
-    run, config = tmp_path / "run", on(two, epochs=60)
+    run, config = tmp_path / "run", on(two, epochs=30)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.dump()))
-    command = ["tune", "--config", "config.yaml", "--space", space_file(tmp_path), "--run", run, "--trials", "5"]
+    command = ["tune", "--config", "config.yaml", "--space", space_file(tmp_path), "--run", run, "--trials", "3"]
     driver = subprocess.Popen(
         [sys.executable, "-m", "gscl_scale", *command],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -105,8 +105,8 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
     assert before
     assert broken
 
-    ended = search(config, run, 5)
-    assert [trial.number for trial in ended] == [1, 2, 3, 4, 5]
+    ended = search(config, run, 3)
+    assert [trial.number for trial in ended] == [1, 2, 3]
     after = records(run)
     assert {name: after[name] for name in before} == before
     for name in before:
@@ -115,22 +115,21 @@ def test_a_killed_search_goes_on_where_it_was(two, tmp_path):
         assert len(events(run, name, "started")) == 2
         assert events(run, name, "resumed")
 
-    again = search(config, run, 3)
-    assert again == ended
+    assert search(config, run, 2) == ended
 
 
 @pytest.mark.slow
 def test_trials_that_fail_do_not_end_the_search_and_all_failed_is_a_failure(two, tmp_path):
-    space = {"train.learning_rate": [1e30, 1e31, 1e32]}
-    with pytest.raises(RunError, match=r"all of 3 trials failed, the first because .*the loss is nan"):
-        search(on(two), tmp_path / "run", 3, space=space)
-    assert [record["ended"] for record in records(tmp_path / "run").values()] == ["failed"] * 3
+    space = {"train.learning_rate": [1e30, 1e31]}
+    with pytest.raises(RunError, match=r"all of 2 trials failed, the first because .*the loss is nan"):
+        search(on(two), tmp_path / "run", 2, space=space)
+    assert [record["ended"] for record in records(tmp_path / "run").values()] == ["failed"] * 2
     assert "| failed | " in (tmp_path / "run/leaderboard.md").read_text()
 
 
 @pytest.mark.slow
 def test_a_trial_whose_process_is_killed_goes_on_at_its_last_checkpoint(two, tmp_path):
-    run, config = tmp_path / "run", on(two, epochs=60, max_failures=1)
+    run, config = tmp_path / "run", on(two, epochs=30, max_failures=1)
 
     def kill():
         wait_until(lambda: [name for name in records(run) if checkpointed(run, name)], 120)

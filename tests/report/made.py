@@ -12,7 +12,7 @@ from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.report.node_map import draw_map
 from gscl_scale.report.page import write_report
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 
 HOSTILE_IDS = [
     "</script><script>document.title='owned'</script>",
@@ -47,5 +47,5 @@ def clustered(num_nodes: int, num_classes: int, width: int = 16) -> tuple[Any, n
 def page_of(path: Path, graph: Graph, vectors: Any, found: dict[str, Any]) -> Any:
     """Write a page with a map of the vectors; returns what the map shows."""
     drawn = draw_map(vectors, seed=0)
-    write_report(path, Findings(**{**found, "graph": graph, "nodes": drawn}))
+    write_report(path, RunData(**{**found, "graph": graph, "nodes": drawn}))
     return drawn

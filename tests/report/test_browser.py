@@ -12,7 +12,7 @@ import pytest
 from gscl_scale.bench.browser import CHROMIUM, Browser, Tab, chromium
 from gscl_scale.report.node_map import NodeMap
 from gscl_scale.report.page import write_report
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
 from tests.report.test_report import CURVE, metrics, statistics
 
@@ -93,15 +93,28 @@ def ids_nearest(page: Any, node: int) -> list[str]:
     return [ids[neighbour] for neighbour in drawn.nearest[node]]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_opens_without_complaint_and_draws_every_class(browser: Browser, page: Any, dark: bool) -> None:
-    tab = browser.open(page[0], dark=dark)
+@pytest.mark.parametrize(("dark", "width"), [(False, 400), (True, 1200)])
+def test_the_page_opens_without_complaint_fits_draws_every_class_and_prints_its_map(
+    browser: Browser, page: Any, tmp_path: Path, dark: bool, width: int
+) -> None:
+    tab = browser.open(page[0], dark=dark, width=width, height=800)
     pixels, colours = shown_colours(tab)
     assert pixels > NODES
     assert colours >= 3
     assert tab.complaints() == []
     background = tab.run("getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, re.findall(r"\d+", background))) < 80) == dark
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    tab.print_pdf(tmp_path / "page.pdf")
+    content = (tmp_path / "page.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert re.search(rb"/Subtype\s*/Image", content)
+
+
+def test_the_policy_of_the_page_forbids_any_request_and_any_other_script(tab: Tab) -> None:
+    assert tab.run("fetch('data:text/plain,x').then(() => 'answered', () => 'refused')") == "refused"
+    tab.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
+    assert tab.run("window.ran") is None
 
 
 def test_pointing_at_a_node_tells_its_id_class_and_degree(tab: Tab, page: Any) -> None:
@@ -126,23 +139,22 @@ def test_a_click_lists_the_nearest_nodes_that_python_finds_and_each_of_them_sele
     assert listed(tab) == ids_nearest(page, other)
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE_IDS)))
-def test_the_search_finds_every_id_and_no_id_is_taken_for_html(tab: Tab, page: Any, number: int) -> None:
-    tab.run("document.querySelector('[data-part=id]').focus()")
-    tab.type(HOSTILE_IDS[number])
+def search_for(tab: Tab, text: str) -> None:
+    tab.run("{ const e = document.querySelector('[data-part=id]'); e.value = ''; e.focus(); }")
+    tab.type(text)
     tab.press("Enter")
-    assert listed(tab) == ids_nearest(page, number)
-    assert title(tab) == HOSTILE_IDS[number]
-    assert f"Selected {HOSTILE_IDS[number]}, class" in said(tab)
-    assert tab.run("document.title") != "owned"
-    assert tab.complaints() == []
 
 
-def test_an_id_that_is_not_there_is_told(tab: Tab) -> None:
-    tab.run("document.querySelector('[data-part=id]').focus()")
-    tab.type("nobody")
-    tab.press("Enter")
+def test_the_search_finds_every_id_takes_none_for_html_and_tells_which_is_not_there(tab: Tab, page: Any) -> None:
+    for number, hostile in enumerate(HOSTILE_IDS):
+        search_for(tab, hostile)
+        tab.wait(f"document.querySelector('[data-part=chosen] h3')?.textContent === {json.dumps(hostile)}")
+        assert listed(tab) == ids_nearest(page, number)
+        assert f"Selected {hostile}, class" in said(tab)
+        assert tab.run("document.title") != "owned"
+    search_for(tab, "nobody")
     assert said(tab) == "No node with the id nobody is on the map."
+    assert tab.complaints() == []
 
 
 def test_everything_can_be_done_with_keys(tab: Tab) -> None:
@@ -201,48 +213,25 @@ def test_the_legend_hides_a_class_and_nodes_can_be_coloured_otherwise(tab: Tab, 
     assert tab.complaints() == []
 
 
-@pytest.mark.parametrize("width", [400, 1200])
-def test_nothing_is_wider_than_the_window(browser: Browser, page: Any, width: int) -> None:
-    tab = browser.open(page[0], width=width, height=800)
-    assert tab.run("document.documentElement.scrollWidth") <= width
-
-
-def test_the_page_prints_with_its_map(browser: Browser, page: Any, tmp_path: Path) -> None:
-    tab = browser.open(page[0], dark=True)
-    tab.print_pdf(tmp_path / "page.pdf")
-    content = (tmp_path / "page.pdf").read_bytes()
-    assert content.startswith(b"%PDF")
-    assert re.search(rb"/Subtype\s*/Image", content)
-
-
-def test_the_policy_of_the_page_forbids_any_request_and_any_other_script(tab: Tab) -> None:
-    assert tab.run("fetch('data:text/plain,x').then(() => 'answered', () => 'refused')") == "refused"
-    tab.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
-    assert tab.run("window.ran") is None
+SAME = np.ones((50, 4), np.float32)
 
 
 @pytest.mark.parametrize(
-    ("num_nodes", "classes"), [(2, None), (2, ["one", "one"]), (3, ["one", None, None]), (12, None)]
+    ("vectors", "classes"),
+    [(2, None), (2, ["one", "one"]), (3, ["one", None, None]), (12, None), (SAME, None)],
+    ids=["two", "two of a class", "one of three with a class", "twelve", "fifty that are the same"],
 )
-def test_maps_of_hardly_anything_are_drawn(
-    browser: Browser, tmp_path: Path, num_nodes: int, classes: list[str | None] | None
-) -> None:
+def test_maps_of_hardly_anything_are_drawn(browser: Browser, tmp_path: Path, vectors: Any, classes: Any) -> None:
+    if isinstance(vectors, int):
+        vectors = np.random.default_rng(0).normal(size=(vectors, 3)).astype(np.float32)
+    num_nodes = len(vectors)
     graph = graph_of(tmp_path / "graph", list(range(num_nodes)), classes)
-    vectors = np.random.default_rng(0).normal(size=(num_nodes, 3)).astype(np.float32)
-    page_of(tmp_path / "report.html", graph, vectors, found())
+    drawn = page_of(tmp_path / "report.html", graph, vectors, found())
+    assert np.isfinite(drawn.places).all()
     tab = browser.open(tmp_path / "report.html")
     assert shown_colours(tab)[0] > 0
     tab.run("select(1)")
     assert len(listed(tab)) == min(10, num_nodes - 1)
-    assert tab.complaints() == []
-
-
-def test_embeddings_that_are_all_the_same_are_drawn(browser: Browser, tmp_path: Path) -> None:
-    graph = graph_of(tmp_path / "graph", list(range(50)), None)
-    drawn = page_of(tmp_path / "report.html", graph, np.ones((50, 4), np.float32), found())
-    assert np.isfinite(drawn.places).all()
-    tab = browser.open(tmp_path / "report.html")
-    assert shown_colours(tab)[0] > 0
     assert tab.complaints() == []
 
 
@@ -256,7 +245,7 @@ def test_a_hundred_thousand_nodes_fit_and_can_be_walked_on(browser: Browser, tmp
         draw.integers(0, count, (count, 10), np.int32),
         draw.random((count, 10), np.float32),
     )
-    write_report(tmp_path / "report.html", Findings(**{**found(), "graph": graph, "nodes": drawn}))
+    write_report(tmp_path / "report.html", RunData(**{**found(), "graph": graph, "nodes": drawn}))
     assert (tmp_path / "report.html").stat().st_size < 12e6
     tab = browser.open(tmp_path / "report.html")
     node = visible_node(tab)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from gscl_scale.config.config import Config
 from gscl_scale.report.page import write_report
 from gscl_scale.report.plots import as_svg, plot_consistency
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 
 VOID = {"meta", "path", "use", "br", "circle", "rect", "line", "link", "img"}
 HOSTILE = "<script>alert('$x^2$')</script>"
@@ -130,7 +130,7 @@ CURVE = [{"step": step, "epoch": 0, "loss": 2 + 1 / step} for step in range(1, 1
 
 def render(path: Path, **changes: Any) -> tuple[str, Page]:
     given = {"metrics": metrics(), "curve": CURVE, "statistics": statistics(), "record": {"config": Config().dump()}}
-    write_report(path, Findings(**{**given, **changes}))
+    write_report(path, RunData(**{**given, **changes}))
     text = path.read_text(encoding="utf-8")
     return text, Page(text)
 

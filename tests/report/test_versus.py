@@ -5,17 +5,17 @@ import numpy as np
 
 from gscl_scale.config.config import Config
 from gscl_scale.report.compare_runs import write_comparison
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from tests.report.test_report import CURVE, HOSTILE, Page, figures, metrics, statistics
 
 
-def run_of(**changes: Any) -> Findings:
+def run_of(**changes: Any) -> RunData:
     found = {**metrics(), **changes.pop("metrics", {})}
     record = {"config": Config.parse(changes.pop("config", {})).dump()}
-    return Findings(metrics=found, statistics=statistics(), curve=CURVE, record=record, **changes)
+    return RunData(metrics=found, statistics=statistics(), curve=CURVE, record=record, **changes)
 
 
-def compare(path: Path, runs: dict[str, Findings], overlap: Any = None) -> Page:
+def compare(path: Path, runs: dict[str, RunData], overlap: Any = None) -> Page:
     write_comparison(path, runs, overlap)
     return Page(path.read_text(encoding="utf-8"))
 
@@ -52,7 +52,7 @@ def test_runs_of_other_graphs_or_protocols_are_not_ranked(tmp_path: Path) -> Non
 
 def test_runs_without_labels_and_hostile_names_are_compared(tmp_path: Path) -> None:
     bare = {key: value for key, value in metrics().items() if key not in ("probe", "clusters", "search", "rings")}
-    runs = {name: Findings(metrics=bare, statistics=statistics()) for name in (HOSTILE, "second")}
+    runs = {name: RunData(metrics=bare, statistics=statistics()) for name in (HOSTILE, "second")}
     page = compare(tmp_path / "c.html", runs)
     assert "Fewer than two of these runs have a test accuracy" in page.text
     assert page.text.count(HOSTILE) >= 1

@@ -28,13 +28,14 @@ from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.graphs import random_edges
 
-CONFIG = """
-graph: {source: synthetic, preset: tiny}
+GRAPH = "source: synthetic, preset: tiny, num_nodes: 90"
+REST = """
 rings: {hops: 2, width: 8, per_ring: 4, beyond: 8, rounds: 1}
 model: {width: 8, projection: 8}
 train: {epochs: 2, batch_size: 200, negatives: 16}
 evaluate: {random_splits: 1, initialisations: 2, probe_epochs: 20, probe_weight_decay: [0.0]}
 """
+CONFIG = f"graph: {{{GRAPH}}}{REST}"
 SLOW, FAST = Line("slow", ("train.learning_rate=1e-4",)), Line("fast", ("train.learning_rate=1e-2",))
 TINY = Table(
     "A tiny table",
@@ -57,17 +58,37 @@ METHODS = Table(
 )
 
 
-@pytest.fixture
-def places(tmp_path, monkeypatch):
+def set_up(folder, monkeypatch):
     """(folder of configs, folder of results) with a table named tiny."""
     monkeypatch.setitem(TABLES, "tiny", TINY)
-    (tmp_path / "configs").mkdir()
+    (folder / "configs").mkdir()
     for name in TINY.graphs:
-        (tmp_path / f"configs/{name}.yaml").write_text(CONFIG)
-    return tmp_path / "configs", tmp_path / "results"
+        (folder / f"configs/{name}.yaml").write_text(CONFIG)
+    return folder / "configs", folder / "results"
 
 
-def run(places, only=(), settings=(), seeds=2, name="tiny", page_only=False):
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    return set_up(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def cells_of_one(tmp_path_factory):
+    """The folder of the cells of graph one, with one seed."""
+    with pytest.MonkeyPatch.context() as patch:
+        places = set_up(tmp_path_factory.mktemp("measured"), patch)
+        run(places, only=["one"])
+    return places[1] / "cells"
+
+
+@pytest.fixture
+def measured(places, cells_of_one):
+    """The same places after graph one was measured."""
+    shutil.copytree(cells_of_one, places[1] / "cells")
+    return places
+
+
+def run(places, only=(), settings=(), seeds=1, name="tiny", page_only=False):
     return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True), page_only)
 
 
@@ -99,15 +120,14 @@ def test_every_table_is_of_settings_that_there_are_and_published_figures_have_th
         assert figure in table.measures
 
 
-def test_methods_are_trained_with_their_settings_and_ours_is_compared_with_the_best_of_them(places, monkeypatch):
-    run(places, only=["one"])
-    before = written(places)
-    (places[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
-    run(places, only=["one"])
-    assert written(places) == before  # the settings of `compare` change no other cell
+def test_methods_are_trained_with_their_settings_and_ours_is_compared_with_the_best_of_them(measured, monkeypatch):
+    before = written(measured)
+    (measured[0] / "one.yaml").write_text(CONFIG + "compare: {settings: {dgi: [train.epochs=3]}}\n")
+    run(measured, only=["one"])
+    assert written(measured) == before  # the settings of `compare` change no other cell
     monkeypatch.setitem(TABLES, "methods", METHODS)
-    text = run(places, name="methods")
-    rows = {row["line"]: row for row in read_json(places[1] / "methods.json")["rows"]}
+    text = run(measured, name="methods")
+    rows = {row["line"]: row for row in read_json(measured[1] / "methods.json")["rows"]}
     assert rows["DGI"]["config"]["train"]["objective"] == "dgi"
     assert rows["DGI"]["config"]["train"]["epochs"] == 3
     assert rows["fast"]["config"]["train"]["objective"] == "gscl"
@@ -141,23 +161,23 @@ def test_a_cell_of_a_method_that_reads_no_samples_depends_on_nothing_of_them(pla
     assert same == {objective.title for objective in OBJECTIVES.values()}
 
 
-def test_the_page_alone_is_written_from_what_is_stored_and_replaces_no_other(places):
-    run(places, only=["one"])
-    before = written(places)
-    text = run(places, page_only=True)
-    assert written(places) == before
+def test_the_page_alone_is_written_from_what_is_stored_and_replaces_no_other(measured):
+    before = written(measured)
+    text = run(measured, page_only=True)
+    assert written(measured) == before
     assert "one" in text
     assert "| two" not in text
-    files = {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()}
+    files = {path: path.read_bytes() for path in measured[1].iterdir() if path.is_file()}
     with pytest.raises(UserError, match="has no cell of this table with 3 seeds"):
-        run(places, seeds=3, page_only=True)
-    assert {path: path.read_bytes() for path in places[1].iterdir() if path.is_file()} == files
+        run(measured, seeds=3, page_only=True)
+    assert {path: path.read_bytes() for path in measured[1].iterdir() if path.is_file()} == files
 
 
 def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     monkeypatch.setenv("GSCL_DATA", str(tmp_path))  # cells are the same wherever graphs lie
     root = Path(__file__).parents[2]
     monkeypatch.chdir(root)
+    monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *_: None)  # the text is compared
     for kept in ("cells", "notes"):
         shutil.copytree(root / "docs/results" / kept, tmp_path / "results" / kept)
     tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
@@ -183,38 +203,39 @@ def test_with_one_hop_both_rankings_share_a_cell_and_its_run(places, monkeypatch
     lines = (Line("pairwise", ("loss.ranking=pairwise",)), Line("listwise", ("loss.ranking=listwise",)))
     monkeypatch.setitem(TABLES, "tiny", Table("Rankings", ("one",), lines))
     monkeypatch.setitem(TABLES, "turned", Table("Rankings", ("one",), lines[::-1]))
-    run_stopped(places, monkeypatch, settings=["rings.hops=1"], seeds=1)
-    run(places, settings=["rings.hops=1"], seeds=1, name="turned")
+    run_stopped(places, monkeypatch, settings=["rings.hops=1"])
+    run(places, settings=["rings.hops=1"], name="turned")
     [path] = (places[1] / "cells").iterdir()
     write_json(path, {**read_json(path), "seconds": 3600})
-    assert ", 1.0 hours, " in run(places, settings=["rings.hops=1"], seeds=1, page_only=True)  # once
-    run(places, seeds=1)
+    assert ", 1.0 hours, " in run(places, settings=["rings.hops=1"], page_only=True)  # once
+    run(places)
     assert len(written(places)) == 3
 
 
-def test_notes_stand_below_their_table_where_the_figures_are_those_that_they_are_about(places):
-    (places[1] / "notes").mkdir(parents=True)
-    (places[1] / "notes/tiny.md").write_text("What was tried: nothing.\n")
-    assert run(places, only=["one"]).endswith("\n\nWhat was tried: nothing.")
-    assert "What was tried: nothing." in (places[1] / "results.md").read_text()
-    changed = run(places, only=["one"], settings=["train.epochs=3", "model.width=4"], seeds=1)
+def test_notes_stand_below_their_table_where_the_figures_are_those_that_they_are_about(measured):
+    (measured[1] / "notes").mkdir(parents=True)
+    (measured[1] / "notes/tiny.md").write_text("What was tried: nothing.\n")
+    assert run(measured, only=["one"]).endswith("\n\nWhat was tried: nothing.")
+    assert "What was tried: nothing." in (measured[1] / "results.md").read_text()
+    changed = run(measured, only=["one"], settings=["train.epochs=3", "model.width=4"])
     assert "What was tried" not in changed
     assert " --set train.epochs=3 --set model.width=4`" in changed
 
 
-def test_a_table_goes_on_with_the_seeds_that_it_has(places):
-    text = run(places, only=["one"], seeds=2)
-    before = written(places)
-    assert run(places, only=["one"], seeds=None) == text
-    assert written(places) == before
-    assert "`gscl-scale reproduce tiny --seeds 2 " in text
-    assert (places[1] / "tables").read_text() == "tiny 2\n"
-    (places[1] / "tables").write_text("main 5\ntiny 2\n")
-    assert run(places, only=["one"], seeds=1) != text
-    assert (places[1] / "tables").read_text() == "main 5\ntiny 1\n"
-    (places[1] / "tables").write_text("main five\n")
+def test_a_table_goes_on_with_the_seeds_that_it_has(measured):
+    text = run(measured, only=["one"])
+    before = written(measured)
+    assert run(measured, only=["one"], seeds=None) == text
+    assert written(measured) == before
+    assert "`gscl-scale reproduce tiny --seeds 1 " in text
+    table = measured[1] / "tables"
+    assert table.read_text() == "tiny 1\n"
+    table.write_text("main 5\ntiny 1\n")
+    assert run(measured, only=["one"], seeds=2) != text
+    assert table.read_text() == "main 5\ntiny 2\n"
+    table.write_text("main five\n")
     with pytest.raises(FolderError, match=r"tables: expected the name of a table and its number of seeds, got .main"):
-        run(places, only=["one"], seeds=None)
+        run(measured, only=["one"], seeds=None)
 
 
 def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path):
@@ -223,7 +244,7 @@ def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path)
         edges = random_edges(120, 300, seed)
         np.savez(tmp_path / "mine.npz", edge_index=edges.T, x=np.eye(120, dtype=np.float32), y=labels)
 
-    config = CONFIG.replace("{source: synthetic, preset: tiny}", f"{{source: npz, path: {tmp_path / 'mine.npz'}}}")
+    config = CONFIG.replace(GRAPH, f"source: npz, path: {tmp_path / 'mine.npz'}")
     (places[0] / "one.yaml").write_text(config)
     brought(seed=1)
     text = run(places, only=["one"])
@@ -238,7 +259,7 @@ def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path)
 
 def test_a_table_is_measured_cell_by_cell_and_what_is_stored_is_not_measured_again(places, monkeypatch):
     monkeypatch.setattr(pipeline, "report", lambda *_: pytest.fail("a page was drawn that nobody would see"))
-    text = run(places, only=["one"])
+    text = run(places, only=["one"], seeds=2)
     assert text == (places[1] / "tiny.md").read_text().rstrip("\n")
     assert text in (places[1] / "results.md").read_text()
     cells = [json.loads(path.read_text()) for path in (places[1] / "cells").iterdir()]
@@ -252,10 +273,10 @@ def test_a_table_is_measured_cell_by_cell_and_what_is_stored_is_not_measured_aga
         assert {"version", "commit", "finished", "machine", "seconds"} <= set(cell)
     assert not any(path.is_dir() for path in (places[1] / "runs").iterdir())
     before = written(places)
-    assert run(places, only=["one"]) == text
+    assert run(places, only=["one"], seeds=2) == text
     assert written(places) == before
-    both = run(places, only=["two"])
-    assert both == run(places)
+    both = run(places, only=["two"], seeds=2)
+    assert both == run(places, seeds=2)
     assert "| one | two |" in both.replace("  ", " ")
     assert len(written(places)) == 4
     assert before.items() <= written(places).items()
@@ -273,7 +294,7 @@ def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch)
     monkeypatch.setitem(TABLES, "similarity", table)
     drawn = []
     monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *given: drawn.append(given))
-    assert "![Mean cosine](similarity.png)" in run(places, name="similarity", seeds=1)
+    assert "![Mean cosine](similarity.png)" in run(places, name="similarity")
     (cell,) = [read_json(path) for path in (places[1] / "cells").iterdir()]
     rings = cell["figures"]["rings"]
     assert len(rings["similarity"]) == 3
@@ -288,10 +309,10 @@ def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch)
     assert path == places[1] / "similarity.png"
 
 
-def test_other_settings_are_other_cells_but_not_other_machines(places):
+def test_other_settings_are_other_cells_but_not_other_machines(measured):
     for setting, number in (("runtime.workers=1", 2), ("runtime.npy=true", 2), ("loss.temperature=0.3", 4)):
-        run(places, only=["one"], seeds=1, settings=[setting])
-        assert len(written(places)) == number
+        run(measured, only=["one"], settings=[setting])
+        assert len(written(measured)) == number
 
 
 def test_two_commands_at_once_share_the_cells(places, monkeypatch):
@@ -305,20 +326,20 @@ def test_two_commands_at_once_share_the_cells(places, monkeypatch):
 
     monkeypatch.setattr("gscl_scale.studies.reproduce.reproduce.measure", slow)
     with ThreadPoolExecutor(2) as pool:
-        pages = list(pool.map(lambda _: run(places, seeds=1), range(2)))
+        pages = list(pool.map(lambda _: run(places), range(2)))
     assert pages[0] == pages[1]
     assert len(measured) == len(set(measured)) == 4
 
 
 def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places):
-    absent = CONFIG.replace("source: synthetic, preset: tiny", "source: npz, path: none.npz")
+    absent = CONFIG.replace(GRAPH, "source: npz, path: none.npz")
     (places[0] / "one.yaml").write_text(absent)
     says = r"one could not be measured, because none\.npz does not exist"
     with pytest.raises(UserError, match=says + r"[^;]*(; \w[^;]*)?$"):
-        run(places, only=["one"], seeds=1)
+        run(places, only=["one"])
     assert not [path for path in places[1].iterdir() if path.is_file()]
     with pytest.raises(UserError, match=says + ".*; what could is"):
-        run(places, seeds=1)
+        run(places)
     text = (places[1] / "tiny.md").read_text()
     assert "- one: not measured, " in text
     assert "| fast |" in text
@@ -336,7 +357,7 @@ def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(pla
     whole = pipeline.run
     monkeypatch.setattr(pipeline, "run", failing)
     with pytest.raises(RunError, match=r"slow, one could not be measured, because (the|no|there).*, and 1 more; what"):
-        run(places, seeds=1)
+        run(places)
     assert len(written(places)) == 2
     text = (places[1] / "tiny.md").read_text()
     assert re.search(r"- slow, two: not measured, \w+", text)
@@ -345,12 +366,12 @@ def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(pla
 
 def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monkeypatch):
     monkeypatch.setattr(cells, "_commit", lambda: "a1")
-    run_stopped(places, monkeypatch, only=["one"], seeds=1)
+    run_stopped(places, monkeypatch, only=["one"])
     [journal] = (places[1] / "runs").glob("*.attempts.json")  # no other cell was begun
     assert read_json(journal)["seconds"] > 0
     write_json(journal, {**read_json(journal), "seconds": 3600.0})
     monkeypatch.setattr(cells, "_commit", lambda: "b2")
-    run(places, only=["one"], seeds=1)
+    run(places, only=["one"])
     first, second = sorted(
         (read_json(path) for path in (places[1] / "cells").iterdir()), key=lambda one: -one["seconds"]
     )
@@ -359,28 +380,28 @@ def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monk
     assert not list((places[1] / "runs").glob("*.attempts.json"))
 
 
-def test_what_a_kill_has_left_of_a_kept_cell_goes_and_is_in_the_way_of_nothing(places):
-    text = run(places, only=["one"], seeds=1)
-    kept = sorted(path.stem for path in (places[1] / "cells").iterdir())
+def test_what_a_kill_has_left_of_a_kept_cell_goes_and_is_in_the_way_of_nothing(measured):
+    text = run(measured, only=["one"])
+    kept = sorted(path.stem for path in (measured[1] / "cells").iterdir())
     for name in kept:
-        (places[1] / f"runs/{name}/embeddings").mkdir(parents=True)
-        (places[1] / f"runs/{name}/embeddings/half").write_text("half")
-        (places[1] / f"runs/.{name}.tmp").mkdir()
-        (places[1] / f"runs/.{name}.tmp/run.json").write_text("half")
-        (places[1] / f"runs/{name}.attempts.json").write_text("half")
-    assert run(places, only=["one"], seeds=1) == text
-    assert {path.suffix for path in (places[1] / "runs").iterdir()} == {".lock"}
-    shutil.rmtree(places[1] / "cells")
-    run(places, only=["one"], seeds=1)
-    assert sorted(path.stem for path in (places[1] / "cells").iterdir()) == kept
+        (measured[1] / f"runs/{name}/embeddings").mkdir(parents=True)
+        (measured[1] / f"runs/{name}/embeddings/half").write_text("half")
+        (measured[1] / f"runs/.{name}.tmp").mkdir()
+        (measured[1] / f"runs/.{name}.tmp/run.json").write_text("half")
+        (measured[1] / f"runs/{name}.attempts.json").write_text("half")
+    assert run(measured, only=["one"]) == text
+    assert {path.suffix for path in (measured[1] / "runs").iterdir()} == {".lock"}
+    shutil.rmtree(measured[1] / "cells")
+    run(measured, only=["one"])
+    assert sorted(path.stem for path in (measured[1] / "cells").iterdir()) == kept
 
 
-def test_a_page_ends_in_the_command_that_made_it(places):
-    run(places, only=["one"], seeds=1, settings=["evaluate.probe_weight_decay=[0.0, 0.1]"])
-    (command,) = re.findall(r"- By `gscl-scale (.*)`", (places[1] / "tiny.md").read_text())
+def test_a_page_ends_in_the_command_that_made_it(measured):
+    run(measured, only=["one"], settings=["runtime.npy= true"])
+    (command,) = re.findall(r"- By `gscl-scale (.*)`", (measured[1] / "tiny.md").read_text())
     verb, name, *words = shlex.split(command)
     assert (verb, name) == ("reproduce", "tiny")
-    assert words == ["--seeds", "1", "--configs", str(places[0]), "--set", "evaluate.probe_weight_decay=[0.0, 0.1]"]
+    assert words == ["--seeds", "1", "--configs", str(measured[0]), "--set", "runtime.npy= true"]
     assert inspect.signature(cli.reproduce).parameters["configs"].default == CONFIGS
 
 

@@ -21,7 +21,7 @@ def exact(indptr, indices, priorities, config, anchors=None, together=None):
     anchors = np.arange(indptr.size - 1) if anchors is None else anchors
     with pytest.MonkeyPatch.context() as patch:
         if together is not None:
-            patch.setattr(multi_source, "pays", lambda *_: together)
+            patch.setattr(multi_source, "is_sharing_cheaper", lambda *_: together)
         return exact_rings(indptr, indices, anchors, priorities, priorities.rank(), config)
 
 

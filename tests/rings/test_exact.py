@@ -12,7 +12,7 @@ from gscl_scale.rings.exact import multi_source
 from gscl_scale.rings.exact.bfs import independent_rings
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities, draw_priorities, round_key
-from gscl_scale.rings.sample import wanted
+from gscl_scale.rings.sample import target_sizes
 from gscl_scale.rings.sketch.level import near_words
 from tests.graphs import awkward_graphs, random_edges
 from tests.oracles import csr_of, distances, obvious_sample
@@ -128,9 +128,9 @@ def test_more_than_one_word_of_anchors_with_hubs_is_sampled_as_one_by_one():
 
 def test_anchors_share_a_traversal_where_balls_are_large_and_not_where_they_are_small():
     dense = csr_of(random_edges(2000, 12000, seed=0), 2000)
-    assert multi_source.pays(*dense, np.arange(2000), 4)
-    assert not multi_source.pays(*dense, np.arange(2000), 1)
-    assert not multi_source.pays(*dense, np.arange(20), 4)
+    assert multi_source.is_sharing_cheaper(*dense, np.arange(2000), 4)
+    assert not multi_source.is_sharing_cheaper(*dense, np.arange(2000), 1)
+    assert not multi_source.is_sharing_cheaper(*dense, np.arange(20), 4)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -203,12 +203,12 @@ def test_shared_priorities_belong_to_the_id_and_not_to_the_row():
 
 def test_wanted_is_the_smallest_number_that_reaches_the_ratio():
     sizes = np.arange(200)
-    assert wanted("ratio:0.2", sizes).tolist() == [math.ceil(size / 5) for size in sizes]
+    assert target_sizes("ratio:0.2", sizes).tolist() == [math.ceil(size / 5) for size in sizes]
 
 
 def test_a_share_of_a_ring_that_is_a_whole_number_is_that_number_in_spite_of_binary_fractions():
     assert 0.28 * 25 > 7
-    assert wanted("ratio:0.28", np.array([25, 50])).tolist() == [7, 14]
+    assert target_sizes("ratio:0.28", np.array([25, 50])).tolist() == [7, 14]
     indptr, indices = csr_of([(0, leaf) for leaf in range(1, 26)], 26)
     config = RingsConfig(hops=1, width=1, per_ring="ratio:0.28", beyond=1)
     shared = exact(indptr, indices, drawn(26), config)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gscl_scale.rings.exact.recount import RowChanges, growth_of_last_ring
+from gscl_scale.rings.exact.recount import RowChanges, last_ring_growth
 from tests.oracles import csr_of
 
 
@@ -24,10 +24,10 @@ def test_a_node_comes_to_a_ring_or_goes_once_whatever_the_ways_to_it(now, change
     )
     node, other, won = (np.array(column) for column in zip(*both, strict=True))
     known = RowChanges.of(5, node, other, won)
-    assert growth_of_last_ring(indptr, indices, np.array([0]), 2, known).tolist() == [growth]
+    assert last_ring_growth(indptr, indices, np.array([0]), 2, known).tolist() == [growth]
 
 
 def test_a_node_that_is_gone_went_from_the_ring_once():
     indptr, indices = csr_of([(0, 1), (0, 2)], 3)
     known = RowChanges.of(3, np.array([1, 2]), np.array([3 + 3, 3 + 3]), np.array([False, False]))
-    assert growth_of_last_ring(indptr, indices, np.array([0]), 2, known).tolist() == [-1]
+    assert last_ring_growth(indptr, indices, np.array([0]), 2, known).tolist() == [-1]

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import hubs
 from gscl_scale.rings.exact.ring_sizes import ring_profile
-from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.exact.workspace import borrow_buffers
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.short_lists import complete_short_lists
 from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
 from gscl_scale.rings.sketch.level import Level, head_words, near_words
 from gscl_scale.rings.sketch.read import read_rings
@@ -54,7 +54,8 @@ def whole(parts, num_nodes, shift):
 
 def completed(indptr, indices, priorities, config, words, weights=None, undirected=True):
     sample, short = sketch(indptr, indices, priorities, config, words, weights, undirected)
-    return complete(indptr, indices, sample, short, priorities, priorities.rank(), config, undirected), short
+    rank = priorities.rank()
+    return complete_short_lists(indptr, indices, sample, short, priorities, rank, config, undirected), short
 
 
 def assert_equals_exact(indptr, indices, priorities, config, words, weights=None, undirected=True):
@@ -160,7 +161,7 @@ def test_anchors_around_hubs_whose_neighbours_are_close_to_each_other(hops, undi
     indptr, indices = csr_of(edges, num_nodes, undirected)
     priorities = drawn(num_nodes, 8)
     config = RingsConfig(hops=hops, width=12, per_ring=8, beyond=5)
-    with marks(num_nodes) as mine, hubs.shortcuts(indptr, indices, np.arange(1263), hops, 64, mine) as known:
+    with borrow_buffers(num_nodes) as mine, hubs.shortcuts(indptr, indices, np.arange(1263), hops, 64, mine) as known:
         assert known.offsets.size > 2
         assert known.nodes.size > 0
     assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected)
@@ -196,14 +197,14 @@ def test_marks_are_left_as_they_were_and_those_of_a_search_that_failed_are_dropp
     with pytest.MonkeyPatch.context() as patch:
         take_every_shortcut(patch)
         completed(indptr, indices, priorities, RingsConfig(hops=3, width=4, per_ring=8), 0)
-    with marks(700) as first:
+    with borrow_buffers(700) as first:
         assert not first.bits.any()
         assert (first.row == -1).all()
-    with marks(700) as again:
+    with borrow_buffers(700) as again:
         assert again is first
-    with contextlib.suppress(KeyError), marks(700):
+    with contextlib.suppress(KeyError), borrow_buffers(700):
         raise KeyError
-    with marks(700) as other:
+    with borrow_buffers(700) as other:
         assert other is not first
 
 
@@ -280,9 +281,11 @@ def test_pages_of_one_index_have_one_place_for_the_ball_that_all_have(width, wor
         assert_same_samples_and_sizes(indptr, indices, priorities, config, undirected=True)
 
 
-@pytest.mark.parametrize("words", [0, 1, 4])
-@pytest.mark.parametrize("weighting", ["uniform", "six orders of magnitude"])
-def test_estimated_ring_sizes_are_unbiased(words, weighting):
+@pytest.mark.parametrize(
+    ("weighting", "words"),
+    [("uniform", 0), ("uniform", 1), *(("six orders of magnitude", words) for words in (0, 1, 4))],
+)
+def test_estimated_ring_sizes_are_unbiased(weighting, words):
     num_nodes, rounds = 600, 400
     edges = random_edges(num_nodes, 1500, seed=1, hubs=2)
     indptr, indices = csr_of(edges, num_nodes)

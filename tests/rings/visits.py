@@ -15,16 +15,16 @@ import numpy as np
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.rings import choose_engine as choice_module
 from gscl_scale.rings.choose_engine import choose_engine
-from gscl_scale.rings.complete import complete
 from gscl_scale.rings.exact import frontier, hubs, multi_source
 from gscl_scale.rings.exact.bfs import exact_rings
-from gscl_scale.rings.exact.recount import RowChanges, growth_of_last_ring
+from gscl_scale.rings.exact.recount import RowChanges, last_ring_growth
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 from gscl_scale.rings.exact.twins import twins
-from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.exact.workspace import borrow_buffers
 from gscl_scale.rings.kernels import BITS
 from gscl_scale.rings.pilot import pilot_search
 from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.short_lists import complete_short_lists
 from gscl_scale.rings.sketch.join import first_level, level_zero, next_level
 from gscl_scale.rings.sketch.level import head_words
 from gscl_scale.rings.sketch.read import read_rings
@@ -117,7 +117,7 @@ def _arrays(sample):
 
 def _exact(graph, indices, order, anchors, together):
     priorities = Priorities(order, graph.priorities.priority)
-    with patch.object(multi_source, "pays", lambda *_: together):
+    with patch.object(multi_source, "is_sharing_cheaper", lambda *_: together):
         return _arrays(exact_rings(graph.indptr, indices, anchors, priorities, graph.priorities.rank(), NARROW))
 
 
@@ -182,7 +182,9 @@ def _complete(graph, indices, order, hops):
     config = NARROW.model_copy(update={"hops": hops})
     priorities = Priorities(order, graph.priorities.priority)
     rank = graph.priorities.rank()
-    return _arrays(complete(graph.indptr, indices, *told(graph, hops), priorities, rank, config, undirected=True))
+    return _arrays(
+        complete_short_lists(graph.indptr, indices, *told(graph, hops), priorities, rank, config, undirected=True)
+    )
 
 
 def complete_2_hops(graph, indices, order):
@@ -199,7 +201,7 @@ def find_twins(graph, indices, _order):
 
 def _shortcuts(graph, indices):
     with (
-        marks(graph.anchors.size) as mine,
+        borrow_buffers(graph.anchors.size) as mine,
         hubs.shortcuts(graph.indptr, indices, graph.anchors, HOPS, BITS, mine) as known,
     ):
         return [array.copy() for array in known]
@@ -231,7 +233,7 @@ def profile(graph, indices, _order):
 
 def growth(graph, indices, _order):
     anchors, changes = change(graph)
-    return [growth_of_last_ring(graph.indptr, indices, anchors, HOPS, changes)]
+    return [last_ring_growth(graph.indptr, indices, anchors, HOPS, changes)]
 
 
 @cache

@@ -3,18 +3,18 @@
 import signal
 import threading
 
-from gscl_scale.runtime.stop import asked_to_stop, stop_after
+from gscl_scale.runtime.stop import stop_after, stop_event
 
 
 def test_a_request_reaches_all_listeners_and_those_that_start_later():
-    with asked_to_stop() as outer:
-        with asked_to_stop() as inner:
+    with stop_event() as outer:
+        with stop_event() as inner:
             signal.raise_signal(signal.SIGTERM)
             assert outer.is_set()
             assert inner.is_set()
-        with asked_to_stop(), asked_to_stop() as later:
+        with stop_event(), stop_event() as later:
             assert later.is_set()
-    with asked_to_stop() as another:
+    with stop_event() as another:
         assert not another.is_set()
 
 
@@ -22,7 +22,7 @@ def test_the_handler_before_is_called_again_afterwards():
     received = []
     before = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
     try:
-        with asked_to_stop():
+        with stop_event():
             signal.raise_signal(signal.SIGTERM)
         assert not received
         signal.raise_signal(signal.SIGTERM)
@@ -32,7 +32,7 @@ def test_the_handler_before_is_called_again_afterwards():
 
 
 def test_after_its_time_a_process_asks_itself():
-    with asked_to_stop() as asked:
+    with stop_event() as asked:
         with stop_after(0.05):
             assert asked.wait(10)
         asked.clear()
@@ -47,10 +47,10 @@ def test_another_thread_does_not_listen():
     events = []
 
     def listen():
-        with asked_to_stop() as event:
+        with stop_event() as event:
             events.append(event)
 
-    with asked_to_stop() as outer:
+    with stop_event() as outer:
         signal.raise_signal(signal.SIGTERM)
         thread = threading.Thread(target=listen)
         thread.start()

@@ -4,9 +4,9 @@ from gscl_scale import machine
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.shards.estimate import admit, need_of
+from gscl_scale.shards.estimate import check_resources, estimate_need
 from gscl_scale.shards.format import part_path
-from gscl_scale.shards.levels import scratch_folder
+from gscl_scale.shards.levels import levels_folder
 from gscl_scale.shards.plan import make_plan
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
@@ -25,30 +25,30 @@ def plan_of(graph, folder, **changes):
 
 @pytest.mark.parametrize("changes", [{}, {"hops": 1, "engine": "exact"}, {"per_ring": "ratio:0.2", "engine": "exact"}])
 def test_the_estimate_of_a_round_is_near_what_is_written(graph, tmp_path, changes):
-    need = need_of(graph, plan_of(graph, tmp_path, **changes), workers=1)
+    need = estimate_need(graph, plan_of(graph, tmp_path, **changes), workers=1)
     make_samples(graph.folder, tmp_path / "samples", CONFIG.model_copy(update=changes))
     written = sum(path.stat().st_size for path in (tmp_path / "samples" / "round-000").iterdir())
     assert 0.7 * written < need.samples < 1.4 * written
 
 
 def test_it_is_told_before_the_start(graph, tmp_path):
-    told = admit(graph, plan_of(graph, tmp_path), 2, tmp_path, local=True)
+    told = check_resources(graph, plan_of(graph, tmp_path), 2, tmp_path, local=True)
     assert told.startswith("precompute takes about ")
     assert "of disk per round" in told
     assert "of memory" in told
-    assert "of memory" not in admit(graph, plan_of(graph, tmp_path), 2, tmp_path, local=False)
+    assert "of memory" not in check_resources(graph, plan_of(graph, tmp_path), 2, tmp_path, local=False)
 
 
 def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_path, monkeypatch):
     plan = plan_of(graph, tmp_path)
-    need = need_of(graph, plan, workers=2)
+    need = estimate_need(graph, plan, workers=2)
     monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.mapped - 1)
     with pytest.raises(ConfigError, match=r"rings\.width: 20,000 nodes .* are available; set runtime\.workers to 1"):
-        admit(graph, plan, 2, tmp_path, local=True)
+        check_resources(graph, plan, 2, tmp_path, local=True)
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
     with pytest.raises(ConfigError, match=r"lower rings\.width and make more rounds"):
-        admit(graph, plan, 2, tmp_path, local=True)
-    admit(graph, plan, 2, tmp_path, local=False)
+        check_resources(graph, plan, 2, tmp_path, local=True)
+    check_resources(graph, plan, 2, tmp_path, local=False)
 
 
 def test_only_disk_for_what_is_missing_is_asked_for(graph, tmp_path, monkeypatch):
@@ -73,14 +73,14 @@ def test_only_disk_for_what_is_missing_is_asked_for(graph, tmp_path, monkeypatch
 
 def test_what_passes_have_written_is_not_asked_for_again(graph, tmp_path, monkeypatch):
     plan = plan_of(graph, tmp_path)
-    need = need_of(graph, plan, workers=1)
+    need = estimate_need(graph, plan, workers=1)
     monkeypatch.setattr(machine, "free_disk", lambda _: need.samples + need.scratch // 2)
     with pytest.raises(ConfigError, match=r"of disk and"):
-        admit(graph, plan, 1, tmp_path, local=False)
-    written = scratch_folder(tmp_path, 0) / "radius-1" / "heads.raw"
+        check_resources(graph, plan, 1, tmp_path, local=False)
+    written = levels_folder(tmp_path, 0) / "radius-1" / "heads.raw"
     written.parent.mkdir(parents=True)
     written.write_bytes(b"1" * (need.scratch // 2 + 1))
-    admit(graph, plan, 1, tmp_path, local=False)
+    check_resources(graph, plan, 1, tmp_path, local=False)
 
 
 def test_more_than_the_disk_is_refused_and_nothing_is_begun(graph, tmp_path, monkeypatch):

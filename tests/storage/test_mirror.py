@@ -2,12 +2,10 @@
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -18,7 +16,8 @@ from gscl_scale.registry.locate import LocatedRun, place_for
 from gscl_scale.run.folder import Run
 from gscl_scale.storage.mirror import Mirror, small_files, working_copy
 from gscl_scale.storage.urls import cache_of, store_at
-from tests.test_cli import cli, write_tables
+from tests.commands import COMMAND, cli
+from tests.test_cli import write_tables
 
 pytestmark = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
@@ -65,25 +64,17 @@ def write_log(folder, text):
     (folder / "log.jsonl").write_text(text)
 
 
-def test_a_pushed_folder_is_pulled_elsewhere(store, files, pulled):
-    Mirror(store, files).push()
-    assert content(pulled()) == content(files)
-    assert store.read("log.jsonl") == b"one\n"  # for people who read the store with other tools
-    assert store.read("graph/manifest.json") is None  # nobody does that
-
-
-def test_a_file_that_changes_is_new_elsewhere_and_under_its_plain_name(store, files, pulled):
+def test_a_pushed_folder_is_pulled_elsewhere_and_a_file_that_changes_is_new_there(store, files, pulled):
     mirror = Mirror(store, files)
     mirror.push()
-    pulled()
+    assert content(pulled()) == content(files)
+    assert store.read("graph/manifest.json") is None  # nobody reads it with other tools
     for text in ("one\ntwo\n", "one\ntwo\nthree\n"):
         write_log(files, text)
         (files / "graph/manifest.json").unlink(missing_ok=True)
         mirror.push()
-        there = pulled()
-        assert log_of(there) == text
-        assert store.read("log.jsonl") == text.encode()
-        assert not (there / "graph/manifest.json").exists()
+        assert content(pulled()) == content(files)
+        assert store.read("log.jsonl") == text.encode()  # under its plain name, for people who read the store
     assert len([name for name in store.sizes(".pushes") if name.endswith(".json")]) == 1
 
 
@@ -386,23 +377,23 @@ def test_errors_name_the_place_that_the_user_knows(place, tmp_path):
 
 def test_a_run_on_s3_that_is_killed_goes_on_where_it_was(place, tmp_path):
     write_tables(tmp_path)
-    command = [sys.executable, "-m", "gscl_scale", "run", "--config", "quick.yaml", "--run", place]
     slow = ["--set", "train.epochs=100000", "--set", "train.checkpoint_every=1"]
-    process = subprocess.Popen([*command, *slow], cwd=tmp_path, env=dict(os.environ))
-    manifest, until = cache_of(place) / "checkpoints/manifest.json", time.monotonic() + 60
-    while not manifest.exists():
-        assert time.monotonic() < until
-        assert process.poll() is None
-        time.sleep(0.05)
+    command = [*COMMAND, "run", "--config", "quick.yaml", "--run", place, *slow]
+    manifest, log = cache_of(place) / "checkpoints/manifest.json", cache_of(place) / "log.jsonl"
+
+    def started(until):
+        process, latest = subprocess.Popen(command, cwd=tmp_path), time.monotonic() + 60
+        while not until():
+            assert time.monotonic() < latest
+            assert process.poll() is None
+            time.sleep(0.05)
+        return process
+
+    process = started(manifest.exists)
     process.kill()
     process.wait()
     reached = json.loads(manifest.read_text())["checkpoints"][-1]["epoch"]
-    process = subprocess.Popen([*command, *slow], cwd=tmp_path, env=dict(os.environ))
-    log = Path(cache_of(place) / "log.jsonl")
-    while '"resumed"' not in log.read_text():
-        assert time.monotonic() < until
-        assert process.poll() is None
-        time.sleep(0.05)
+    process = started(lambda: '"resumed"' in log.read_text())
     process.terminate()
     assert process.wait(60) == 1
     resumed = [json.loads(line) for line in log.read_text().splitlines() if '"resumed"' in line]

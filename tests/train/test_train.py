@@ -42,7 +42,6 @@ from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.stop import asked_to_stop
 from gscl_scale.train import loop
 
 config = Config.parse({values})

@@ -7,10 +7,10 @@ from gscl_scale.config.sections import TunedOn
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
-from gscl_scale.studies.tune.leaderboard import best_of, counts, in_short, leaderboard_rows, write_leaderboard
+from gscl_scale.studies.tune.leaderboard import best_of, counts, leaderboard_rows, trial_line, write_leaderboard
 from gscl_scale.studies.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
 from gscl_scale.studies.tune.space import Choice, with_settings
-from gscl_scale.studies.tune.trial import alone, common
+from gscl_scale.studies.tune.trial import base_config, trial_config
 
 TRIALS = [
     Trial(1, {"model.width": 16, "model.layers": 1}, "finished", 0.7, 10, 3.0, validations=[(50, 0.6), (100, 0.7)]),
@@ -41,8 +41,8 @@ def test_rows_show_only_settings_that_differ_and_the_reason_of_failures():
     rows = leaderboard_rows(TRIALS)
     assert rows[0] == ("1", "2", "80.00", "20", "4", "finished", "width 32")
     assert rows[-1] == ("5", "5", "-", "-", "0", "failed", "it was too hot")
-    assert in_short(TRIALS[2]) == "trial 3: (90.00) % on validation in 1 s, stopped in epoch 5"
-    assert in_short(TRIALS[4]) == "trial 5 failed: it was too hot"
+    assert trial_line(TRIALS[2]) == "trial 3: (90.00) % on validation in 1 s, stopped in epoch 5"
+    assert trial_line(TRIALS[4]) == "trial 5 failed: it was too hot"
 
 
 def test_trials_are_read_as_they_were_noted_and_only_unfinished_ones_have_checkpoints(tmp_path):
@@ -53,7 +53,7 @@ def test_trials_are_read_as_they_were_noted_and_only_unfinished_ones_have_checkp
 
 
 def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):
-    config = common(Config.parse({"train": {"epochs": 30, "repeats": 2}}))
+    config = base_config(Config.parse({"train": {"epochs": 30, "repeats": 2}}))
     write_leaderboard(config, {"model.width": Choice((16, 32))}, book(tmp_path))
     text = (tmp_path / "best.yaml").read_text()
     assert "the best of 5 trials: 2 finished, 2 stopped early, 1 failed" in text
@@ -102,8 +102,8 @@ def test_trials_with_the_same_rings_section_share_samples():
 
 def test_a_trial_is_one_training_in_its_own_process_and_validated_ten_times_unless_the_config_says_otherwise():
     values = {"train": {"repeats": 5}, "rings": {"ahead": 2}, "runtime": {"engine": "ray", "worker_cpus": 2}}
-    config = alone(Config.parse(values))
+    config = trial_config(Config.parse(values))
     assert (config.train.repeats, config.rings.ahead) == (1, 0)
     assert (config.runtime.engine, config.runtime.workers, config.runtime.device) == ("local", 2, "cpu")
     for train, every in (({"epochs": 80}, 8), ({"epochs": 3}, 1), ({"epochs": 80, "validate_every": 5}, 5)):
-        assert common(Config.parse({"train": train})).train.validate_every == every
+        assert base_config(Config.parse({"train": train})).train.validate_every == every

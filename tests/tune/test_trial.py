@@ -9,7 +9,7 @@ from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.tune.records import Book, Trial, trial_run
 from gscl_scale.studies.tune.space import with_settings
-from gscl_scale.studies.tune.trial import alone, run_trial, splits_of
+from gscl_scale.studies.tune.trial import run_trial, splits_of, trial_config
 from gscl_scale.studies.tune.tune import tune
 from tests.graphs import make_graph, random_edges
 
@@ -39,7 +39,7 @@ def labelled_graph(folder, other_test_labels=False, splits=2):
 
 
 def tried(folder, number=1, report=lambda epoch, accuracy: None, **settings):
-    return run_trial(with_settings(alone(CONFIG), settings), trial_run(folder, number), report)
+    return run_trial(with_settings(trial_config(CONFIG), settings), trial_run(folder, number), report)
 
 
 def test_labels_of_test_nodes_change_nothing(tmp_path):

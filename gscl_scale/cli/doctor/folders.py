@@ -10,7 +10,7 @@ from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import PATHS
 from gscl_scale.errors import GsclError
-from gscl_scale.io.atomic import locked
+from gscl_scale.io.atomic import hold_file_lock
 from gscl_scale.io.json import write_json
 from gscl_scale.machine import free_disk
 from gscl_scale.storage.mirror import Mirror
@@ -44,7 +44,7 @@ def _folder(about: str, folder: Path) -> Finding:
         probe.mkdir()
         write_json(probe / "written.json", {})
         os.link(probe / "written.json", probe / "linked.json")
-        with locked(probe / "lock", wait=False) as ours:
+        with hold_file_lock(probe / "lock", wait=False) as ours:
             lockable = ours
     except (OSError, GsclError) as error:
         problem = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.errors import GsclError
-from gscl_scale.io.atomic import naming
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.runtime.runner import start_runner
 
 _SHOWN = ("gscl-scale", "torch", "torch-geometric", "ray", "pyarrow", "numpy", "numba")
@@ -68,7 +68,7 @@ def examine_ray(config: RuntimeConfig, folder: Path) -> Finding:
     """Run a small task on each machine of the cluster of a run, or of a new one; all must see the folder."""
     try:
         with (
-            naming(folder),
+            explain_disk_errors(folder),
             tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as probe,
             start_runner(config.model_copy(update={"engine": "ray"}).for_tasks()) as runner,
         ):

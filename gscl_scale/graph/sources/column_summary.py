@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gscl_scale.config.graphs import TablesGraph
+from gscl_scale.graph.features import gets_structural
 from gscl_scale.graph.sources.cells import DATE_ORDERS
+from gscl_scale.graph.sources.column_encoding import total_width
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
@@ -71,7 +73,12 @@ class Made:
             largest[one["name"]] = max(
                 [max(abs(each.low), abs(each.high)) for each in found if each.count], default=1.0
             )
-        if not largest or max(largest.values()) <= _SCALES_APART * min(value or 1.0 for value in largest.values()):
+        scaled = gets_structural(total_width(self.encodings), self.config)  # then each has deviation 1
+        if (
+            scaled
+            or not largest
+            or max(largest.values()) <= _SCALES_APART * min(value or 1.0 for value in largest.values())
+        ):
             return []
         name = max(largest, key=lambda column: largest[column])
         return [

@@ -23,7 +23,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.splits import split_from_rows
-from gscl_scale.io.atomic import publish, publish_folder
+from gscl_scale.io.atomic import publish_file, publish_folder
 from gscl_scale.io.validate import refuse_special
 from gscl_scale.machine import available_memory, free_disk
 from gscl_scale.text import in_words, quoted, shortened
@@ -138,7 +138,7 @@ def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
     archive, url = folder.with_name(f"{folder.name}.zip"), info["url"]
     try:
         with (
-            publish(archive) as temporary,
+            publish_file(archive) as temporary,
             _downloading(folder, url, dataset),
             urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer,  # noqa: S310  (of the package, no user's)
             temporary.open("wb") as file,

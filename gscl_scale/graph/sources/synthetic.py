@@ -180,7 +180,7 @@ def _features(seed: int, plan: _Plan, width: int) -> RowStream:
 
 
 @kernel
-def _fill_guide(bounds, step, guide):  # type: ignore[no-untyped-def]
+def _fill_guide(bounds, step, guide):
     """For each multiple of `step`, the last i with bounds[i] <= it; bounds ascend from 0."""
     i = 0
     for cell in range(guide.size):
@@ -190,7 +190,7 @@ def _fill_guide(bounds, step, guide):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _find(bounds, guide, cell, value):  # type: ignore[no-untyped-def]
+def _find(bounds, guide, cell, value):
     """The last i with bounds[i] <= value, below the last bound; `cell` is where the guide is looked up."""
     i = guide[min(cell, guide.size - 1)]
     while i + 2 < bounds.size and bounds[i + 1] <= value:
@@ -201,7 +201,7 @@ def _find(bounds, guide, cell, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _find_ends(uniform, levels, plan, source, target):  # type: ignore[no-untyped-def]
+def _find_ends(uniform, levels, plan, source, target):
     # three passes over the edges: positions of sources, positions of targets, nodes; each reads few arrays
     total = plan.weights[-1]
     per_cell = plan.guide.size / total

@@ -147,7 +147,7 @@ class NumberRows:
 
 
 @kernel
-def _insert(numbers, slots, state):  # type: ignore[no-untyped-def]
+def _insert(numbers, slots, state):
     """Insert numbers until half of the slots are taken; returns how many were inserted or known."""
     mask = slots.size - 1
     for i in range(numbers.size):
@@ -167,7 +167,7 @@ def _insert(numbers, slots, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fill(numbers, table):  # type: ignore[no-untyped-def]
+def _fill(numbers, table):
     mask = table.shape[0] - 1
     for row in range(numbers.size):
         at = np.int64(seeding.mix(np.uint64(numbers[row]))) & mask
@@ -177,7 +177,7 @@ def _fill(numbers, table):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _look_up(wanted, table, rows):  # type: ignore[no-untyped-def]
+def _look_up(wanted, table, rows):
     mask = table.shape[0] - 1
     for i in range(wanted.size):
         at = np.int64(seeding.mix(np.uint64(wanted[i]))) & mask
@@ -187,7 +187,7 @@ def _look_up(wanted, table, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _look_up_dense(wanted, low, table, rows):  # type: ignore[no-untyped-def]
+def _look_up_dense(wanted, low, table, rows):
     high = low + (table.size - 1)  # in this order it cannot overflow
     for i in range(wanted.size):
         rows[i] = table[wanted[i] - low] if low <= wanted[i] <= high else -1

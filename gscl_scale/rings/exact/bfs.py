@@ -10,17 +10,25 @@ from gscl_scale.config.sections import RingsConfig
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact import frontier, multi_source
 from gscl_scale.rings.exact.shared_search import shared_search
-from gscl_scale.rings.kernels import Drawn, Filled, Wanted, append_ring, last_rank, merge, reserve
+from gscl_scale.rings.kernels import (
+    PriorityArrays,
+    SampleColumns,
+    SampleSettings,
+    append_ring,
+    last_rank,
+    merge,
+    reserve,
+)
 from gscl_scale.rings.priorities import Priorities, round_key
 from gscl_scale.rings.sample import (
     Lists,
     RingSample,
     copy_lists,
-    first_open_word,
+    first_undecided_word,
     near_lists,
     offsets_of,
     parse_per_ring,
-    wanted_of,
+    target_size,
 )
 from gscl_scale.rings.sketch.level import near_words
 
@@ -37,11 +45,11 @@ def exact_rings(
 
     `rank` is `priorities.rank()`, which many calls of a round share.
     """
-    drawn, wanted = Drawn(priorities.order, rank, priorities.priority), _wanted(config)
+    drawn, wanted = PriorityArrays(priorities.order, rank, priorities.priority), _wanted(config)
     out = _empty(anchors.size, config.hops, near_words(config.width, rank.size))
-    if isinstance(config.per_ring, int) and multi_source.pays(indptr, indices, anchors, config.hops):
+    if isinstance(config.per_ring, int) and multi_source.is_sharing_cheaper(indptr, indices, anchors, config.hops):
         with shared_search(indptr, indices, anchors, config.hops, rank.dtype) as search:
-            members = multi_source.search_words(indptr, indices, search, anchors, drawn, wanted, out)
+            members = multi_source.multi_source_rings(indptr, indices, search, anchors, drawn, wanted, out)
     else:
         buffers = _buffers(rank.size, config.width, rank.dtype)
         members = _search_all(indptr, indices, anchors, drawn, wanted, out, buffers)
@@ -61,7 +69,7 @@ def independent_rings(
     out = _empty(anchors.size, config.hops, 0)
     weight_of = np.ones(identities.size) if weights is None else weights
     size, dtype = identities.size, indices.dtype
-    drawn = Drawn(np.empty(size, dtype), np.empty(size, dtype), np.empty(size))
+    drawn = PriorityArrays(np.empty(size, dtype), np.empty(size, dtype), np.empty(size))
     members = _search_independent(
         indptr, indices, anchors, identities, weight_of, round_key(config.seed, round_number), drawn, _wanted(config),
         out, _buffers(size, config.width, dtype),
@@ -84,12 +92,12 @@ def _buffers(num_nodes: int, width: int, dtype: npt.DTypeLike) -> _Buffers:
     return _Buffers(np.zeros(num_nodes, np.uint8), *(np.empty(size, dtype) for size in sizes))
 
 
-def _wanted(config: RingsConfig) -> Wanted:
-    return Wanted(config.hops, config.width, *parse_per_ring(config.per_ring), config.beyond)
+def _wanted(config: RingsConfig) -> SampleSettings:
+    return SampleSettings(config.hops, config.width, *parse_per_ring(config.per_ring), config.beyond)
 
 
-def _empty(num_anchors: int, hops: int, words: int) -> Filled:
-    return Filled(
+def _empty(num_anchors: int, hops: int, words: int) -> SampleColumns:
+    return SampleColumns(
         np.empty((num_anchors, hops), np.int64),
         np.empty((num_anchors, hops + 1), np.int64),
         np.empty(num_anchors, np.float64),
@@ -98,7 +106,7 @@ def _empty(num_anchors: int, hops: int, words: int) -> Filled:
     )
 
 
-def _collect(anchors: npt.NDArray[np.int64], members: npt.NDArray[Any], out: Filled) -> RingSample:
+def _collect(anchors: npt.NDArray[np.int64], members: npt.NDArray[Any], out: SampleColumns) -> RingSample:
     """Turn the members, anchor after anchor and ring after ring, into one column per ring."""
     starts = np.concatenate([[0], out.ends.reshape(-1)])[:-1].reshape(out.ends.shape)
     columns = []
@@ -112,7 +120,7 @@ def _collect(anchors: npt.NDArray[np.int64], members: npt.NDArray[Any], out: Fil
 
 
 @kernel
-def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):  # type: ignore[no-untyped-def]
+def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):
     flat, used = np.empty(1024, drawn.order.dtype), 0
     for a in range(anchors.size):
         flat, used = _search(indptr, indices, anchors[a], a, drawn, wanted, out, buffers, flat, used)
@@ -120,9 +128,7 @@ def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):  # type:
 
 
 @kernel
-def _search_independent(  # type: ignore[no-untyped-def]
-    indptr, indices, anchors, identities, weights, key, drawn, wanted, out, buffers
-):
+def _search_independent(indptr, indices, anchors, identities, weights, key, drawn, wanted, out, buffers):
     """The same; `drawn` is room for the priorities of an anchor."""
     num_nodes = identities.size
     by_node = np.empty(num_nodes, np.float64)
@@ -140,7 +146,7 @@ def _search_independent(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used):  # type: ignore[no-untyped-def]
+def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used):
     """Append the lists of one anchor to `flat` and fill its row `a` of `out`; returns (flat, used)."""
     order, rank, seen, queue, ranks = drawn.order, drawn.rank, buffers.seen, buffers.queue, buffers.ranks
     low, merged = buffers.low, buffers.merged  # low is L_n: the `width` lowest ranks of the ball so far, ascending
@@ -153,7 +159,7 @@ def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used)
         head = first
         size = tail - first
         out.ring_size[a, hop] = size
-        asked = wanted_of(wanted.kind, wanted.value, size)
+        asked = target_size(wanted.kind, wanted.value, size)
         count = max(asked, min(size, wanted.width))
         # A walk in priority order meets a member every N / size nodes, and has to find `count` of them: where that is
         # fewer steps than the ring has members, it is less work than to look at all of these.
@@ -177,7 +183,7 @@ def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used)
         position += 1
     last = last_rank(low, num_low)
     out.decided[a] = drawn.priority[last] if last >= 0 else np.inf
-    near, first_word = out.near[a], first_open_word(last, out.near.shape[1], rank.size)
+    near, first_word = out.near[a], first_undecided_word(last, out.near.shape[1], rank.size)
     out.first_near[a] = first_word
     for r in range(64 * first_word, min(64 * near.size, rank.size)):
         if seen[order[r]]:
@@ -187,7 +193,7 @@ def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used)
 
 
 @kernel
-def _walk(seen, order, mark, count, ranks):  # type: ignore[no-untyped-def]
+def _walk(seen, order, mark, count, ranks):
     """The `count` lowest ranks of a large ring: walk the nodes in priority order until enough have passed."""
     filled = position = 0
     while filled < count:
@@ -198,7 +204,7 @@ def _walk(seen, order, mark, count, ranks):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _select(ring, rank, count, ranks):  # type: ignore[no-untyped-def]
+def _select(ring, rank, count, ranks):
     """The `count` lowest ranks of a small ring: take those below a bound that sinks as lower ones come."""
     filled, bound = 0, rank.size
     for i in range(ring.size):

@@ -8,14 +8,14 @@ ANCHOR = 1  # the mark of the anchor itself; ring n is marked n + 1, and 0 is un
 
 
 @kernel
-def start(anchor, queue, seen):  # type: ignore[no-untyped-def]
+def start(anchor, queue, seen):
     """Put the anchor at the head of the queue."""
     queue[0] = anchor
     seen[anchor] = ANCHOR
 
 
 @kernel
-def expand(indptr, indices, queue, head, tail, mark, seen):  # type: ignore[no-untyped-def]
+def expand(indptr, indices, queue, head, tail, mark, seen):
     """Append the unseen neighbours of queue[head:tail], mark them, and return the new tail.
 
     There is no branch to mispredict: every neighbour is written to the tail, which moves on for the unseen ones only
@@ -34,7 +34,7 @@ def expand(indptr, indices, queue, head, tail, mark, seen):  # type: ignore[no-u
 
 
 @kernel
-def clear(queue, tail, seen):  # type: ignore[no-untyped-def]
+def clear(queue, tail, seen):
     """Forget the nodes of a search."""
     for i in range(tail):
         seen[queue[i]] = 0

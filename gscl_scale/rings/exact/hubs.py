@@ -47,7 +47,7 @@ def shortcuts(
 
 
 @kernel
-def _choose(  # type: ignore[no-untyped-def]
+def _choose(
     indptr, indices, anchors, word, uses, latest, row, least_degree, least_edges, least_saved,
 ):  # fmt: skip
     """Hubs, where their second rings begin, and the nodes of these: never more than there are nodes.
@@ -95,7 +95,7 @@ def _choose(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _shared_hubs(  # type: ignore[no-untyped-def]
+def _shared_hubs(
     indptr, indices, anchors, word, uses, latest, least_degree, least_saved,
 ):  # fmt: skip
     """Nodes of many neighbours beside anchors of several words, and the edges that all words walk in their second hop.
@@ -119,7 +119,7 @@ def _shared_hubs(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _edges_left(indptr, indices, hub, taken):  # type: ignore[no-untyped-def]
+def _edges_left(indptr, indices, hub, taken):
     """Edges out of the neighbours of a hub that no other has taken, and what its second ring has at least."""
     edges = most = 0
     for e in range(indptr[hub], indptr[hub + 1]):

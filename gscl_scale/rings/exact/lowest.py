@@ -10,7 +10,7 @@ _BUCKETS = 256  # of ranks that are sorted together
 
 
 @kernel
-def lowest_of_ring(order, rank, search, hop, counts, out):  # type: ignore[no-untyped-def]
+def lowest_of_ring(order, rank, search, hop, counts, out):
     """For each anchor the `counts` lowest ranks of its ring `hop`, the last of the search."""
     asking = _asking(counts)
     if not asking:
@@ -28,7 +28,7 @@ def lowest_of_ring(order, rank, search, hop, counts, out):  # type: ignore[no-un
 
 
 @kernel
-def lowest_of_all(order, bits_of, flip, counts, out):  # type: ignore[no-untyped-def]
+def lowest_of_all(order, bits_of, flip, counts, out):
     """For each anchor the `counts` lowest ranks of all nodes with its bit (without it, where `flip` is all ones)."""
     taken = np.zeros(BITS, np.int64)
     asking = _asking(counts)
@@ -39,7 +39,7 @@ def lowest_of_all(order, bits_of, flip, counts, out):  # type: ignore[no-untyped
 
 
 @kernel
-def lowest_beyond(indptr, indices, order, seen, counts, out):  # type: ignore[no-untyped-def]
+def lowest_beyond(indptr, indices, order, seen, counts, out):
     """For each anchor the `counts` lowest ranks of the nodes that neither it has seen nor has a neighbour that it has.
 
     There may be fewer: `counts` becomes how many. Undirected graphs only.
@@ -60,7 +60,7 @@ def lowest_beyond(indptr, indices, order, seen, counts, out):  # type: ignore[no
 
 
 @kernel
-def _lowest_of_few(order, ranks, in_buckets, bits_of, counts, out):  # type: ignore[no-untyped-def]
+def _lowest_of_few(order, ranks, in_buckets, bits_of, counts, out):
     """The same of these `ranks` alone.
 
     They are put into buckets of equal ranges (a counting sort by their high bits), and buckets are sorted one after
@@ -91,7 +91,7 @@ def _lowest_of_few(order, ranks, in_buckets, bits_of, counts, out):  # type: ign
 
 
 @kernel
-def _asking(counts):  # type: ignore[no-untyped-def]
+def _asking(counts):
     """The bits of the anchors that want any."""
     asking = np.uint64(0)
     for b in range(counts.size):
@@ -101,7 +101,7 @@ def _asking(counts):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _take(r, bits, asking, counts, taken, out):  # type: ignore[no-untyped-def]
+def _take(r, bits, asking, counts, taken, out):
     """Give rank r to every anchor whose bit is set; returns the anchors that want more."""
     while bits:
         lowest = bits & (~bits + np.uint64(1))

@@ -10,15 +10,15 @@ from gscl_scale.rings.exact.lowest import lowest_beyond, lowest_of_all, lowest_o
 from gscl_scale.rings.exact.shared_search import FRONT, advance, begin, clear
 from gscl_scale.rings.kernels import BITS, append_ring, last_rank, lowest_bit, merge
 from gscl_scale.rings.pilot import pilot_search
-from gscl_scale.rings.sample import first_open_word
+from gscl_scale.rings.sample import first_undecided_word
 
 _PILOT, _PILOT_VISITS = 32, 1_000_000  # anchors, and edges that they look at
 _PULL = 4  # measured on ogbn-arxiv with a hub joined to all, and on random graphs of degree 50
 _ALL = ~np.uint64(0)
 
 
-class Finished(NamedTuple):
-    """Lists of A anchors that `finish_words` fills where they are short.
+class CompletedLists(NamedTuple):
+    """Lists of A anchors that `search_short_lists` fills where they are short.
 
     ring_size [A, k]           filled up to the last ring of an anchor that is short
     lengths [A, k + 1]         of each list
@@ -32,7 +32,9 @@ class Finished(NamedTuple):
     far: npt.NDArray[Any]
 
 
-def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.NDArray[np.int64], hops: int) -> bool:
+def is_sharing_cheaper(
+    indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.NDArray[np.int64], hops: int
+) -> bool:
     """Whether sharing a search is less work than a search per anchor, judged by a pilot of some anchors."""
     if anchors.size < BITS:
         return False
@@ -41,7 +43,7 @@ def pays(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], anchors: npt.
 
 
 @kernel
-def search_words(indptr, indices, search, anchors, drawn, wanted, out):  # type: ignore[no-untyped-def]
+def multi_source_rings(indptr, indices, search, anchors, drawn, wanted, out):
     """The members of all lists, anchor after anchor; `out` is filled. A fixed number per ring is wanted."""
     order, num_nodes, hops, width = drawn.order, drawn.order.size, wanted.hops, wanted.width
     per_ring = np.int64(wanted.value)
@@ -80,12 +82,12 @@ def search_words(indptr, indices, search, anchors, drawn, wanted, out):  # type:
             out.ends[a, hops] = used
             last = last_rank(low, num_low)
             out.decided[a] = drawn.priority[last] if last >= 0 else np.inf
-            out.first_near[a] = first_open_word(last, out.near.shape[1], num_nodes)
+            out.first_near[a] = first_undecided_word(last, out.near.shape[1], num_nodes)
     return flat[:used]
 
 
 @kernel
-def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
+def _note_near(lowest, seen, near):
     """Set for each anchor the bits of the lowest nodes that were seen from it."""
     for r in range(lowest.size):
         bits = seen[lowest[r]]
@@ -95,7 +97,7 @@ def _note_near(lowest, seen, near):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def finish_words(indptr, indices, search, anchors, short, order, rank, undirected, out):  # type: ignore[no-untyped-def]
+def search_short_lists(indptr, indices, search, anchors, short, order, rank, undirected, out):
     """The lowest of the lists that are `short` [A, k + 1]: as many as a row of `out` has room for, or all."""
     num_nodes, hops = order.size, short.shape[1] - 1
     per_ring, num_beyond = out.members.shape[2], out.far.shape[1]
@@ -143,7 +145,7 @@ def finish_words(indptr, indices, search, anchors, short, order, rank, undirecte
 
 
 @kernel
-def _store(first, level, asked, counts, order, lowest, members, lengths):  # type: ignore[no-untyped-def]
+def _store(first, level, asked, counts, order, lowest, members, lengths):
     """Write the lists of a level, as nodes, for the anchors of a word that asked for them."""
     for b in range(counts.size):
         if asked[b, level]:
@@ -153,7 +155,7 @@ def _store(first, level, asked, counts, order, lowest, members, lengths):  # typ
 
 
 @kernel
-def _few_edges(indptr, search, hop, num_entries):  # type: ignore[no-untyped-def]
+def _few_edges(indptr, search, hop, num_entries):
     """Whether the nodes of the last ring have less than a share of all edges."""
     edges = 0
     for v in search.front[hop & 1, : search.num[FRONT]]:

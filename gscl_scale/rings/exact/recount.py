@@ -36,7 +36,7 @@ class RowChanges(NamedTuple):
         return cls(row, np.append(first, node.size), other, won)
 
 
-def growth_of_last_ring(
+def last_ring_growth(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
     anchors: npt.NDArray[np.int64],
@@ -56,7 +56,7 @@ def growth_of_last_ring(
 
 
 @kernel
-def _count(indptr, indices, anchors, hops, changes, seen, queue, growth):  # type: ignore[no-untyped-def]
+def _count(indptr, indices, anchors, hops, changes, seen, queue, growth):
     for a in range(anchors.size):
         frontier.start(anchors[a], queue, seen)
         head, tail = 0, 1
@@ -82,12 +82,12 @@ def _count(indptr, indices, anchors, hops, changes, seen, queue, growth):  # typ
 
 
 @kernel(inline="always")
-def _in_ball(x, seen):  # type: ignore[no-untyped-def]
+def _in_ball(x, seen):
     return 0 < seen[x] < _COUNTED
 
 
 @kernel
-def _is_beside(indptr, indices, x, seen):  # type: ignore[no-untyped-def]
+def _is_beside(indptr, indices, x, seen):
     """Whether a node has a neighbour in the ball."""
     beside = False
     if x < indptr.size - 1:  # else it is gone
@@ -99,7 +99,7 @@ def _is_beside(indptr, indices, x, seen):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _was_beside(indptr, indices, x, changes, seen):  # type: ignore[no-untyped-def]
+def _was_beside(indptr, indices, x, changes, seen):
     """Whether a node that has won a neighbour had one in the ball before."""
     j, end = changes.offsets[changes.row[x]], changes.offsets[changes.row[x] + 1]
     beside = False

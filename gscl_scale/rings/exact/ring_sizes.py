@@ -25,7 +25,7 @@ def ring_profile(
 
 
 @kernel
-def _profile(indptr, indices, anchors, labels, sizes, same):  # type: ignore[no-untyped-def]
+def _profile(indptr, indices, anchors, labels, sizes, same):
     seen = np.zeros(indptr.size - 1, np.uint8)
     queue = np.empty(indptr.size, indices.dtype)
     for a in range(anchors.size):

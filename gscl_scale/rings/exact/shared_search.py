@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact.hubs import Shortcuts, shortcuts
-from gscl_scale.rings.exact.workspace import marks
+from gscl_scale.rings.exact.workspace import borrow_buffers
 from gscl_scale.rings.kernels import BITS
 
 FRONT, TOUCHED, HUBS = 0, 1, 2  # places in `Search.num`
@@ -52,7 +52,7 @@ def shared_search(
 ) -> Iterator[Search]:
     """A search for each 64 of the anchors, one after the other, with the shortcuts that pay for them."""
     num_nodes = indptr.size - 1
-    with marks(num_nodes) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
+    with borrow_buffers(num_nodes) as mine, shortcuts(indptr, indices, anchors, hops, BITS, mine) as known:
         num_hubs = known.offsets.size
         yield Search(
             known, mine.bits[0], mine.bits[1:3], mine.bits[3],
@@ -63,7 +63,7 @@ def shared_search(
 
 
 @kernel
-def begin(search, word):  # type: ignore[no-untyped-def]
+def begin(search, word):
     """Ring 0 of each anchor is the anchor; anchors may repeat."""
     num_front = 0
     for b in range(word.size):
@@ -77,7 +77,7 @@ def begin(search, word):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def advance(indptr, indices, search, hop, more, sizes):  # type: ignore[no-untyped-def]
+def advance(indptr, indices, search, hop, more, sizes):
     """From ring `hop` of all anchors to the next, whose `sizes` are filled; `more` says whether other hops follow."""
     last, reached = search.ring[hop & 1], search.ring[1 - (hop & 1)]
     front, following = search.front[hop & 1], search.front[1 - (hop & 1)]
@@ -96,7 +96,7 @@ def advance(indptr, indices, search, hop, more, sizes):  # type: ignore[no-untyp
 
 
 @kernel
-def clear(search, hop):  # type: ignore[no-untyped-def]
+def clear(search, hop):
     """Leave the marks as they were found, after the last ring `hop`."""
     last, seen, passed = search.ring[hop & 1], search.seen, search.passed
     for v in search.front[hop & 1, : search.num[FRONT]]:
@@ -106,7 +106,7 @@ def clear(search, hop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _spread(indptr, indices, search, last, reached, front, following):  # type: ignore[no-untyped-def]
+def _spread(indptr, indices, search, last, reached, front, following):
     """Hand the bits of every node of the last ring on to its neighbours, and list the nodes that got a new one."""
     seen, passed = search.seen, search.passed
     end = 0
@@ -119,7 +119,7 @@ def _spread(indptr, indices, search, last, reached, front, following):  # type: 
 
 
 @kernel(inline="always")
-def _reach(u, bits, seen, reached, following, end):  # type: ignore[no-untyped-def]
+def _reach(u, bits, seen, reached, following, end):
     # no branch to mispredict: every node is written to the end of the list, which moves on for a new one only
     before = reached[u]
     after = before | (bits & ~seen[u])
@@ -129,7 +129,7 @@ def _reach(u, bits, seen, reached, following, end):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _spread_second_rings(search, reached, following, end):  # type: ignore[no-untyped-def]
+def _spread_second_rings(search, reached, following, end):
     """Hand on the bits of the hubs of the last ring but one to their second rings.
 
     The neighbours of such a hub are in the last ring or nearer, and what they lead to is the hub itself, its
@@ -144,7 +144,7 @@ def _spread_second_rings(search, reached, following, end):  # type: ignore[no-un
 
 
 @kernel
-def _pass_hubs(indptr, indices, search, last, front):  # type: ignore[no-untyped-def]
+def _pass_hubs(indptr, indices, search, last, front):
     """List the hubs of the last ring, and mark their neighbours as passed; returns how many hubs there are.
 
     A mark on a node nearer than the next ring does no harm: the anchors whose bits it has walked its edges before.
@@ -161,7 +161,7 @@ def _pass_hubs(indptr, indices, search, last, front):  # type: ignore[no-untyped
 
 
 @kernel
-def _spread_all(indptr, indices, last, reached, following):  # type: ignore[no-untyped-def]
+def _spread_all(indptr, indices, last, reached, following):
     """The same where the last ring is a good part of the graph: sweep it in order of memory, and list every node."""
     for v in range(last.size):
         bits = last[v]
@@ -174,7 +174,7 @@ def _spread_all(indptr, indices, last, reached, following):  # type: ignore[no-u
 
 
 @kernel
-def _settle(search, reached, following, sizes):  # type: ignore[no-untyped-def]
+def _settle(search, reached, following, sizes):
     """Keep the bits that are new, and count them for each anchor; returns how many nodes were ever seen.
 
     The 64 counters stand upright: plane i holds bit i of all of them. To add a word of bits to all counters is to

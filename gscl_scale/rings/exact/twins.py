@@ -28,7 +28,7 @@ def twins(
 
 
 @kernel
-def _sum_neighbours(indptr, indices, anchors, key):  # type: ignore[no-untyped-def]
+def _sum_neighbours(indptr, indices, anchors, key):
     for a in range(anchors.size):
         key[a] = 0
         for e in range(indptr[anchors[a]], indptr[anchors[a] + 1]):
@@ -36,7 +36,7 @@ def _sum_neighbours(indptr, indices, anchors, key):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _match(indptr, indices, anchors, alone, order, key, twin):  # type: ignore[no-untyped-def]
+def _match(indptr, indices, anchors, alone, order, key, twin):
     """Compare every anchor with the first one of the same key."""
     first = order[0]
     for a in order:
@@ -47,7 +47,7 @@ def _match(indptr, indices, anchors, alone, order, key, twin):  # type: ignore[n
 
 
 @kernel
-def same_neighbours(indptr, indices, u, v):  # type: ignore[no-untyped-def]
+def same_neighbours(indptr, indices, u, v):
     """Whether two nodes have the same neighbours, in order."""
     start, other, degree = indptr[u], indptr[v], indptr[v + 1] - indptr[v]
     same = indptr[u + 1] - start == degree

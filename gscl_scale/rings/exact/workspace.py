@@ -25,7 +25,7 @@ class SearchBuffers:
 
 
 @contextlib.contextmanager
-def marks(num_nodes: int) -> Iterator[SearchBuffers]:
+def borrow_buffers(num_nodes: int) -> Iterator[SearchBuffers]:
     """Buffers that nobody else uses at the moment; after an error they are not used again."""
     with _LOCK:
         mine = _FREE.pop() if _FREE else None

@@ -71,7 +71,7 @@ def next_level(
 
 
 @kernel
-def _alone(ranks, out):  # type: ignore[no-untyped-def]
+def _alone(ranks, out):
     table, size = out.table, 64 * out.heads.shape[1]
     num_heads = num_tails = 0
     for i in range(ranks.size):
@@ -89,7 +89,7 @@ def _alone(ranks, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _neighbours(indptr, indices, rank, first, needed, out):  # type: ignore[no-untyped-def]
+def _neighbours(indptr, indices, rank, first, needed, out):
     """Each vertex and its neighbours: those of the head as bits, the lowest of the others in order."""
     table, width, words = out.table, out.width, out.heads.shape[1]
     found = np.empty(4 * width + 1, rank.dtype)
@@ -128,7 +128,7 @@ def _neighbours(indptr, indices, rank, first, needed, out):  # type: ignore[no-u
 
 
 @kernel
-def _sort(values, size):  # type: ignore[no-untyped-def]
+def _sort(values, size):
     """Sort the first `size` values; short lists by insertion."""
     if size > 32:
         values[:size].sort()
@@ -143,7 +143,7 @@ def _sort(values, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _join(indptr, indices, rank, before, first, needed, undirected, out):  # type: ignore[no-untyped-def]
+def _join(indptr, indices, rank, before, first, needed, undirected, out):
     """A ball is the vertex and the smaller balls of its neighbours: its own smaller ball adds nothing to these."""
     width, words, table = before.width, before.heads.shape[1], before.table
     one, other = np.empty(width, before.tails.dtype), np.empty(width, before.tails.dtype)
@@ -189,7 +189,7 @@ def _join(indptr, indices, rank, before, first, needed, undirected, out):  # typ
 
 
 @kernel
-def _join_heads(indptr, indices, v, own, before, head):  # type: ignore[no-untyped-def]
+def _join_heads(indptr, indices, v, own, before, head):
     """OR the heads of the neighbours and the vertex's own bit into `head`; returns how many bits are set.
 
     Neighbours lie anywhere in memory. Rows of the table are fetched two steps ahead, as they name the places of heads
@@ -220,17 +220,17 @@ def _join_heads(indptr, indices, v, own, before, head):  # type: ignore[no-untyp
 
 
 @kernel(inline="always")
-def _head_at(v, table, shift):  # type: ignore[no-untyped-def]
+def _head_at(v, table, shift):
     return (np.int64(v) >> shift << shift) + table[v, 4]
 
 
 @kernel(inline="always")
-def _tail_at(v, table, shift, width):  # type: ignore[no-untyped-def]
+def _tail_at(v, table, shift, width):
     return (np.int64(v) >> shift << shift) * width + table[v, 5]
 
 
 @kernel
-def _join_by_bitmap(neighbours, own, before, bound, bitmap, out):  # type: ignore[no-untyped-def]
+def _join_by_bitmap(neighbours, own, before, bound, bitmap, out):
     """The lowest ranks of all tails, none above `bound`: a bit for each, read off in order; returns how many."""
     table, tails, shift, width, base = (
         before.table,
@@ -256,7 +256,7 @@ def _join_by_bitmap(neighbours, own, before, bound, bitmap, out):  # type: ignor
 
 
 @kernel(inline="always")
-def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untyped-def]
+def _set_bits(tails, start, num, base, bound, bitmap):
     for j in range(start, start + num):
         r = np.int64(tails[j])
         if r > bound:
@@ -265,7 +265,7 @@ def _set_bits(tails, start, num, base, bound, bitmap):  # type: ignore[no-untype
 
 
 @kernel
-def _join_by_merging(neighbours, before, room, num, one, other):  # type: ignore[no-untyped-def]
+def _join_by_merging(neighbours, before, room, num, one, other):
     """The lowest `room` ranks of all tails and of the `num` in `one`: (how many, the list, the other buffer).
 
     A tail that begins above the last of a full list has nothing for it.
@@ -281,7 +281,7 @@ def _join_by_merging(neighbours, before, room, num, one, other):  # type: ignore
 
 
 @kernel(inline="always")
-def _merge(left, num_left, right, num_right, out, room):  # type: ignore[no-untyped-def]
+def _merge(left, num_left, right, num_right, out, room):
     """The lowest `room` of two ascending lists, common ones once; without branches on the values."""
     i = j = n = 0
     while n < room and i < num_left and j < num_right:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.kernels import lowest_bit, ones
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.rings.sample import Lists, RingSample, first_open_word, near_lists
+from gscl_scale.rings.sample import Lists, RingSample, first_undecided_word, near_lists
 from gscl_scale.rings.sketch.level import Level, near_words
 
 
@@ -69,7 +69,7 @@ def read_rings(
 
 
 @kernel
-def _last_rank(table, heads, width, i):  # type: ignore[no-untyped-def]
+def _last_rank(table, heads, width, i):
     """The last rank of a full list of `width`, -1 where the whole ball is listed."""
     num_head, num_tail = np.int64(table[i, 0]), np.int64(table[i, 1])
     if num_head + num_tail < width:
@@ -90,7 +90,7 @@ def _last_rank(table, heads, width, i):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _as_before(table, i):  # type: ignore[no-untyped-def]
+def _as_before(table, i):
     """Whether a row's list is the one of the row before, in the same place."""
     same = i > 0
     for column in range(table.shape[1]):
@@ -99,7 +99,7 @@ def _as_before(table, i):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
+def _repeat(i, used, offsets, members):
     """Repeat the list of the row before; returns how many members are written then."""
     end = used + used - offsets[i - 1]
     members[used:end] = members[offsets[i - 1] : used]
@@ -108,7 +108,7 @@ def _repeat(i, used, offsets, members):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _ring(before, level, drawn, per_ring, out, sizes, exact):  # type: ignore[no-untyped-def]
+def _ring(before, level, drawn, per_ring, out, sizes, exact):
     """Members of the rings between two levels as nodes, in order; returns how many were written."""
     order, offsets, members = drawn.order, out.offsets, out.members
     table, heads, tails, width, words = level.table, level.heads, level.tails, level.width, level.heads.shape[1]
@@ -163,7 +163,7 @@ def _ring(before, level, drawn, per_ring, out, sizes, exact):  # type: ignore[no
 
 
 @kernel
-def _estimate(head, num_head, tail_members, threshold, drawn):  # type: ignore[no-untyped-def]
+def _estimate(head, num_head, tail_members, threshold, drawn):
     """Unbiased size of a ring: each member whose rank is below the threshold counts for 1 / its chance to be there.
 
     Its chance to have a priority below that of the threshold is 1 - exp(-priority * weight) (bottom-k, Cohen 1997).
@@ -191,7 +191,7 @@ def _estimate(head, num_head, tail_members, threshold, drawn):  # type: ignore[n
 
 
 @kernel
-def _beyond(level, drawn, num_beyond, out, decided, near, first_near):  # type: ignore[no-untyped-def]
+def _beyond(level, drawn, num_beyond, out, decided, near, first_near):
     """The lowest nodes outside each ball, in order, the priority below which all is decided, and the head's bits."""
     order, offsets, members = drawn.order, out.offsets, out.members
     table, heads, tails, width, words = level.table, level.heads, level.tails, level.width, level.heads.shape[1]
@@ -208,7 +208,7 @@ def _beyond(level, drawn, num_beyond, out, decided, near, first_near):  # type: 
         last = _last_rank(table, heads, width, i)
         decided[i] = priority[last] if last >= 0 else np.inf
         near[i] = inside[: near.shape[1]]
-        first_near[i] = first_open_word(last, near.shape[1], order.size)
+        first_near[i] = first_undecided_word(last, near.shape[1], order.size)
         start = used
         w = 0
         while w < words and used - start < num_beyond:

@@ -27,7 +27,7 @@ _KEPT = "finished work is kept: check with ray status that the cluster is health
 
 
 @contextlib.contextmanager
-def joined(setting: str) -> Iterator[None]:
+def join_cluster(setting: str) -> Iterator[None]:
     """Join the named cluster, else one that runs on this machine, else start one here and stop it at the end.
 
     A program that has joined a cluster already stays there.
@@ -117,7 +117,7 @@ def _join(setting: str) -> None:
 
 
 @contextlib.contextmanager
-def environment(wanted: Mapping[str, str]) -> Iterator[None]:
+def temporary_environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for a while: Ray takes some settings only from those of the driver."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -128,7 +128,7 @@ def environment(wanted: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def brief(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """One line of an error: its first, but the last if a task raised it, after any traceback."""
     lines = [line.strip() for line in str(getattr(error, "cause", error)).splitlines() if line.strip()]
     line = (lines or [type(error).__name__])[-1 if isinstance(error, RayTaskError) else 0].rstrip(".")
@@ -156,7 +156,7 @@ def _start_here() -> None:
         _quietly(address="local", num_cpus=num_cores(), include_dashboard=False, object_store_memory=_STORE_BYTES)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise RunError(
-            f"Ray could not be started on this machine: {brief(error)}; fix this, or set runtime.engine to local"
+            f"Ray could not be started on this machine: {error_line(error)}; fix this, or set runtime.engine to local"
         ) from None
 
 
@@ -167,8 +167,9 @@ def _init(place: str, by: str, address: str | None) -> None:
         raise _no_token(place, by) from None
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ConfigError(
-            f"{by}: joining the Ray cluster at {place} failed: {brief(error)}; expected the head of a running cluster "
-            "with the versions of Ray and Python of this process, and in RAY_AUTH_TOKEN its token, if it has one"
+            f"{by}: joining the Ray cluster at {place} failed: {error_line(error)}; expected the head of a running "
+            "cluster with the versions of Ray and Python of this process, and in RAY_AUTH_TOKEN its token, if it has "
+            "one"
         ) from None
 
 
@@ -203,7 +204,7 @@ def _short_messages() -> Iterator[None]:
     """
     printed = ray_driver.print_to_stdstream
     ray_driver.print_to_stdstream = lambda data, **_: print(
-        "ray:", brief(RuntimeError(*data["lines"])), file=sys.stderr
+        "ray:", error_line(RuntimeError(*data["lines"])), file=sys.stderr
     )
     try:
         yield

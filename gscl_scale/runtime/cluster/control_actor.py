@@ -75,7 +75,7 @@ class ControlActor:
         return self._stop
 
 
-def work(function: TrainingBody, argument: Any, name: str, control: Any) -> None:
+def process_body(function: TrainingBody, argument: Any, name: str, control: Any) -> None:
     """The body of a process of a named training: call the function with its stop event and Ray's metrics."""
     rank = ray.train.get_context().get_world_rank()
     ray.get(control.begin.remote(ray.get_runtime_context().get_node_id()))

@@ -21,12 +21,12 @@ class FolderReport:
     versions: dict[str, str]
 
 
-def look(token: Path, text: str) -> FolderReport:
+def check_folder(token: Path, text: str) -> FolderReport:
     """Read the token that another machine wrote, and write beside it: the folder is shared if both work."""
-    return FolderReport(_read(token, text) or _write(token), installed())
+    return FolderReport(_read(token, text) or _write(token), installed_versions())
 
 
-def installed() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     """Versions of the packages that decide the bytes of a result."""
     return {name: _version(name) for name in PACKAGES}
 

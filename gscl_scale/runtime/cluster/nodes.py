@@ -43,14 +43,14 @@ def alive_machines(own_cpus: float = 0.0) -> list[Machine]:
     return [machine.without(own_cpus) if machine.id == here else machine for machine in machines]
 
 
-def room(need: Mapping[str, float], machines: Iterable[Machine]) -> int:
+def task_capacity(need: Mapping[str, float], machines: Iterable[Machine]) -> int:
     """Tasks that the machines can run at once."""
     return sum(machine.room(need) for machine in machines)
 
 
 def is_possible(need: Mapping[str, float], machines: Sequence[Machine], tasks: int = 1) -> bool:
     """Whether so many tasks fit on the machines, or others may be added."""
-    return room(need, machines) >= tasks or any(machine.managed for machine in machines)
+    return task_capacity(need, machines) >= tasks or any(machine.managed for machine in machines)
 
 
 def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine]) -> None:

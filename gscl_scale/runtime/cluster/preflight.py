@@ -11,9 +11,9 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import FolderError, RunError, TaskError
-from gscl_scale.io.atomic import naming
-from gscl_scale.runtime.cluster.connect import brief
-from gscl_scale.runtime.cluster.folder_check import PACKAGES, FolderReport, installed, look
+from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.runtime.cluster.connect import error_line
+from gscl_scale.runtime.cluster.folder_check import PACKAGES, FolderReport, check_folder, installed_versions
 from gscl_scale.runtime.cluster.nodes import Machine, alive_machines
 
 _ANSWER_S = 120.0  # under load, a machine that starts its first worker takes some seconds
@@ -48,7 +48,7 @@ def check_shared(folder: Path, machines: Iterable[Machine]) -> None:
 def _token(folder: Path) -> Iterator[tuple[Path, str]]:
     token, text = folder / f".shared-{uuid.uuid4().hex}.tmp", uuid.uuid4().hex
     try:
-        with naming(token):
+        with explain_disk_errors(token):
             folder.mkdir(parents=True, exist_ok=True)
             token.write_text(text, encoding="utf-8")
         yield token, text
@@ -58,7 +58,7 @@ def _token(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def _look_on(machine: Machine) -> Any:
     place = NodeAffinitySchedulingStrategy(machine.id, soft=False)
-    return ray.remote(look).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
+    return ray.remote(check_folder).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
 
 
 def _answers(asked: dict[Any, Machine]) -> Iterator[tuple[Machine, FolderReport]]:
@@ -74,7 +74,7 @@ def _answers(asked: dict[Any, Machine]) -> Iterator[tuple[Machine, FolderReport]
         except RayError as error:
             if machine.id in {other.id for other in alive_machines()}:
                 raise RunError(
-                    f"{machine.ip} of the Ray cluster cannot run gscl-scale: {brief(error)}; "
+                    f"{machine.ip} of the Ray cluster cannot run gscl-scale: {error_line(error)}; "
                     "install the same version on all machines, best by one image"
                 ) from None
 
@@ -90,7 +90,7 @@ def _refuse_blind(folder: Path, seen: _Seen) -> None:
 
 
 def _refuse_other_versions(seen: _Seen) -> None:
-    here = installed()
+    here = installed_versions()
     for machine, sight in seen:
         for name in PACKAGES:
             if sight.versions[name] != here[name]:

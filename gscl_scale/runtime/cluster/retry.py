@@ -13,7 +13,7 @@ from ray.exceptions import (
 )
 
 from gscl_scale.errors import GsclError, TaskError
-from gscl_scale.runtime.cluster.connect import brief
+from gscl_scale.runtime.cluster.connect import error_line
 
 _LOST = (WorkerCrashedError, NodeDiedError, OutOfMemoryError, ObjectLostError)
 _KEPT = "finished work is kept"
@@ -32,7 +32,7 @@ def next_attempt(attempt: Attempt, error: RayError, retries: int) -> Attempt | B
     if isinstance(error, RayTaskError):
         return _own_error(error)
     if not isinstance(error, _LOST):
-        return TaskError(f"the Ray cluster could not run a task: {brief(error)}; {_KEPT}: fix this, and run again")
+        return TaskError(f"the Ray cluster could not run a task: {error_line(error)}; {_KEPT}: fix this, and run again")
     if attempt.lost < retries:
         return Attempt(attempt.task, attempt.lost + 1)
     return _lost_for_good(attempt.lost + 1, error)

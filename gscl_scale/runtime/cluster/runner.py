@@ -11,14 +11,14 @@ import ray
 from ray.exceptions import RayError
 
 from gscl_scale.errors import TaskError
-from gscl_scale.runtime.cluster.connect import joined
+from gscl_scale.runtime.cluster.connect import join_cluster
 from gscl_scale.runtime.cluster.nodes import (
     THREADS,
     alive_machines,
     is_possible,
     refuse_impossible,
     resources_text,
-    room,
+    task_capacity,
 )
 from gscl_scale.runtime.cluster.preflight import SharedFolder
 from gscl_scale.runtime.cluster.retry import Attempt, next_attempt
@@ -41,7 +41,7 @@ def start_cluster_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Ite
 
     If the cluster has no room apart from the cores that this process has for itself, these do the tasks.
     """
-    with joined(settings.address), contextlib.ExitStack() as local:
+    with join_cluster(settings.address), contextlib.ExitStack() as local:
         if own_cpus and not is_possible(settings.resources, alive_machines(own_cpus)):
             yield local.enter_context(LocalRunner(max(1, int(own_cpus))))
         else:
@@ -62,7 +62,7 @@ class ClusterRunner:
     @property
     def workers(self) -> int:
         """Tasks that run at once: as many as asked for, or as the machines have room for now."""
-        return self._settings.workers or max(1, room(self._need, self._machines))
+        return self._settings.workers or max(1, task_capacity(self._need, self._machines))
 
     def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Results as they finish; after an error, what runs is stopped."""
@@ -126,7 +126,7 @@ class ClusterRunner:
             return
         self._machines, self._looked = alive_machines(self._own_cpus), now
         self._check_folders()
-        if room(self._need, self._machines):
+        if task_capacity(self._need, self._machines):
             self._had_room = now
         elif now - self._had_room > _NO_ROOM_S:
             raise TaskError(

@@ -19,13 +19,20 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from gscl_scale.errors import ConfigError, StoppedError, TaskError
 from gscl_scale.io.atomic import scratch_folder
 from gscl_scale.runtime.cluster.background import BackgroundCall
-from gscl_scale.runtime.cluster.connect import brief, environment, joined
-from gscl_scale.runtime.cluster.control_actor import ControlActor, Reports, work
-from gscl_scale.runtime.cluster.nodes import THREADS, Machine, alive_machines, is_possible, resources_text, room
+from gscl_scale.runtime.cluster.connect import error_line, join_cluster, temporary_environment
+from gscl_scale.runtime.cluster.control_actor import ControlActor, Reports, process_body
+from gscl_scale.runtime.cluster.nodes import (
+    THREADS,
+    Machine,
+    alive_machines,
+    is_possible,
+    resources_text,
+    task_capacity,
+)
 from gscl_scale.runtime.cluster.preflight import SharedFolder
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import TrainingBody, TrainingSettings
-from gscl_scale.runtime.stop import asked_to_stop
+from gscl_scale.runtime.stop import stop_event
 
 _LOOK_S = 1.0
 _START_S, _SOON_S = 60, 10  # to wait for room: an autoscaler needs minutes, and of a range one may take fewer
@@ -57,7 +64,7 @@ def train_on_cluster(
     After a loss it is called again, in new processes, and resumes from what it finds in `folder`. `watch` is called
     here about once a second.
     """
-    with joined(settings.address), asked_to_stop() as stop, scratch_folder(folder, "training") as scratch:
+    with join_cluster(settings.address), stop_event() as stop, scratch_folder(folder, "training") as scratch:
         breaks: list[AttemptEnd] = []
         shared = SharedFolder(folder)
         _refuse_impossible(settings, alive_machines())
@@ -65,12 +72,12 @@ def train_on_cluster(
             machines = _lasting_machines()
             shared.check(machine for machine in machines if machine.room(settings.resources))
             try:
-                size = size_of(settings, machines, breaks)
-                body = functools.partial(work, function, argument, folder.name)
+                size = attempt_size(settings, machines, breaks)
+                body = functools.partial(process_body, function, argument, folder.name)
                 broken = _Attempt(body, settings, machines, size, shared, scratch).run(stop.is_set, watch, console)
             except RayError as error:
                 raise TaskError(
-                    f"the Ray cluster was lost during the training ({brief(error)}); {_KEPT}: {_CHECK_CLUSTER}"
+                    f"the Ray cluster was lost during the training ({error_line(error)}); {_KEPT}: {_CHECK_CLUSTER}"
                 ) from None
             if broken is None:
                 return
@@ -79,11 +86,11 @@ def train_on_cluster(
             console.say(f"training was interrupted because {broken.reason}; it resumes from the newest checkpoint")
 
 
-def size_of(settings: TrainingSettings, machines: list[Machine], breaks: list[AttemptEnd]) -> int:
+def attempt_size(settings: TrainingSettings, machines: list[Machine], breaks: list[AttemptEnd]) -> int:
     """Processes of the next attempt: of a range as many as fit, and ever fewer after attempts that did not start."""
     tried = list(itertools.takewhile(lambda broken: broken.kind == "not started", reversed(breaks)))
     low, high = settings.workers
-    return max(low, min(high, room(settings.resources, machines)) - (1 << len(tried)) + 1)
+    return max(low, min(high, task_capacity(settings.resources, machines)) - (1 << len(tried)) + 1)
 
 
 def give_up(breaks: list[AttemptEnd], settings: TrainingSettings) -> None:
@@ -123,7 +130,7 @@ class _Attempt:
 
     def run(self, asked: Callable[[], bool], watch: Callable[[], None], console: Console) -> AttemptEnd | None:
         """Run until it ends; the reason, or None when the training is done."""
-        with environment(_environment(self._settings, self._size)):
+        with temporary_environment(_environment(self._settings, self._size)):
             self._fit.start()
             try:
                 self._accompany(asked, watch)
@@ -178,7 +185,7 @@ class _Attempt:
         if _draining() & used:
             self._asked = AttemptEnd("a machine is about to be taken away", "asked")
         machines = _lasting_machines()
-        fit = min(room(self._settings.resources, machines), self._settings.workers[1])
+        fit = min(task_capacity(self._settings.resources, machines), self._settings.workers[1])
         if fit > self._size and any(machine.id not in self._known for machine in machines):
             self._asked = AttemptEnd(f"there is room for {fit} processes now", "asked")
         return self._asked is not None
@@ -221,13 +228,13 @@ def _reason(error: BaseException, reports: Reports, settings: TrainingSettings) 
         return f"process {unexpected[0].rank} failed ({unexpected[0].line[:160]})"
     if reports.failures:
         return f"a process was lost, or is silent for more than {settings.timeout_s:g} s"
-    return f"Ray ended it ({brief(error)})"
+    return f"Ray ended it ({error_line(error)})"
 
 
 def _not_started(error: BaseException, size: int, settings: TrainingSettings) -> str:
     if type(error).__name__ == "WorkerGroupStartupTimeoutError":
         return f"the Ray cluster has no room now for {size} processes with {resources_text(settings.resources)} each"
-    return f"the Ray cluster could not start {size} processes ({brief(error)})"
+    return f"the Ray cluster could not start {size} processes ({error_line(error)})"
 
 
 def _draining() -> set[str]:
@@ -306,6 +313,7 @@ def _refuse_impossible(settings: TrainingSettings, machines: list[Machine]) -> N
     if not is_possible(settings.resources, machines, settings.workers[0]):
         raise ConfigError(
             f"runtime.train_workers: {settings.workers[0]} processes with {resources_text(settings.resources)} each "
-            f"are asked for, but the machines of the Ray cluster have room for {room(settings.resources, machines)}; "
+            f"are asked for, but the machines of the Ray cluster have room for "
+            f"{task_capacity(settings.resources, machines)}; "
             "ask for fewer, for less each (runtime.worker_cpus, worker_gpus), or add machines"
         )

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import NpzGraph
-from gscl_scale.config.identity import Sections, named
+from gscl_scale.config.identity import Sections, naming_values
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
@@ -36,7 +36,7 @@ from gscl_scale.train.objectives.methods import configured
 from gscl_scale.version import __version__
 
 _SECTIONS = ("graph", "rings", "model", "loss", "train", "baseline", "evaluate")
-_BEGUN = 1  # the revision of the configuration when cells were first stored
+_FIRST_REVISION = 1  # the revision of the configuration when cells were first stored
 _CURE = "delete it to measure it again"
 
 
@@ -96,7 +96,10 @@ class Cell:
 
     def settings(self) -> Sections:
         """All that changes a figure, the same on every machine: of a path only the last name."""
-        values = {name: named(getattr(self.config, name), *RESULTS, begun=_BEGUN) for name in _SECTIONS}
+        values = {
+            name: naming_values(getattr(self.config, name), *RESULTS, first_revision=_FIRST_REVISION)
+            for name in _SECTIONS
+        }
         if not self.config.train.reads_samples:
             del values["rings"], values["loss"]
         if self.config.train.objective != "supervised":
@@ -149,7 +152,7 @@ def _config_of(path: Path, settings: list[str], at_hand: bool) -> Config:
     return Config.parse(values)
 
 
-def stored(cell: Cell, out: Path) -> Record | None:
+def stored_record(cell: Cell, out: Path) -> Record | None:
     """The record of a cell, None where it is not measured yet."""
     path = cell.file(out)
     if not path.exists():
@@ -205,10 +208,10 @@ def measure(cell: Cell, out: Path, console: Console) -> None:
         "seconds": round(attempts["seconds"], 1),
     }
     write_json(cell.file(out), record)
-    discard(cell, out)
+    delete_run(cell, out)
 
 
-def discard(cell: Cell, out: Path) -> None:
+def delete_run(cell: Cell, out: Path) -> None:
     """Remove the run of a stored cell, at once by its name: a kill in between leaves nothing that looks like a run."""
     folder = out / "runs" / cell.name
     leaving = folder.with_name(f".{cell.name}.tmp")

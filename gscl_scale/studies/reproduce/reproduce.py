@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError, UserError
-from gscl_scale.io.atomic import locked, write_text
+from gscl_scale.io.atomic import hold_file_lock, write_text
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import lines_of
 from gscl_scale.runtime.console import Console
-from gscl_scale.studies.reproduce.cells import Cell, cells_of, discard, measure, refuse_other_graph, stored
+from gscl_scale.studies.reproduce.cells import Cell, cells_of, delete_run, measure, refuse_other_graph, stored_record
 from gscl_scale.studies.reproduce.page import draw, page
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 from gscl_scale.text import quoted, shortened
@@ -45,7 +45,7 @@ def reproduce(
     there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
     cells = cells_of(table, configs, there, settings, repeats, at_hand=False)
     study = _Study(name, table, cells, out, repeats, _command(name, configs, settings, repeats), settings)
-    if page_only and study.path.exists() and not any(stored(cell, out) for of in cells.values() for cell in of):
+    if page_only and study.path.exists() and not any(stored_record(cell, out) for of in cells.values() for cell in of):
         raise UserError(
             f"reproduce {name}: {out} has no cell of this table with {repeats} seeds and these settings, and "
             f"{study.path} shows others; measure it without --page, or use --seeds as it was measured"
@@ -114,12 +114,12 @@ class _Study:
         """Measure a cell that is not stored, unless another command is at it and `wait` is False."""
         if cell.graph in self.reasons or cell.name in self._failed:
             return
-        if record := stored(cell, self.out):
+        if record := stored_record(cell, self.out):
             refuse_other_graph(cell, record, self.out, self._graphs)
-            discard(cell, self.out)
+            delete_run(cell, self.out)
             return
-        with locked(self.out / "runs" / f"{cell.name}.lock", wait) as ours:
-            if not ours or stored(cell, self.out):
+        with hold_file_lock(self.out / "runs" / f"{cell.name}.lock", wait) as ours:
+            if not ours or stored_record(cell, self.out):
                 return
             console.say(f"{self.name}: {line.name}, {cell.graph}")
             try:
@@ -141,8 +141,9 @@ class _Study:
         Nothing where there is nothing to show but reasons. The remarks in `notes` stand below the table, unless
         settings of the user give other figures.
         """
-        with locked(self.out / "runs" / "page.lock"):
-            found = {cell.name: stored(cell, self.out) for of in self.cells.values() for cell in of}  # some are in many
+        with hold_file_lock(self.out / "runs" / "page.lock"):
+            cells = {cell.name: cell for of in self.cells.values() for cell in of}  # some are in many lines
+            found = {name: stored_record(cell, self.out) for name, cell in cells.items()}
             records = {
                 (line.name, cell.graph): record
                 for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])

@@ -196,13 +196,13 @@ TABLES: dict[str, Table] = {
         ),
     ),
     "hops": Table(
-        "Hops that are ranked",
+        "Number of ranked hops",
         ("cora", "citeseer", "computers", "photo", "chameleon", "actor"),
         _varied("rings.hops", "1", "2", "3", "4"),
         shape="along lines",
     ),
     "sampling": Table(
-        "Rings whole, and a fifth of each drawn alike or by PageRank",
+        "Whole rings, and 20 % of each ring sampled uniformly or by PageRank",
         ("wikics", "computers"),
         (
             Line("whole rings", ("rings.per_ring=all",), defaults=_SHORT),
@@ -212,7 +212,7 @@ TABLES: dict[str, Table] = {
         shape="along lines",
     ),
     "gates": Table(
-        "The gate, above which a ratio pulls no more",
+        "Gate: terms whose ratio exceeds it get no gradient",
         ("cora", "photo"),
         _varied("loss.gate", "0.0001", "0.001", "0.01", "0.1", "0.3", "0.5", "0.7", "1"),
         shape="along lines",

@@ -33,13 +33,13 @@ def leaderboard_rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
             str(trial.epoch or "-"),
             f"{trial.seconds:,.0f}",
             trial.ended,
-            in_words({key: trial.settings[key] for key in differ}) if trial.ended != "failed" else trial.reason,
+            settings_text({key: trial.settings[key] for key in differ}) if trial.ended != "failed" else trial.reason,
         )
         for place, trial in enumerate(best, start=1)
     ]
 
 
-def in_short(trial: Trial) -> str:
+def trial_line(trial: Trial) -> str:
     """A trial that has ended, in a line."""
     if trial.ended == "failed":
         return f"trial {trial.number} failed: {trial.reason}"
@@ -47,7 +47,7 @@ def in_short(trial: Trial) -> str:
     return f"trial {trial.number}: {_percent(trial)} % on validation in {trial.seconds:,.0f} s{how}"
 
 
-def in_words(settings: Settings) -> str:
+def settings_text(settings: Settings) -> str:
     """Settings by the last part of their keys.
 
     >>> in_words({"train.learning_rate": 0.00123456, "model.width": 256})
@@ -100,7 +100,7 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
 
 def _tuned_on_its_splits(config: Config) -> Config:
     """The configuration with the splits of this search added to those of earlier ones in `evaluate.tuned_on`."""
-    own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.learnt)
+    own = TunedOn(**config.evaluate.model_dump(include=set(SplitsConfig.model_fields)), learnt=config.train.label_seed)
     known = config.evaluate.tuned_on
     evaluate = config.evaluate.model_copy(update={"tuned_on": [*known, *([own] if own not in known else [])]})
     return config.model_copy(update={"evaluate": evaluate})

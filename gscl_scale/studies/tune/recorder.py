@@ -8,9 +8,9 @@ from typing import Any
 from ray import tune
 
 from gscl_scale.config.config import Config
-from gscl_scale.runtime.cluster.connect import brief
+from gscl_scale.runtime.cluster.connect import error_line
 from gscl_scale.runtime.console import Console
-from gscl_scale.studies.tune.leaderboard import in_short, write_leaderboard
+from gscl_scale.studies.tune.leaderboard import trial_line, write_leaderboard
 from gscl_scale.studies.tune.records import Book, Result, Trial
 from gscl_scale.studies.tune.space import Space
 
@@ -75,7 +75,7 @@ class Recorder(tune.Callback):  # type: ignore[misc]
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Its process was lost too often, or raised what nobody expected."""
         error = trial.get_pickled_error() or trial.get_error()
-        self._end(trial, ended="failed", reason=brief(error) if error else "no reason given")
+        self._end(trial, ended="failed", reason=error_line(error) if error else "no reason given")
 
     def _end(self, trial: Any, **how: Any) -> None:
         if self.done.is_set():
@@ -86,5 +86,5 @@ class Recorder(tune.Callback):  # type: ignore[misc]
         self.book.end(ended)
         write_leaderboard(self.config, self.space, self.book)
         self.console.event("tune", ended.ended, trial=number, accuracy=ended.accuracy, seconds=ended.seconds)
-        self.console.say(in_short(ended))
+        self.console.say(trial_line(ended))
         self.advance(1)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import Sections, differences
+from gscl_scale.config.identity import Sections, changed_settings
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json, write_json
@@ -136,7 +136,7 @@ def claim_search(folder: Path, config: Config, space: Mapping[str, object]) -> N
     if path.exists():
         cure = f"choose another --run, or delete {folder / 'trials'} and {path} to search again"
         earlier = read_json(path, _Search, cure)
-        differing = [f"{section}.{key}" for section, key, _, _ in differences(earlier["config"], config, *RESULTS)]
+        differing = [f"{section}.{key}" for section, key, _, _ in changed_settings(earlier["config"], config, *RESULTS)]
         before = earlier["space"]
         differing += [f"space.{key}" for key in {**before, **space} if before.get(key) != space.get(key)]
         if differing:

@@ -17,16 +17,16 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, GsclError, StoppedError, TaskError
 from gscl_scale.io.atomic import scratch_folder
 from gscl_scale.runtime.cluster.background import BackgroundCall
-from gscl_scale.runtime.cluster.connect import brief, environment, joined
-from gscl_scale.runtime.cluster.nodes import Machine, alive_machines, resources_text, room
+from gscl_scale.runtime.cluster.connect import error_line, join_cluster, temporary_environment
+from gscl_scale.runtime.cluster.nodes import Machine, alive_machines, resources_text, task_capacity
 from gscl_scale.runtime.cluster.preflight import check_shared
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.stop import asked_to_stop
+from gscl_scale.runtime.stop import stop_event
 from gscl_scale.studies.tune.proposals import EarlyStopping, propose
 from gscl_scale.studies.tune.recorder import Recorder, Stop
 from gscl_scale.studies.tune.records import Book, Result, Suggestion, trial_run
 from gscl_scale.studies.tune.space import Space, with_settings
-from gscl_scale.studies.tune.trial import alone, run_trial
+from gscl_scale.studies.tune.trial import run_trial, trial_config
 
 _LOOK_S = 0.5
 _QUIET = {"RAY_AIR_NEW_OUTPUT": "0", "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "TUNE_PRINT_ALL_TRIAL_ERRORS": "0"}
@@ -49,14 +49,14 @@ def search_on_ray(search: Search, book: Book, console: Console) -> None:
         return
     until = math.inf if search.minutes is None else time.monotonic() + 60 * search.minutes
     with (
-        joined(search.config.runtime.address),
+        join_cluster(search.config.runtime.address),
         scratch_folder(book.folder, "search") as scratch,
-        asked_to_stop() as asked,
+        stop_event() as asked,
     ):
         machines, need = alive_machines(), _need(search.config)
         _refuse_impossible(need, machines)
         check_shared(book.folder, machines)
-        missing, at_once = search.trials - known, room(need, machines)
+        missing, at_once = search.trials - known, task_capacity(need, machines)
         console.say(f"tune: {missing} trials to go, {min(missing, at_once)} at once with {resources_text(need)} each")
         with console.progress("tune", search.trials, "trials", known) as advance, _quiet_ray():
             done = threading.Event()
@@ -85,8 +85,8 @@ def _accompany(fit: BackgroundCall, over: Callable[[], bool], done: threading.Ev
         return
     if isinstance(fit.error, RayError):
         raise TaskError(
-            f"the Ray cluster was lost during the search ({brief(fit.error)}); finished trials are kept: check the "
-            "cluster with ray status, and run the same command again"
+            f"the Ray cluster was lost during the search ({error_line(fit.error)}); finished trials are kept: check "
+            "the cluster with ray status, and run the same command again"
         )
     raise fit.error
 
@@ -121,11 +121,11 @@ def _work(suggestion: Suggestion, common: Config, folder: Path) -> None:
             tune.report({**last})
 
     try:
-        config = with_settings(alone(common), suggestion["settings"])
+        config = with_settings(trial_config(common), suggestion["settings"])
         accuracy, epoch = run_trial(config, trial_run(folder, suggestion["number"]), report)
         tune.report({"progress": 100.0, "epoch": epoch, "accuracy": accuracy, "ended": "finished"})
     except (GsclError, RuntimeError, MemoryError) as error:
-        tune.report({**last, "ended": "failed", "reason": brief(error)})
+        tune.report({**last, "ended": "failed", "reason": error_line(error)})
 
 
 def _need(config: Config) -> dict[str, float]:
@@ -136,7 +136,7 @@ def _need(config: Config) -> dict[str, float]:
 
 def _refuse_impossible(need: dict[str, float], machines: Sequence[Machine]) -> None:
     """A trial that fits on no machine would wait for ever, unless others may be added."""
-    if not room(need, machines) and not any(machine.managed for machine in machines):
+    if not task_capacity(need, machines) and not any(machine.managed for machine in machines):
         raise ConfigError(
             f"runtime.worker_cpus: a trial asks for {resources_text(need)}, but no machine of the Ray cluster has so "
             "much; ask for less (runtime.worker_cpus, worker_gpus), or add a larger machine"
@@ -150,7 +150,7 @@ def _quiet_ray() -> Iterator[None]:
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        with environment(_QUIET):
+        with temporary_environment(_QUIET):
             yield
     finally:
         logger.setLevel(before)

@@ -11,7 +11,7 @@ from gscl_scale.stages.ingest import ingest
 from gscl_scale.studies.tune.leaderboard import best_of, write_leaderboard
 from gscl_scale.studies.tune.records import Book, Trial, claim_search
 from gscl_scale.studies.tune.space import points_of, read_space, untried
-from gscl_scale.studies.tune.trial import common, splits_of
+from gscl_scale.studies.tune.trial import base_config, splits_of
 
 
 def tune(
@@ -25,7 +25,7 @@ def tune(
         raise UserError("tune: optuna is not installed; pip install 'gscl-scale[tune]'")
     from gscl_scale.studies.tune.search import Search, search_on_ray
 
-    base = common(config)
+    base = base_config(config)
     space = read_space(space_file, base)
     run = open_run(config, folder)
     console = console.with_log(run.log)

@@ -44,7 +44,7 @@ class ObjectiveTrainer(Trainer):
         self.optimizer.zero_grad(set_to_none=True)
         keys = [seeding.integer("step", config.train.seed, step, number) for number in range(len(views) + 1)]
         device = inputs.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=config.train.half(device)):
+        with torch.autocast(device, torch.bfloat16, enabled=config.train.uses_bfloat16(device)):
             hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
         loss.backward()  # type: ignore[no-untyped-call]

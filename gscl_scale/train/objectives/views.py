@@ -11,7 +11,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
 from gscl_scale.kernel import kernel
 from gscl_scale.model.inputs import Inputs, prepare_layers
-from gscl_scale.model.noise import node_state
+from gscl_scale.model.keyed_random import node_state
 from gscl_scale.model.propagation import SparseInput
 from gscl_scale.runtime.threads import ahead
 
@@ -76,7 +76,7 @@ def drop_edges(graph: Graph, share: float, key: np.uint64) -> Graph:
 
 
 @kernel
-def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):  # type: ignore[no-untyped-def]
+def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):
     kept = 0
     for v in range(indptr.size - 1):
         for e in range(indptr[v], indptr[v + 1]):

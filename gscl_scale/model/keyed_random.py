@@ -31,19 +31,19 @@ def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
 
 
 @kernel(inline="always")
-def node_state(key, node):  # type: ignore[no-untyped-def]
+def node_state(key, node):
     """The state that the numbers of a node are drawn from."""
     return seeding.mix(key ^ seeding.mix(np.uint64(node) + np.uint64(1)))
 
 
 @kernel(inline="always")
-def _number(state, column):  # type: ignore[no-untyped-def]
+def _number(state, column):
     bits = seeding.mix(state + np.uint64(column) * np.uint64(_ODD))
     return np.float32(np.int64(bits >> np.uint64(40))) * np.float32(2.0**-24)
 
 
 @kernel
-def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
+def _rows(key, nodes, out):
     for i in range(nodes.size):
         state = node_state(key, nodes[i])
         for c in range(out.shape[1]):
@@ -51,7 +51,7 @@ def _rows(key, nodes, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _entries(key, nodes, columns, out):  # type: ignore[no-untyped-def]
+def _entries(key, nodes, columns, out):
     for i in range(nodes.size):
         out[i] = _number(node_state(key, nodes[i]), columns[i])
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact import frontier
-from gscl_scale.rings.exact.multi_source import Finished, finish_words
+from gscl_scale.rings.exact.multi_source import CompletedLists, search_short_lists
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.exact.twins import twins
 from gscl_scale.rings.priorities import Priorities
@@ -18,7 +18,7 @@ from gscl_scale.rings.sample import Lists, RingSample, offsets_of, replace_lists
 _FEW = 16  # so few searches are quicker one by one: together they sweep over all edges
 
 
-def complete(
+def complete_short_lists(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
     sample: RingSample,
@@ -44,7 +44,7 @@ def complete(
     asked = np.zeros((anchors.size, hops + 1), np.bool_)
     for level in range(hops + 1):
         asked[which[short[:, level]], level] = True
-    out = Finished(
+    out = CompletedLists(
         np.zeros((anchors.size, hops), np.int64),
         np.zeros((anchors.size, hops + 1), np.int64),
         np.empty((anchors.size, hops, config.per_ring), order.dtype),
@@ -56,7 +56,7 @@ def complete(
         asked[only_far, -1] = False
     if asked.any():
         with shared_search(indptr, indices, anchors, hops, order.dtype) as search:
-            finish_words(indptr, indices, search, anchors, asked, order, rank, undirected, out)
+            search_short_lists(indptr, indices, search, anchors, asked, order, rank, undirected, out)
     *rings, beyond = (
         _replaced(lists, rows, short[:, level], which, out.lengths[:, level], members)
         for level, (lists, members) in enumerate(zip(sample.lists, (*out.members.swapaxes(0, 1), out.far), strict=True))
@@ -69,7 +69,7 @@ def complete(
 
 
 @kernel
-def _search_far(indptr, indices, anchors, those, hops, undirected, order, out):  # type: ignore[no-untyped-def]
+def _search_far(indptr, indices, anchors, those, hops, undirected, order, out):
     """The lowest nodes beyond some anchors, by a search for each: as many as a row has room for, or all.
 
     In an undirected graph these are the nodes that are not, and have no neighbour, within k - 1 hops. So the last hop

@@ -4,7 +4,7 @@ import torch
 from scipy import stats
 
 from gscl_scale import seeding
-from gscl_scale.model import noise
+from gscl_scale.model import keyed_random
 
 CPU = torch.device("cpu")
 KEYS = [0, 1, seeding.integer("step", 0, 7), 2**63 - 1, 2**63 + 8, 2**64 - 1]
@@ -13,27 +13,27 @@ NODES = torch.tensor([0, 1, 5, 2**31, 2**40 + 3, 3])
 
 @pytest.mark.parametrize("key", KEYS)
 def test_tensors_give_the_same_bits_as_the_kernel(key):
-    found = noise.uniform(key, NODES, (6, 40), CPU)
+    found = keyed_random.uniform(key, NODES, (6, 40), CPU)
     assert found.dtype == torch.float32
-    assert torch.equal(found, noise._numbers(key, NODES[:, None], torch.arange(40)))  # as a GPU computes them
+    assert torch.equal(found, keyed_random._numbers(key, NODES[:, None], torch.arange(40)))  # as a GPU computes them
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_single_entries_have_the_numbers_of_the_matrix_by_either_way(key):
-    whole, generator = noise.uniform(key, None, (50, 30), CPU), torch.Generator().manual_seed(0)
+    whole, generator = keyed_random.uniform(key, None, (50, 30), CPU), torch.Generator().manual_seed(0)
     nodes, columns = (torch.randint(0, most, (200,), generator=generator) for most in (50, 30))
-    assert torch.equal(noise.uniform_entries(key, nodes, columns.int()), whole[nodes, columns])
-    assert torch.equal(noise._numbers(key, nodes, columns.int()), whole[nodes, columns])
+    assert torch.equal(keyed_random.uniform_entries(key, nodes, columns.int()), whole[nodes, columns])
+    assert torch.equal(keyed_random._numbers(key, nodes, columns.int()), whole[nodes, columns])
 
 
 def test_numbers_of_a_node_and_column_are_the_same_among_other_nodes_and_columns():
-    nodes, whole = torch.tensor([7, 0, 99, 7]), noise.uniform(3, None, (100, 20), CPU)
-    assert torch.equal(noise.uniform(3, nodes, (4, 20), CPU), whole[nodes])
-    assert torch.equal(noise.uniform(3, None, (100, 5), CPU), whole[:, :5])
+    nodes, whole = torch.tensor([7, 0, 99, 7]), keyed_random.uniform(3, None, (100, 20), CPU)
+    assert torch.equal(keyed_random.uniform(3, nodes, (4, 20), CPU), whole[nodes])
+    assert torch.equal(keyed_random.uniform(3, None, (100, 5), CPU), whole[:, :5])
 
 
 def test_numbers_are_at_least_zero_and_below_one_and_uniform():
-    drawn = noise.uniform(seeding.integer("step", 0, 1), None, (1000, 100), CPU).numpy()
+    drawn = keyed_random.uniform(seeding.integer("step", 0, 1), None, (1000, 100), CPU).numpy()
     assert drawn.min() >= 0
     assert drawn.max() < 1
     for part in (drawn.ravel(), drawn[:, 0], drawn[0], drawn[:, -1], drawn[-1]):
@@ -43,26 +43,26 @@ def test_numbers_are_at_least_zero_and_below_one_and_uniform():
 
 def test_pairs_of_neighbours_in_rows_columns_and_keys_are_uniform_in_the_square():
     keys = [seeding.integer("step", 0, step) for step in (0, 1)]
-    one, later, following = (noise.uniform(key, None, (400, 100), CPU).numpy() for key in (*keys, keys[0] + 1))
+    one, later, following = (keyed_random.uniform(key, None, (400, 100), CPU).numpy() for key in (*keys, keys[0] + 1))
     for first, second in ((one[:, :-1], one[:, 1:]), (one[:-1], one[1:]), (one, later), (one, following)):
         counted, _, _ = np.histogram2d(first.ravel(), second.ravel(), bins=12, range=[[0, 1], [0, 1]])
         assert stats.chisquare(counted.ravel()).pvalue > 1e-3
 
 
 def test_different_keys_give_different_numbers():
-    drawn = [noise.uniform(key, None, (20, 20), CPU) for key in KEYS]
+    drawn = [keyed_random.uniform(key, None, (20, 20), CPU) for key in KEYS]
     for a in range(len(KEYS)):
         for b in range(a):
             assert (drawn[a] == drawn[b]).float().mean() < 0.01
 
 
 def test_no_nodes_or_no_columns_give_no_numbers():
-    assert noise.uniform(3, torch.zeros(0, dtype=torch.int64), (0, 5), CPU).shape == (0, 5)
-    assert noise.uniform(3, None, (4, 0), CPU).shape == (4, 0)
-    assert noise.uniform_entries(3, *torch.zeros(2, 0, dtype=torch.int64)).shape == (0,)
+    assert keyed_random.uniform(3, torch.zeros(0, dtype=torch.int64), (0, 5), CPU).shape == (0, 5)
+    assert keyed_random.uniform(3, None, (4, 0), CPU).shape == (4, 0)
+    assert keyed_random.uniform_entries(3, *torch.zeros(2, 0, dtype=torch.int64)).shape == (0,)
 
 
 def test_tensors_mix_as_the_seeding_module_does():
     values = [0, 1, 2**62, 2**63, 2**64 - 1, 0x0123456789ABCDEF]
-    mixed = noise._mix(torch.tensor([noise._signed(value) for value in values])).numpy().astype(np.uint64)
+    mixed = keyed_random._mix(torch.tensor([keyed_random._signed(value) for value in values])).numpy().astype(np.uint64)
     assert mixed.tolist() == [int(seeding.mix(np.uint64(value))) for value in values]

@@ -1,0 +1,151 @@
+"""A graph's features: its own, those of its structure, or both side by side; checked and written a part at a time."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from gscl_scale.config.graphs import GraphConfig
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.row_file import RowFile, RowStream
+from gscl_scale.io.arrow_writer import column_file, write_column
+
+Rows = npt.NDArray[np.float32]
+Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
+
+_FEW = 64  # a graph with fewer features gets those of its structure beside them
+_FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as this
+_ROWS_AT_ONCE = 65536
+
+
+def gets_structural(num_features: int | None, config: GraphConfig) -> bool:
+    """Whether dense features, None for no features, are joined by those of the structure."""
+    if config.structure == "auto":
+        return num_features is None or num_features < _FEW
+    return config.structure == "always"
+
+
+def why_structural(features: Features | None, config: GraphConfig, origin: str) -> str:
+    """Why structural features are computed, as a note for the user; "" where they are not."""
+    width = config.structural_features
+    if features is None:
+        if config.structure == "none":
+            raise GraphError(
+                f"{origin}: the graph has no features, and graph.structure is none; set it to auto, or bring features"
+            )
+        return f"the graph has no features: {width} were computed from its structure (see docs/graphs.md)"
+    if sp.issparse(features):
+        if config.structure == "always":
+            raise GraphError(
+                f"{origin}: the features are sparse, and graph.structure is always; set it to auto, or bring dense ones"
+            )
+        return ""
+    if not gets_structural(features.shape[-1], config):
+        return ""
+    reason = "graph.structure is always" if config.structure == "always" else f"fewer than {_FEW}"
+    return (
+        f"features of its own: {features.shape[1]}; {reason}, so {width} of the structure stand beside them, and its "
+        "own were scaled to mean 0 and deviation 1 (graph.structure: none keeps them as they are)"
+    )
+
+
+def beside(own: Features, structural: Rows, origin: str) -> RowStream:
+    """A graph's own features, each scaled to mean 0 and deviation 1, and behind them the structural ones."""
+    _check_numbers(own, origin)
+    assert isinstance(own, np.ndarray | RowStream)
+    file, moments = RowFile(), _Moments(own.shape[1])
+    for rows in _finite_parts(own, origin):
+        file.append(rows)
+        moments.add(rows)
+    return RowStream((own.shape[0], own.shape[1] + structural.shape[1]), _joined(file, moments, structural))
+
+
+def _joined(own: Iterable[Rows], moments: "_Moments", structural: Rows) -> Iterator[Rows]:
+    first, scale = 0, moments.scale()
+    for rows in own:
+        scaled = np.clip((rows - moments.mean) * scale, -_FARTHEST, _FARTHEST)
+        yield np.hstack([scaled.astype(np.float32), structural[first : first + len(rows)]])
+        first += len(rows)
+
+
+class _Moments:
+    """Mean and deviation of columns whose rows come a part at a time, merged as in Chan, Golub and LeVeque (1979)."""
+
+    def __init__(self, width: int) -> None:
+        self.mean, self._away, self._known = np.zeros(width), np.zeros(width), 0
+
+    def add(self, rows: Rows) -> None:
+        """Count further rows."""
+        mean, share = rows.mean(axis=0, dtype=np.float64), len(rows) / (self._known + len(rows))
+        step = mean - self.mean
+        self.mean = self.mean + step * share
+        self._away += ((rows - mean) ** 2).sum(axis=0) + step**2 * (self._known * share)
+        self._known += len(rows)
+
+    def scale(self) -> npt.NDArray[np.float64]:
+        """One divided by the deviation; 0 for a constant column."""
+        deviation = np.sqrt(self._away / max(self._known, 1))
+        return np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+
+
+def write_features(out: Path, features: Features, origin: str) -> None:
+    """Write dense rows or the arrays of a CSR matrix as float32; numbers that are not finite are refused."""
+    _check_numbers(features, origin)
+    if sp.issparse(features):
+        _write_sparse(out, sp.csr_array(features), origin)
+    else:
+        _write_dense(out, features, origin)
+
+
+def _check_numbers(features: Features, origin: str) -> None:
+    if len(features.shape) != 2 or features.shape[1] == 0:
+        raise GraphError(f"{origin}: features have shape {features.shape}, expected one row of numbers per node")
+    if not isinstance(features, RowStream) and features.dtype.kind not in "iubf":
+        raise GraphError(f"{origin}: features are of type {features.dtype}, expected numbers")
+
+
+def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
+    if not features.has_canonical_format:
+        features = features.copy()  # the caller's matrix does not change
+        features.sum_duplicates()
+    values = _finite(features.data, origin, lambda at: int(np.searchsorted(features.indptr, at, side="right")) - 1)
+    write_column(out / "feature_indptr.arrow", "indptr", features.indptr.astype(np.int64))
+    write_column(out / "feature_indices.arrow", "indices", features.indices.astype(np.int32))
+    write_column(out / "feature_values.arrow", "values", values)
+
+
+def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> None:
+    num_rows, width = features.shape
+    with column_file(out / "features.arrow", "features", np.float32, width) as column:
+        for rows in _finite_parts(features, origin):
+            column.append(rows)
+        assert column.num_rows == num_rows
+
+
+def _finite_parts(features: npt.NDArray[Any] | RowStream, origin: str) -> Iterator[Rows]:
+    size, (num_rows, width) = _ROWS_AT_ONCE, features.shape
+    mapped = () if isinstance(features, RowStream) else (features[low : low + size] for low in range(0, num_rows, size))
+    first = 0
+    for part in features.parts if isinstance(features, RowStream) else mapped:
+        yield _finite(part, origin, functools.partial(_row, first, width))
+        first += len(part)
+
+
+def _row(first: int, width: int, at: int) -> int:
+    return first + at // width
+
+
+def _finite(values: npt.NDArray[Any], origin: str, row_of: Callable[[int], int]) -> Rows:
+    """The values as float32; GraphError with the row of the first that is not finite."""
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(values, np.float32)
+    if not (known := np.isfinite(numbers)).all():
+        raise GraphError(
+            f"{origin}: features of node {row_of(int(np.argmin(known))):,} are not finite as 32-bit numbers; "
+            "replace NaN, infinity, and huge values"
+        )
+    return numbers
