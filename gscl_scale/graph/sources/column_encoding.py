@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale import seeding
-from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.cells import days_of, numbers_of, text_of
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, text_of
 from gscl_scale.graph.sources.column_kinds import Kind, date_order
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
-HASHED_WIDTH, TEXT_WIDTH = 32, 48  # at most 64: each takes one bit of a hash
+HASHED_WIDTH, TEXT_WIDTH, _BITS = 32, 48, 64  # each column takes one bit of a hash
 _WORD = r"(?u)\b\w+\b"
 _NGRAMS = 1 << 15  # places for those of words, and as many for those of letters
 
@@ -41,6 +41,23 @@ def learn(stats: ColumnStats, kind: Kind, missing: str, gaps: bool) -> ColumnEnc
         "name": stats.name, "kind": kind, "width": width, "indicator": indicator, "fill": fill, "values": values,
         "order": order,
     }  # fmt: skip
+
+
+def refuse_damaged(encodings: Sequence[ColumnEncoding]) -> None:
+    """FolderError for stored encodings that no version has written."""
+    for one in encodings:
+        kind, width = one["kind"], one["width"]
+        hashed = kind in ("hashed", "text")
+        length = width if hashed else len(one["values"] if kind == "one-hot" else one["fill"])
+        if (
+            width != length
+            or width < 1
+            or (hashed and width > _BITS)
+            or (kind == "days") != (one["order"] in DATE_ORDERS)
+        ):
+            raise FolderError(
+                f"the stored encoding of column {quoted(one['name'])} is damaged; ingest the graph that it is in again"
+            )
 
 
 def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:

@@ -51,17 +51,21 @@ class Made:
         if self.encodings and self.config.feature_columns is None:
             names = listed([encoding["name"] for encoding in self.encodings], _NAMED)
             notes.append(f"features are the columns {names} (graph.feature_columns chooses others)")
-        if self.left_out:
-            reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
-            notes.append(
-                f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
-                f"its type: --set 'graph.column_types={{{next(iter(self.left_out))}: category}}'"
-            )
         gaps = {encoding["name"]: _num_missing(self.table, encoding) for encoding in self.encodings}
         if some := [f"{name} ({count:,})" for name, count in gaps.items() if count]:
             filled = "the mean of the column" if self.config.missing == "mean" else "0"
             notes.append(f"missing values: {listed(some, _NAMED)}; numbers and dates became {filled} (graph.missing)")
         return [*notes, *self._note_on_scales()]
+
+    def notes_on_left_out(self) -> list[str]:
+        """The columns of which nothing was made, and how to bring them in."""
+        if not self.left_out:
+            return []
+        reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        return [
+            f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
+            f"its type: --set 'graph.column_types={{{next(iter(self.left_out))}: category}}'"
+        ]
 
     def _note_on_scales(self) -> list[str]:
         """A note where the numbers of one column dwarf those of another."""
