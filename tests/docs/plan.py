@@ -149,9 +149,10 @@ PLAN = {
     "docs/evaluation.md 1: from pathlib import Path": Python(),
     "docs/graphs.md 5: import numpy as np": Python(),
     "docs/graphs.md 6: graph:": Yaml(),
-    "docs/graphs.md 7: graph:": Yaml(),
+    "docs/graphs.md 7: $ gscl-scale ingest --config new.yaml --run runs/n": Shell(then="test -s new-embeddings/embeddings.parquet"),
     "docs/graphs.md 8: graph:": Yaml(),
-    "docs/graphs.md 9: from pathlib import Path": Python(),
+    "docs/graphs.md 9: graph:": Yaml(),
+    "docs/graphs.md 10: from pathlib import Path": Python(),
     "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(),
     "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(),
     "docs/large.md 3: $ gscl-scale bench rings --config configs/ogbn_arx": Shell(
