@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, text_of
-from gscl_scale.graph.sources.column_kinds import Kind, date_order
+from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
 from gscl_scale.graph.types import ColumnEncoding
@@ -77,7 +77,7 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
 def _odd_cell(where: str, cell: str, name: str, expected: str) -> str:
     return (
         f"{where}: feature {quoted(name)} is {cell}, expected {expected}; correct it or leave it empty, or read the "
-        f"column in another way with --set 'graph.column_types={{{name}: category}}' (or text, or skip)"
+        f"column in another way: {type_option(name)} (or text, or skip)"
     )
 
 

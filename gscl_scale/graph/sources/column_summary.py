@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.graph.sources.cells import DATE_ORDERS
+from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
@@ -33,7 +34,7 @@ class Made:
         rows = [self._ids()]
         for name, stats in self.table.stats.items():
             made = [purposes[name]] if name in purposes else []
-            made += [_words_for(encoded[name])] if name in encoded else []
+            made += [_words_for(encoded[name], stats)] if name in encoded else []
             made += [f"left out: {self.left_out[name]}"] if name in self.left_out else []
             rows.append(_summary(stats, encoded.get(name), "; ".join(made)))
         return rows
@@ -64,7 +65,7 @@ class Made:
         reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
         return [
             f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
-            f"its type: --set 'graph.column_types={{{next(iter(self.left_out))}: category}}'"
+            f"its type: {type_option(next(iter(self.left_out)))}"
         ]
 
     def _note_on_scales(self) -> list[str]:
@@ -124,10 +125,10 @@ def _type_of(stats: ColumnStats, kind: str) -> str:
     return "date" if kind == "days" else _TYPES.get(stats.storage, stats.storage)
 
 
-def _words_for(encoding: ColumnEncoding) -> str:
-    width, order = encoding["width"], encoding["order"]
+def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
+    width, order = encoding["width"], f" ({encoding['order']})" if stats.storage == "text" else ""
     words = {
-        "number": "a number", "numbers": f"{width:,} numbers", "days": f"days since 1970 ({order})",
+        "number": "a number", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
         "one-hot": f"one column for each of {width} values", "hashed": f"values hashed into {width} columns",
         "text": f"words and letters hashed into {width} columns",
     }[encoding["kind"]]  # fmt: skip

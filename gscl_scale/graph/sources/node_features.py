@@ -49,7 +49,7 @@ def features_of(
     given       encodings to use whatever the table is like; `preferred` only if the same columns are of the same kinds
     """
     refuse_damaged([*given, *preferred])
-    kinds = {name: _kind(table.stats[name], config) for name in [*table.features, *_unread(table)]}
+    kinds = {name: _kind(table, table.stats[name], config) for name in [*table.features, *_unread(table)]}
     kinds |= _kinds_given(table, given, kinds)
     taken = [name for name in table.features if kinds[name][0] != "left out"]
     encodings = list(given) or [learn(table.stats[name], kinds[name][0], config.missing, gaps) for name in taken]
@@ -69,12 +69,14 @@ def _unread(table: NodeTable) -> list[str]:
     return [name for name, stats in table.stats.items() if stats.storage == "other"]
 
 
-def _kind(stats: ColumnStats, config: TablesGraph) -> tuple[Kind, str]:
+def _kind(table: NodeTable, stats: ColumnStats, config: TablesGraph) -> tuple[Kind, str]:
     if wanted := config.column_types.get(stats.name):
         return forced_kind(stats, wanted)
     kind, reason = kind_of(stats, config.feature_columns is not None)
     if kind == "left out" and config.feature_columns is not None:
-        raise GraphError(f"feature {quoted(stats.name)} has {reason}; leave it out of graph.feature_columns")
+        raise GraphError(
+            f"{table.files[0]}: feature {quoted(stats.name)} has {reason}; leave it out of graph.feature_columns"
+        )
     return kind, reason
 
 
