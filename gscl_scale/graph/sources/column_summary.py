@@ -11,9 +11,10 @@ from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
-from gscl_scale.text import listed
+from gscl_scale.text import listed, shortened
 
 _NAMED = 8  # columns in a note
+_LONGEST = 60  # characters of a name
 _SCALES_APART = 100
 _TYPES = {"none": "no values", "boolean": "true or false", "time": "date", "list": "list of numbers"}
 
@@ -80,7 +81,7 @@ class Made:
             return []
         name = max(largest, key=lambda column: largest[column])
         return [
-            f"the numbers of column {name} (up to {largest[name]:,.6g}) are far larger than those of others; set "
+            f"the numbers of column {shortened(name, _LONGEST)} (up to {largest[name]:,.6g}) are far larger than those of others; set "
             "model.feature_scaling=standard, or they drown the others"
         ]
 
@@ -88,7 +89,7 @@ class Made:
         """What the encoding of another table does not know of this one."""
         notes = []
         for encoding in self.encodings:
-            name, values = encoding["name"], self.table.stats[encoding["name"]].values
+            name, values = shortened(encoding["name"], _LONGEST), self.table.stats[encoding["name"]].values
             if encoding["kind"] == "one-hot" and (new := sorted((values or set()) - set(encoding["values"]))):
                 notes.append(f"column {name} has values that its encoding does not know: {listed(new, _NAMED)}")
             if encoding["kind"] == "one-hot" and values is None:

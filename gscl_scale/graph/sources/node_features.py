@@ -98,7 +98,7 @@ def _kinds_given(
     return left | {encoding["name"]: (encoding["kind"], "") for encoding in given}
 
 
-_AS_BEFORE = "the table that the encoding was learnt from, or set graph.encoding to none"
+_AS_BEFORE = "the table that the encoding was learnt from, or leave graph.encoding out"
 
 
 def _same_kinds(encodings: Sequence[ColumnEncoding], others: Sequence[ColumnEncoding]) -> bool:
