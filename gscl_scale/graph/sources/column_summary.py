@@ -81,8 +81,8 @@ class Made:
             return []
         name = max(largest, key=lambda column: largest[column])
         return [
-            f"the numbers of column {shortened(name, _LONGEST)} (up to {largest[name]:,.6g}) are far larger than those of others; set "
-            "model.feature_scaling=standard, or they drown the others"
+            f"the numbers of column {shortened(name, _LONGEST)} (up to {largest[name]:,.6g}) are far larger than those "
+            "of others; set model.feature_scaling=standard, or they drown the others"
         ]
 
     def notes_on_reuse(self) -> list[str]:
