@@ -229,6 +229,11 @@ def test_a_cell_may_have_several_lines(tmp_path):
     assert graph.feature_columns == ['note=one, "two"\nthree']
 
 
+def test_numbers_and_dates_may_be_words_in_lists(tmp_path):
+    nodes = {"id": ["a", "b"], "x": [["7"], ["8"]], "when": [["1970-01-02"], ["1970-01-03"]]}
+    assert ingest(tmp_path, PAIR, nodes).features.tolist() == [[7, 1], [8, 2]]
+
+
 def test_lists_without_numbers_and_far_days_are_read(tmp_path):
     nodes = {"id": ["a", "b"], "none": [[], []], "far": pa.array([2**31 - 1, -(2**31)], pa.date32())}
     graph = ingest(tmp_path, PAIR, nodes)

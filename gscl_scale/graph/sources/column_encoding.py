@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, text_of
+from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, storage_of, text_of
 from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
@@ -119,11 +119,16 @@ Block = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 
 
 def _number(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
-    return _filled(numbers_of(column).values.reshape(-1, 1), encoding)
+    return _filled(numbers_of(_plain(column)).values.reshape(-1, 1), encoding)
 
 
 def _days(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
-    return _filled(days_of(column, encoding["order"]).values.reshape(-1, 1), encoding)
+    return _filled(days_of(_plain(column), encoding["order"]).values.reshape(-1, 1), encoding)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Cells as they were counted: lists of words as one text."""
+    return text_of(column) if storage_of(column.type) == "text" else column
 
 
 def _numbers(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
