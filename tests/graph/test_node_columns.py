@@ -2,12 +2,14 @@
 
 import datetime
 import decimal
+import shlex
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import column_profile, nodetable, tablefiles
 from tests.graph.tables import PAIR, ingest
@@ -225,6 +227,28 @@ def test_a_cell_may_have_several_lines(tmp_path):
     text = 'id,note\na,"one, ""two""\nthree"\nb,"one, ""two""\nthree"\n'
     graph = ingest(tmp_path, PAIR, text, kind=".csv")
     assert graph.feature_columns == ['note=one, "two"\nthree']
+
+
+def test_numbers_and_dates_may_be_words_in_lists(tmp_path):
+    nodes = {"id": ["a", "b"], "x": [["7"], ["8"]], "when": [["1970-01-02"], ["1970-01-03"]]}
+    assert ingest(tmp_path, PAIR, nodes).features.tolist() == [[7, 1], [8, 2]]
+
+
+def test_lists_without_numbers_and_far_days_are_read(tmp_path):
+    nodes = {"id": ["a", "b"], "none": [[], []], "far": pa.array([2**31 - 1, -(2**31)], pa.date32())}
+    graph = ingest(tmp_path, PAIR, nodes)
+    assert made(graph)["none"] == "left out: no values"
+    assert graph.features.ravel().tolist() == [2.0**31, -(2.0**31)]
+
+
+@pytest.mark.parametrize("name", ["zip code", "no", "it's", "to, node", "7", "ä: b"])
+def test_the_option_that_a_note_names_can_be_pasted(tmp_path, name):
+    nodes = {"id": [f"n{row}" for row in range(90)], name: [f"{row:05d}" for row in range(90)]}
+    note = next(note for note in ingest(tmp_path / "a", FIRST, nodes).manifest["notes"] if "left out" in note)
+    setting = shlex.split(note.partition("its type: ")[2])[1]
+    values = Config.load(None, [setting], {"graph": {"source": "tables", "edges": "e"}}).graph.column_types
+    graph = ingest(tmp_path / "b", FIRST, nodes, column_types=values)
+    assert made(graph)[name] == "values hashed into 32 columns"
 
 
 def test_tiny_numbers_are_summed_exactly(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gscl_scale.errors import GraphError
+from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.tables import encoding_in
 from tests.graph.tables import PAIR, ingest
@@ -42,7 +42,10 @@ def test_the_encoding_of_an_earlier_table_is_used_for_another_one(before, tmp_pa
         "1 missing values of since are not marked: its encoding has seen none",
     ):
         assert note in graph.manifest["notes"]
-    assert any("extra (not among the columns of graph.encoding)" in note for note in graph.manifest["notes"])
+    assert {one["name"]: one["made"] for one in graph.manifest["columns"]}["extra"].endswith(
+        "not used by graph.encoding"
+    )
+    assert not any("left out" in note for note in graph.manifest["notes"])
 
 
 def test_without_it_other_columns_are_refused_by_name(before, tmp_path):
@@ -70,6 +73,20 @@ def test_without_it_other_columns_are_refused_by_name(before, tmp_path):
 def test_a_table_that_does_not_fit_an_encoding_is_refused(before, tmp_path, nodes, sentence):
     with pytest.raises(GraphError, match=sentence):
         ingest(tmp_path / "later", PAIR, nodes, encoding=before)
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [{"width": 2}, {"kind": "days"}, {"kind": "hashed", "width": 65}, {"kind": "one-hot"}, {"width": 0, "fill": []}],
+)
+def test_an_encoding_that_nothing_wrote_is_refused(before, tmp_path, flaw):
+    manifest = before / "graph/manifest.json"
+    content = json.loads(manifest.read_text())
+    content["encoding"][0] |= flaw
+    del content["checksum"]
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(FolderError, match="the stored encoding of column 'age' is damaged; ingest"):
+        ingest(tmp_path / "a", PAIR, LATER, encoding=before)
 
 
 def test_a_folder_without_an_encoding_is_refused(before, tmp_path):

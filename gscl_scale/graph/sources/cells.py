@@ -23,7 +23,7 @@ _CLOCK = r"(?:[t ](?P<h>\d{1,2}):(?P<i>\d{2})(?::(?P<s>\d{2}(?:\.\d{1,9})?))? ?(
 _YEAR_FIRST = r"^(?P<a>\d{4})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{1,2})" + _CLOCK
 _YEAR_LAST = r"^(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})" + _CLOCK
 _PLACES = {"year first": "abc", "day first": "cba", "month first": "cab"}  # of year, month and day
-_DAY_US = 86_400_000_000
+_TICKS_PER_DAY = {"d": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,10 @@ def _odd(low: pa.Array, nothing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]
 
 def _days_of_times(column: pa.Array) -> Cells:
     kind = column.type
-    unit = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us")
-    if pa.types.is_time(kind):
-        column = column.cast(pa.time64("us"), safe=False)
-    elif not pa.types.is_null(kind):
-        zone = getattr(kind, "tz", None)
-        column = column.cast(pa.timestamp("us", zone) if zone else unit, safe=False)
-    ticks = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return Cells(ticks.astype(np.float64) / _DAY_US, np.zeros(len(column), bool))
+    unit = "d" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else getattr(kind, "unit", "d")
+    bits = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+    ticks = column.cast(bits).to_numpy(zero_copy_only=False)
+    return Cells(ticks.astype(np.float64) / _TICKS_PER_DAY[unit], np.zeros(len(column), bool))
 
 
 def _days_of_parts(parts: pa.Array, places: str) -> npt.NDArray[np.float64]:

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale import seeding
-from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.cells import days_of, numbers_of, text_of
-from gscl_scale.graph.sources.column_kinds import Kind, date_order
+from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, storage_of, text_of
+from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
-HASHED_WIDTH, TEXT_WIDTH = 32, 48  # at most 64: each takes one bit of a hash
+HASHED_WIDTH, TEXT_WIDTH, _BITS = 32, 48, 64  # each column takes one bit of a hash
 _WORD = r"(?u)\b\w+\b"
 _NGRAMS = 1 << 15  # places for those of words, and as many for those of letters
 
@@ -43,6 +43,23 @@ def learn(stats: ColumnStats, kind: Kind, missing: str, gaps: bool) -> ColumnEnc
     }  # fmt: skip
 
 
+def refuse_damaged(encodings: Sequence[ColumnEncoding]) -> None:
+    """FolderError for stored encodings that no version has written."""
+    for one in encodings:
+        kind, width = one["kind"], one["width"]
+        hashed = kind in ("hashed", "text")
+        length = width if hashed else len(one["values"] if kind == "one-hot" else one["fill"])
+        if (
+            width != length
+            or width < 1
+            or (hashed and width > _BITS)
+            or (kind == "days") != (one["order"] in DATE_ORDERS)
+        ):
+            raise FolderError(
+                f"the stored encoding of column {quoted(one['name'])} is damaged; ingest the graph that it is in again"
+            )
+
+
 def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
     """GraphError for the first cell that is no number or date, or is too large, in a column of those."""
     for found in stats.numbers_as(encoding["kind"], encoding["order"]):
@@ -60,7 +77,7 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
 def _odd_cell(where: str, cell: str, name: str, expected: str) -> str:
     return (
         f"{where}: feature {quoted(name)} is {cell}, expected {expected}; correct it or leave it empty, or read the "
-        f"column in another way with --set 'graph.column_types={{{name}: category}}' (or text, or skip)"
+        f"column in another way: {type_option(name)} (or text, or skip)"
     )
 
 
@@ -102,11 +119,16 @@ Block = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 
 
 def _number(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
-    return _filled(numbers_of(column).values.reshape(-1, 1), encoding)
+    return _filled(numbers_of(_plain(column)).values.reshape(-1, 1), encoding)
 
 
 def _days(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
-    return _filled(days_of(column, encoding["order"]).values.reshape(-1, 1), encoding)
+    return _filled(days_of(_plain(column), encoding["order"]).values.reshape(-1, 1), encoding)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Cells as they were counted: lists of words as one text."""
+    return text_of(column) if storage_of(column.type) == "text" else column
 
 
 def _numbers(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:

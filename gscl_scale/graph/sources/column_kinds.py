@@ -1,6 +1,8 @@
 """What a column of a node table is taken for, by what is in it and by its name."""
 
+import json
 import re
+import shlex
 from typing import Literal
 
 from gscl_scale.config.graphs import ColumnType
@@ -14,6 +16,7 @@ Kind = Literal["number", "numbers", "days", "one-hot", "hashed", "text", "left o
 _NEARLY = 0.9  # share of the cells from which a column is one of numbers or dates, and the others are mistakes
 _UNLIKE = 0.5  # distinct values per cell from which texts name their rows
 _FEWEST_SERIAL = 100
+_YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 _CODE_NAMES = {
     "id", "ids", "uuid", "guid", "zip", "zipcode", "postcode", "postal", "plz", "phone", "telephone", "tel", "mobile",
     "fax", "iban", "ssn", "ean", "isbn", "sku", "barcode",
@@ -38,8 +41,8 @@ def kind_of(stats: ColumnStats, named: bool) -> tuple[Kind, str]:
 
 def forced_kind(stats: ColumnStats, wanted: ColumnType) -> tuple[Kind, str]:
     """What a column becomes whose type the config gives."""
-    if wanted == "skip":
-        return "left out", "graph.column_types"
+    if wanted == "skip" or not stats.present:
+        return "left out", "graph.column_types" if wanted == "skip" else "no values"
     if wanted in ("category", "text"):
         few = stats.values is not None and len(stats.values) <= MOST_CATEGORIES
         kind: Kind = "text" if wanted == "text" else "one-hot" if few else "hashed"
@@ -51,6 +54,16 @@ def forced_kind(stats: ColumnStats, wanted: ColumnType) -> tuple[Kind, str]:
             "remove it from graph.column_types"
         )
     return ("number", "") if wanted == "number" else ("days", "")
+
+
+def type_option(name: str) -> str:
+    """The option that sets the type of a column, ready for a shell; YAML reads some names as something else.
+
+    >>> print(type_option("no"))
+    --set 'graph.column_types={"no": category}'
+    """
+    key = name if name.isidentifier() and name.lower() not in _YAML_WORDS else json.dumps(name, ensure_ascii=False)
+    return f"--set {shlex.quote(f'graph.column_types={{{key}: category}}')}"
 
 
 def date_order(stats: ColumnStats) -> str:

@@ -218,8 +218,9 @@ def lists_of(part: Part, name: str, column: pa.Array, width: int | None) -> npt.
     values = column.filter(column.is_valid()).flatten()
     if storage_of(values.type) not in ("number", "boolean", "none"):
         raise GraphError(f"{part.file}: feature {quoted(name)} is of type {column.type}, expected lists of numbers")
+    present = lengths >= 0
     matrix = np.full((len(column), max(width, 0)), np.nan)
-    matrix[lengths >= 0] = numbers_of(values).values.reshape(-1, max(width, 0))
+    matrix[present] = numbers_of(values).values.reshape(int(present.sum()), -1)
     return matrix
 
 

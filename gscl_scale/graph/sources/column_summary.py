@@ -9,12 +9,14 @@ from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.graph.features import gets_structural
 from gscl_scale.graph.sources.cells import DATE_ORDERS
 from gscl_scale.graph.sources.column_encoding import total_width
+from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
-from gscl_scale.text import listed
+from gscl_scale.text import listed, shortened
 
 _NAMED = 8  # columns in a note
+_LONGEST = 60  # characters of a name
 _SCALES_APART = 100
 _TYPES = {"none": "no values", "boolean": "true or false", "time": "date", "list": "list of numbers"}
 
@@ -35,7 +37,7 @@ class Made:
         rows = [self._ids()]
         for name, stats in self.table.stats.items():
             made = [purposes[name]] if name in purposes else []
-            made += [_words_for(encoded[name])] if name in encoded else []
+            made += [_words_for(encoded[name], stats)] if name in encoded else []
             made += [f"left out: {self.left_out[name]}"] if name in self.left_out else []
             rows.append(_summary(stats, encoded.get(name), "; ".join(made)))
         return rows
@@ -53,17 +55,21 @@ class Made:
         if self.encodings and self.config.feature_columns is None:
             names = listed([encoding["name"] for encoding in self.encodings], _NAMED)
             notes.append(f"features are the columns {names} (graph.feature_columns chooses others)")
-        if self.left_out:
-            reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
-            notes.append(
-                f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
-                f"its type: --set 'graph.column_types={{{next(iter(self.left_out))}: category}}'"
-            )
         gaps = {encoding["name"]: _num_missing(self.table, encoding) for encoding in self.encodings}
         if some := [f"{name} ({count:,})" for name, count in gaps.items() if count]:
             filled = "the mean of the column" if self.config.missing == "mean" else "0"
             notes.append(f"missing values: {listed(some, _NAMED)}; numbers and dates became {filled} (graph.missing)")
         return [*notes, *self._note_on_scales()]
+
+    def notes_on_left_out(self) -> list[str]:
+        """The columns of which nothing was made, and how to bring them in."""
+        if not self.left_out:
+            return []
+        reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        return [
+            f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
+            f"its type: {type_option(next(iter(self.left_out)))}"
+        ]
 
     def _note_on_scales(self) -> list[str]:
         """A note where the numbers of one column dwarf those of another."""
@@ -82,15 +88,15 @@ class Made:
             return []
         name = max(largest, key=lambda column: largest[column])
         return [
-            f"the numbers of column {name} (up to {largest[name]:,.6g}) are far larger than those of others; set "
-            "model.feature_scaling=standard, or they drown the others"
+            f"the numbers of column {shortened(name, _LONGEST)} (up to {largest[name]:,.6g}) are far larger than those "
+            "of others; set model.feature_scaling=standard, or they drown the others"
         ]
 
     def notes_on_reuse(self) -> list[str]:
         """What the encoding of another table does not know of this one."""
         notes = []
         for encoding in self.encodings:
-            name, values = encoding["name"], self.table.stats[encoding["name"]].values
+            name, values = shortened(encoding["name"], _LONGEST), self.table.stats[encoding["name"]].values
             if encoding["kind"] == "one-hot" and (new := sorted((values or set()) - set(encoding["values"]))):
                 notes.append(f"column {name} has values that its encoding does not know: {listed(new, _NAMED)}")
             if encoding["kind"] == "one-hot" and values is None:
@@ -127,10 +133,10 @@ def _type_of(stats: ColumnStats, kind: str) -> str:
     return "date" if kind == "days" else _TYPES.get(stats.storage, stats.storage)
 
 
-def _words_for(encoding: ColumnEncoding) -> str:
-    width, order = encoding["width"], encoding["order"]
+def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
+    width, order = encoding["width"], f" ({encoding['order']})" if stats.storage == "text" else ""
     words = {
-        "number": "a number", "numbers": f"{width:,} numbers", "days": f"days since 1970 ({order})",
+        "number": "a number", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
         "one-hot": f"one column for each of {width} values", "hashed": f"values hashed into {width} columns",
         "text": f"words and letters hashed into {width} columns",
     }[encoding["kind"]]  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.column_encoding import columns_of, learn, refuse_odd
+from gscl_scale.graph.sources.column_encoding import columns_of, learn, refuse_damaged, refuse_odd
 from gscl_scale.graph.sources.column_kinds import Kind, forced_kind, kind_of
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.column_summary import Made
@@ -13,6 +13,7 @@ from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
 from gscl_scale.text import quoted
 
+_UNUSED = "not used by graph.encoding"
 _FAMILIES = {"one-hot": "category", "hashed": "category"}
 _FITTING = {
     "number": ("number", "boolean", "text", "none"),
@@ -47,7 +48,8 @@ def features_of(
     gaps        whether nodes without a row will be added
     given       encodings to use whatever the table is like; `preferred` only if the same columns are of the same kinds
     """
-    kinds = {name: _kind(table.stats[name], config) for name in [*table.features, *_unread(table)]}
+    refuse_damaged([*given, *preferred])
+    kinds = {name: _kind(table, table.stats[name], config) for name in [*table.features, *_unread(table)]}
     kinds |= _kinds_given(table, given, kinds)
     taken = [name for name in table.features if kinds[name][0] != "left out"]
     encodings = list(given) or [learn(table.stats[name], kinds[name][0], config.missing, gaps) for name in taken]
@@ -58,7 +60,8 @@ def features_of(
         _refuse_missing(table.stats[encoding["name"]], encoding, config, gaps)
     reasons = {name: reason for name, (kind, reason) in kinds.items() if kind == "left out"}
     made = Made(table, config, encodings, reasons)
-    notes = [*made.notes(), *(made.notes_on_reuse() if given or preferred else [])]
+    notes = made.notes_on_reuse() if given or preferred else []
+    notes = [*made.notes(), *([] if given else made.notes_on_left_out()), *notes]
     return NodeFeatures(encodings, made.summaries(), notes)
 
 
@@ -66,12 +69,14 @@ def _unread(table: NodeTable) -> list[str]:
     return [name for name, stats in table.stats.items() if stats.storage == "other"]
 
 
-def _kind(stats: ColumnStats, config: TablesGraph) -> tuple[Kind, str]:
+def _kind(table: NodeTable, stats: ColumnStats, config: TablesGraph) -> tuple[Kind, str]:
     if wanted := config.column_types.get(stats.name):
         return forced_kind(stats, wanted)
     kind, reason = kind_of(stats, config.feature_columns is not None)
     if kind == "left out" and config.feature_columns is not None:
-        raise GraphError(f"feature {quoted(stats.name)} has {reason}; leave it out of graph.feature_columns")
+        raise GraphError(
+            f"{table.files[0]}: feature {quoted(stats.name)} has {reason}; leave it out of graph.feature_columns"
+        )
     return kind, reason
 
 
@@ -88,12 +93,12 @@ def _kinds_given(
                 f"{table.files[0]}: column {quoted(name)} {what} by graph.encoding, and the table has "
                 f"{'no such column' if not storage else 'other values'}; bring the columns of {_AS_BEFORE}"
             )
-    unknown: tuple[Kind, str] = ("left out", "not among the columns of graph.encoding")
+    unknown: tuple[Kind, str] = ("left out", _UNUSED)
     left = dict.fromkeys(found, unknown) if given else {}
     return left | {encoding["name"]: (encoding["kind"], "") for encoding in given}
 
 
-_AS_BEFORE = "the table that the encoding was learnt from, or set graph.encoding to none"
+_AS_BEFORE = "the table that the encoding was learnt from, or leave graph.encoding out"
 
 
 def _same_kinds(encodings: Sequence[ColumnEncoding], others: Sequence[ColumnEncoding]) -> bool:
