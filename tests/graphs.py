@@ -62,7 +62,7 @@ def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=N
         ids=pa.array(ids) if ids is not None else None,
         columns=list(columns),
     )
-    return write_graph(draft, MemoryGraph(**options), folder)
+    return write_graph(draft, MemoryGraph(**{"structure": "none", **options}), folder)
 
 
 def make_samples(graph_folder, folder, config, epochs=1, workers=1, console=None, since=None):

@@ -21,7 +21,7 @@ def make_graph(tmp_path: Path) -> Callable[..., Graph]:
         pairs = np.array(edges, np.int64).reshape(-1, 2)
         columns.setdefault("features", np.eye(num_nodes, 4, dtype=np.float32) + 1)
         draft = Draft("made", "a test", num_nodes, [(pairs[:, 0], pairs[:, 1])], **columns)
-        return write_graph(draft, MemoryGraph(undirected=undirected), tmp_path / "graph")
+        return write_graph(draft, MemoryGraph(undirected=undirected, structure="none"), tmp_path / "graph")
 
     return make
 
@@ -35,7 +35,7 @@ def random_graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     features = (draw.standard_normal((60, 8)) + 3 * np.eye(3, 8)[labels]).astype(np.float32)
     labels[:4] = -1
     draft = Draft("made", "a test", 60, [(edges[:, 0], edges[:, 1])], features=features, labels=labels)
-    return write_graph(draft, MemoryGraph(), tmp_path_factory.mktemp("random") / "graph")
+    return write_graph(draft, MemoryGraph(structure="none"), tmp_path_factory.mktemp("random") / "graph")
 
 
 @pytest.fixture(scope="module", autouse=True)

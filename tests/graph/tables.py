@@ -30,7 +30,6 @@ def save(path, columns):
 
 def tables(tmp_path, edges=None, nodes=None, kind=".parquet", **options):
     edges = {"source": SOURCES, "target": TARGETS} if edges is None else edges
-    options.setdefault("structure", "none")
     options["edges"] = save(tmp_path / f"edges{kind}", edges)
     if nodes is not None:
         options["nodes"] = save(tmp_path / f"nodes{kind}", nodes)

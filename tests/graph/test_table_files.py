@@ -23,7 +23,7 @@ EDGES, NODES = b"source,target\na,b\nb,c\n", b"id,x\nc,1\na,2\nb,3\n"
 
 
 def graph_of(tmp_path, **tables):
-    config = Config.parse({"graph": {"source": "tables", "structure": "none", **{key: str(path) for key, path in tables.items()}}})
+    config = Config.parse({"graph": {"source": "tables", **{key: str(path) for key, path in tables.items()}}})
     return write_graph(read(config.graph), config.graph, tmp_path / "graph")
 
 

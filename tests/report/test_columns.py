@@ -4,14 +4,14 @@ import pytest
 
 from gscl_scale.graph.graph import Graph
 from gscl_scale.report.columns_section import columns
-from gscl_scale.report.run_data import Findings
+from gscl_scale.report.run_data import RunData
 from tests.graph.tables import PAIR, ingest
 
 HOSTILE = "<script>alert(1)</script>"
 
 
 def section(graph: Graph | None) -> str:
-    return columns(Findings(metrics={}, statistics={}, graph=graph))
+    return columns(RunData(metrics={}, statistics={}, graph=graph))
 
 
 def test_every_column_has_a_row_and_no_name_is_markup(tmp_path):

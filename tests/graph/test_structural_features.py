@@ -1,0 +1,165 @@
+"""Features of the structure: what they tell, what they do not depend on, and where they stand."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from gscl_scale import seeding
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph import features, structural_features
+from gscl_scale.graph.row_file import RowStream
+from tests.graph.test_draft import write
+
+WIDTH = 16
+
+
+@pytest.fixture(autouse=True)
+def few_are_joined(features_as_they_are, monkeypatch):
+    monkeypatch.setattr(features, "_FEW", features_as_they_are)
+
+
+def communities(size=60, inside=6, across=0.5, seed=0):
+    """Edges and labels of four communities of nodes."""
+    draw = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(4), size)
+    source = np.repeat(np.arange(4 * size), inside)
+    near = labels[source] * size + draw.integers(0, size, source.size)
+    target = np.where(draw.random(source.size) < across / inside, draw.integers(0, 4 * size, source.size), near)
+    return source, target, labels
+
+
+def rows_of(source, target, identities, folder, width=WIDTH, threads=1):
+    folder.mkdir(exist_ok=True)
+    num_nodes = len(identities)
+    both = sp.coo_array((np.ones(2 * source.size), (np.r_[source, target], np.r_[target, source])), (num_nodes,) * 2)
+    matrix = both.tocsr()
+    matrix.sum_duplicates()
+    known = seeding.identities_of(pa.array(identities))
+    indptr = matrix.indptr.astype(np.int64)
+    return np.array(structural_features.structural_features(indptr, matrix.indices, known, width, folder, threads))
+
+
+def dense_reference(source, target, first, smoothing):
+    """The steps of the docstring in double precision: averages to length one, whitened after every fourth of twenty."""
+    num_nodes = len(first)
+    adjacency = np.zeros((num_nodes, num_nodes))
+    adjacency[source, target] = adjacency[target, source] = 1
+    rows = first.astype(np.float64)
+    for step in range(1, 21 + smoothing):
+        rows = adjacency @ rows
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        if step <= 20 and step % 4 == 0:
+            values, vectors = np.linalg.eigh(rows.T @ rows)
+            rows = rows @ (vectors / np.sqrt(values)) @ vectors.T
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * np.sqrt(rows.shape[1])
+
+
+@pytest.mark.parametrize(("inside", "smoothing"), [(3, 16), (12, 4)])
+def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, inside, smoothing):
+    source, target, labels = communities(inside=inside, seed=1)
+    ends = np.arange(len(labels))  # a ring through all nodes, so that none is alone
+    source, target = np.r_[source, ends], np.r_[target, (ends + 1) % len(labels)]
+    found = rows_of(source, target, ends, tmp_path)
+    monkeypatch.setattr(structural_features, "_AVERAGES", 0)
+    monkeypatch.setattr(structural_features, "_smoothing", lambda indptr: 0)
+    signs = rows_of(source, target, ends, tmp_path) / np.sqrt(WIDTH)
+    assert set(np.unique(signs)) == {-1, 1}
+    np.testing.assert_allclose(found, dense_reference(source, target, signs, smoothing), atol=0.02)
+
+
+def test_nodes_of_a_community_get_similar_rows(tmp_path):
+    source, target, labels = communities()
+    rows = rows_of(source, target, np.arange(labels.size), tmp_path)
+    cosines = rows @ rows.T / WIDTH
+    same = labels[:, None] == labels
+    assert cosines[same].mean() > cosines[~same].mean() + 0.4
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_belong_to_ids_to_the_bit_whatever_the_order_and_the_threads(tmp_path, monkeypatch, threads):
+    source, target, labels = communities(seed=2)
+    first = rows_of(source, target, np.arange(labels.size), tmp_path / "first")
+    place = np.random.default_rng(3).permutation(labels.size)  # of each old node
+    monkeypatch.setattr(structural_features, "_ROWS_AT_ONCE", 7)
+    moved = rows_of(place[source], place[target], np.argsort(place), tmp_path / "moved", threads=threads)
+    np.testing.assert_array_equal(moved[place], first)
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2, 5])
+def test_tiny_graphs_and_nodes_without_neighbours_have_finite_rows(tmp_path, num_nodes):
+    edges = np.array(list(pairwise(range(num_nodes))), np.int64).reshape(-1, 2)
+    rows = rows_of(edges[:, 0], edges[:, 1], np.arange(num_nodes + 1), tmp_path)
+    assert np.isfinite(rows).all()
+    assert (rows[num_nodes] == 0).all()
+
+
+def test_a_new_edge_far_away_moves_rows_little(tmp_path):
+    """Rows of a graph that has grown a little can be read by the encoder of the graph before."""
+    source, target, labels = communities(size=100, seed=4)
+    ids = np.arange(labels.size)
+    before = rows_of(source, target, ids, tmp_path / "before")
+    after = rows_of(np.r_[source, 0], np.r_[target, 7], ids, tmp_path / "after")
+    far = labels == 3
+    assert (before[far] * after[far]).sum(axis=1).mean() / WIDTH > 0.99
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda rows: RowStream(rows.shape, iter([rows[:2], rows[2:]]))])
+def test_few_features_are_scaled_and_joined_by_those_of_the_structure(tmp_path, form):
+    own = np.array([[1e9, 1, 7], [3e9, 0, 7], [5e9, 1, 7], [7e9, 0, 7], [9e9, 1, 7]], np.float32)
+    config = MemoryGraph(structural_features=WIDTH)
+    graph = write(tmp_path, config, features=form(own))
+    assert (graph.num_features, graph.num_structural) == (3 + WIDTH, WIDTH)
+    scaled = (own[:, :2] - own[:, :2].mean(axis=0)) / own[:, :2].std(axis=0)
+    np.testing.assert_allclose(graph.features[:, :2], scaled, atol=1e-6)
+    assert (graph.features[:, 2] == 0).all()
+    alone = write(tmp_path, config, "alone", features=None)
+    np.testing.assert_array_equal(graph.features[:, 3:], alone.features)
+    assert alone.num_structural == alone.num_features == WIDTH
+    assert any(
+        "features of its own: 3; fewer than 64, so 16 of the structure stand beside them" in note
+        for note in graph.manifest["notes"]
+    )
+
+
+def test_a_value_far_from_all_others_does_not_outweigh_them(tmp_path):
+    own = np.zeros((400, 1), np.float32)
+    own[0] = 1e18
+    edges = [(np.arange(399), np.arange(1, 400))]
+    graph = write(tmp_path, MemoryGraph(), features=own, num_nodes=400, edges=edges)
+    assert graph.features[0, 0] == 8
+    assert abs(graph.features[1:, 0]).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("width", "setting", "structural"),
+    [(3, "auto", 8), (3, "none", 0), (3, "always", 8), (63, "auto", 8), (64, "auto", 0), (64, "always", 8)],
+)
+def test_which_graphs_get_structural_features(tmp_path, width, setting, structural):
+    own = np.random.default_rng(0).normal(size=(5, width)).astype(np.float32)
+    graph = write(tmp_path, MemoryGraph(structure=setting, structural_features=8), features=own)
+    assert (graph.num_features, graph.num_structural) == (width + structural, structural)
+    if not structural:
+        np.testing.assert_array_equal(graph.features, own)
+
+
+@pytest.mark.parametrize(
+    ("own", "setting", "expected"),
+    [
+        (None, "none", "the graph has no features, and graph.structure is none; set it to auto, or bring features"),
+        (sp.csr_array(np.eye(5)), "always", "the features are sparse, and graph.structure is always"),
+    ],
+)
+def test_settings_that_do_not_fit_the_graph_are_refused(tmp_path, own, setting, expected):
+    with pytest.raises(GraphError, match=expected):
+        write(tmp_path, MemoryGraph(structure=setting), features=own)
+    assert not (tmp_path / "graph").exists()
+
+
+def test_few_sparse_features_stay_as_they_are(tmp_path):
+    graph = write(tmp_path, MemoryGraph(), features=sp.csr_array(np.eye(5)))
+    assert (graph.num_features, graph.num_structural) == (5, 0)
