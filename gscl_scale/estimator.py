@@ -17,6 +17,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.store import read_embeddings, rotated_blocks
+from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import Graph
@@ -60,8 +61,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """A scikit-learn estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with equal columns.
 
     Parameters are those of the function `fit`. A fitted estimator holds the trained encoder, so it can be pickled and
-    needs no folder. `config_` is its configuration, `n_features_in_` the number of features per node,
-    `feature_columns_` the names of their columns, if they have names.
+    needs no folder. `config_` is its configuration, `n_features_in_` the number of features per node
+    (without those of the structure), `feature_columns_` the names of their columns, if they have names.
 
     >>> embedder = NodeEmbedder({"train": {"epochs": 50}}).fit(today)       # doctest: +SKIP
     >>> vectors = embedder.transform(tomorrow)                               # doctest: +SKIP
@@ -111,14 +112,17 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         with _temporary() as folder:
             opened = _opened(graph, self.config_, folder)
-            opened.refuse_other_features(self.n_features_in_, self.feature_columns_, "transform: the graph")
+            opened.refuse_other_features(
+                self.n_features_in_, self.encoder_.structural, self.feature_columns_, "transform: the graph"
+            )
             runtime = self.config_.runtime
             if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
                 runtime = runtime.model_copy(update={"device": "cpu"})
+            scaling = self.basis_.scaling_for(opened, self.scaling_) if self.basis_ else self.scaling_
             place = EncodingSettings.of(runtime, folder / "layers", "transform", "transform")
             console = Console(quiet=self.quiet)
             try:
-                with encode_nodes(self.encoder_, opened, self.scaling_, place, console) as vectors:
+                with encode_nodes(self.encoder_, opened, scaling, place, console) as vectors:
                     return np.concatenate([block for _, block in rotated_blocks(vectors, self.rotation_)])
             finally:
                 self.encoder_.to("cpu")  # can be pickled for any machine
@@ -129,8 +133,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         checkpoints = checkpoints_of(config, run)
         state, _ = checkpoints.chosen()
         self.config_ = config
-        self.n_features_in_, self.feature_columns_ = trained_on.num_features, trained_on.feature_columns
+        self.n_features_in_, self.feature_columns_ = trained_on.num_own, trained_on.feature_columns
         self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
+        self.basis_ = StructuralBasis.of(trained_on)
         self.rotation_ = read_rotation(run.rotation)
         self._n_features_out = self.encoder_.width
 
@@ -200,4 +205,5 @@ def _as_config(config: Settings) -> Config:
         return config
     if isinstance(config, (str, Path)):
         return Config.load(Path(config))
-    return Config.parse({"graph": {"source": "memory"}, **(config or {})})
+    settings = dict(config or {})
+    return Config.parse({**settings, "graph": {"source": "memory", **settings.get("graph", {})}})

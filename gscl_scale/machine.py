@@ -8,6 +8,7 @@ import platform
 import resource
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,12 @@ def peak_memory() -> int:
     """Peak resident memory of this process in bytes, including mapped files."""
     of_process = _status_bytes("VmHWM")  # on Linux ru_maxrss of a new process starts at that of its parent
     return of_process if of_process is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def cpu_seconds() -> float:
+    """Seconds that this process and its ended children have computed, on all cores together."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def trim_heap() -> None:

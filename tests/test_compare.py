@@ -12,7 +12,8 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.report.compare_methods import comparison_page
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
-from gscl_scale.studies.compare import _cost, _reference, compare
+from gscl_scale.studies.compare import _Cost, _cost, _reference, compare
+from gscl_scale.studies.peers.table import PEERS
 from gscl_scale.train.objectives.methods import METHODS
 from tests.commands import cli
 
@@ -31,6 +32,7 @@ VALUES = {
         "settings": {
             **{name: ["train.epochs=4"] for name in ("supervised", "dgi", "grace", "cca-ssg")},
             "bgrl": ["train.epochs=4", "baseline.predictor=8"],
+            **{name: ["walks=1", "length=5", "window=2"] for name in ("deepwalk", "node2vec")},
         }
     },
 }  # fmt: skip
@@ -65,15 +67,17 @@ def dgi(dgi_alone, tmp_path):
 
 def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(whole):
     _, folder, result = whole
-    assert [row["method"] for row in result["methods"]] == ["raw", "untrained", *METHODS]
+    assert [row["method"] for row in result["methods"]] == ["raw", "untrained", *PEERS, *METHODS]
     assert result["seeds"] == [0, 1]
     for row in result["methods"]:
         assert 0 <= row["test_mean"] <= 1
         assert row["test_std"] >= 0
         if row["method"] in METHODS:
             assert row["training_s"] > 0
-            assert row["peak_bytes"] > 1 << 20
             assert row["steps"] == 4
+        if row["method"] in (*PEERS, *METHODS):
+            assert row["cpu_s"] > 0
+            assert row["peak_bytes"] > 1 << 20
     assert read_json(folder / "compare.json") == result
     page = (folder / "compare.md").read_text()
     assert all(row["title"] in page for row in result["methods"])
@@ -87,6 +91,7 @@ def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(
         (["supervised", "dgi", "cca-ssg"], "dgi"),
         (["supervised", "cca-ssg"], "cca-ssg"),
         (["supervised"], "supervised"),
+        (["spectral"], None),
     ],
 )
 def test_features_and_untrained_encoder_count_beside_a_method_that_has_the_protocol_that_is_asked_for(measured, beside):
@@ -124,7 +129,7 @@ def test_each_method_has_its_own_settings_over_the_same_encoder_and_protocol(who
     assert rows["first-hop"]["settings"] == {"rings.hops": 1, "loss.positives": "out"}
     assert rows["grace"]["settings"]["train.learning_rate"] == 5e-4
     configs = [json.loads(path.read_text())["config"] for path in (folder / "compare").glob("*/seed-0/run.json")]
-    assert len(configs) == len(METHODS)
+    assert len(configs) == len(METHODS) + len(PEERS)
     evaluate = asked().dump()["evaluate"]
     for one in configs:
         scaling = {"supervised": "none", "cca-ssg": "auto"}.get(one["train"]["objective"], evaluate["probe_scaling"])
@@ -182,14 +187,14 @@ def test_methods_that_the_probe_had_not_done_with_are_named(whole):
     assert "still getting better" not in comparison_page({**result, "methods": early})
 
 
-def test_a_method_whose_log_is_gone_has_neither_time_nor_memory(whole, tmp_path):
+def test_a_method_whose_log_is_gone_has_neither_times_nor_memory(whole, tmp_path):
     _, _, result = whole
-    gone = _cost([Run.at(tmp_path)])
+    gone = _cost([Run.at(tmp_path)], [])
     rows = [{**row, **gone} if row["method"] == "dgi" else row for row in result["methods"]]
     page = comparison_page({**result, "methods": rows})
     title = rows_of(result)["dgi"]["title"]
     line = next(line for line in page.splitlines() if line.startswith(f"| {title}"))  # its settings have a line too
-    assert [cell.strip() for cell in line.strip("|").split("|")][-2:] == ["-", "-"]
+    assert [cell.strip() for cell in line.strip("|").split("|")][-3:] == ["-", "-", "-"]
 
 
 def test_a_method_that_fails_is_named_the_others_go_on_and_the_command_fails(tmp_path):
@@ -247,8 +252,17 @@ OF_DGI = {
 @pytest.mark.parametrize(
     ("changes", "methods", "says"),
     [
-        ({}, ["dgj"], "--methods: there is no method 'dgj'; the methods are raw, untrained, supervised, dgi,"),
+        (
+            {},
+            ["dgj"],
+            "--methods: there is no method 'dgj'; the methods are raw, untrained, spectral, cleora,",
+        ),
         ({}, ["raw"], "--methods: raw and untrained are measured with a trained method"),
+        (
+            {"compare": {"settings": {"cleora": ["hops=2"]}}},
+            [],
+            r"^compare\.settings: cleora: there is no setting 'hops'",
+        ),
         ({"compare": {"settings": {"raw": []}}}, [], r"compare\.settings: there is no method 'raw'"),
         *(({"compare": {"settings": {"dgi": [setting]}}}, [], says) for setting, says in OF_DGI.items()),
         (
@@ -305,3 +319,68 @@ def test_methods_measured_with_fewer_seeds_keep_their_rows_and_say_so(dgi):
     assert (titles["dgi"], titles["gscl-pairwise"]) == ("DGI (1 of 2 seeds)", "GSCL pairwise")
     assert "DGI (1 of 2 seeds)" in (folder / "compare.md").read_text()
     assert rows_of(compare(config, folder, ["dgi"], QUIET))["dgi"]["title"] == "DGI"
+
+
+PEERS_ALONE = ["spectral", "deepwalk"]
+
+
+@pytest.fixture(scope="module")
+def peers_alone(tmp_path_factory):
+    """A folder where two peers alone have been measured on a directed graph, and the result."""
+    folder = tmp_path_factory.mktemp("peers") / "run"
+    config = asked(graph={**VALUES["graph"], "undirected": False})
+    return config, folder, compare(config, folder, PEERS_ALONE, QUIET)
+
+
+def test_peers_are_compared_without_an_encoder_and_say_what_they_read(peers_alone):
+    _, folder, result = peers_alone
+    rows = rows_of(result)
+    assert list(rows) == PEERS_ALONE
+    assert rows["deepwalk"]["settings"] == {"width": 128, "walks": 1, "length": 5, "window": 2, "negatives": 5}
+    assert not list(folder.rglob("checkpoints"))
+    page = (folder / "compare.md").read_text()
+    assert "spectral, DeepWalk: embeddings of the structure alone" in page
+    assert "directed graph are followed both ways" in page
+    assert "`walks=1`" in page
+    line = next(line for line in page.splitlines() if line.startswith("| spectral"))
+    assert [cell.strip()[-2:] for cell in line.strip("|").split("|")][-3:] == [" s", " s", "iB"]
+
+
+def test_peers_have_the_splits_the_probe_and_the_left_out_nodes_of_trained_encoders(whole):
+    _, folder, _ = whole
+    spectral, ours = (
+        read_json(folder / f"compare/{name}/seed-1/metrics.json") for name in ("spectral", "gscl-listwise")
+    )
+    differ = {"val_by_decay"}
+    protocols = [{key: one["probe"]["protocol"][key] for key in one["probe"]["protocol"].keys() - differ}
+                 for one in (spectral, ours)]  # fmt: skip
+    assert protocols[0] == protocols[1]
+    assert protocols[0]["left_out"]["most"] > 0
+    assert [split["test"] for split in spectral["probe"]["splits"]] == [
+        split["test"] for split in ours["probe"]["splits"]
+    ]
+
+
+def test_a_peer_is_measured_again_with_other_settings_or_another_probe_alone(peers_alone, tmp_path):
+    config, earlier, result = peers_alone
+    folder = shutil.copytree(earlier, tmp_path / "run")
+    assert compare(config, folder, ["spectral"], QUIET) == result
+    embedded = folder / "compare/spectral/seed-0/embeddings/embeddings.parquet"
+    before = embedded.stat().st_mtime_ns
+    probed = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"initialisations": 3})})
+    assert compare(probed, folder, ["spectral"], QUIET)["protocol"]["initialisations"] == 3
+    assert embedded.stat().st_mtime_ns == before
+    settings = {"settings": {"spectral": ["width=4"], "deepwalk": ["width=4"]}}
+    rows = rows_of(compare(asked(graph=config.graph.model_dump(), compare=settings), folder, ["spectral"], QUIET))
+    assert list(rows) == ["spectral"]  # that of deepwalk has other settings
+    assert embedded.stat().st_mtime_ns > before
+    assert read_json(folder / "compare/spectral/seed-0/metrics.json")["width"]["trained"] == 4
+
+
+def test_seconds_of_all_cores_are_those_of_samples_and_training_and_unknown_after_a_kill(dgi):
+    folder, result = dgi
+    row, run = rows_of(result)["dgi"], Run.at(folder / "compare/dgi/seed-0")
+    assert _cost([run], [_Cost(3.0, 2.0)])["cpu_s"] == pytest.approx(row["cpu_s"] + 2)
+    assert _cost([run], [_Cost(3.0, None)])["cpu_s"] is None
+    QUIET.with_log(run.log).event("compare", "trained: begun")  # of an attempt that was killed
+    assert _cost([run], [_Cost(0.0, 0.0)])["cpu_s"] is None

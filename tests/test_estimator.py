@@ -31,7 +31,10 @@ from tests.embed.test_stage import NODES, grown, trained  # noqa: F401
 from tests.graphs import random_edges
 from tests.test_fit import SMALL
 
-SETTINGS = {**SMALL, "model": {"encoder": "sage", "width": 8, "projection": 8, "feature_scaling": "standard"}}
+SETTINGS = {
+    **SMALL,
+    "model": {"encoder": "sage", "width": 8, "projection": 8, "feature_scaling": "standard"},
+}
 
 
 def drawn(nodes=80, width=4, seed=0):

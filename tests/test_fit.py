@@ -10,6 +10,7 @@ from gscl_scale.graph.graph import Graph
 from tests.graphs import make_graph, random_edges
 
 SMALL = {
+    "graph": {"structure": "none"},
     "rings": {"hops": 1, "per_ring": 4, "width": 8, "beyond": 8, "rounds": 1},
     "model": {"width": 8, "projection": 8},
     "train": {"epochs": 2, "batch_size": 40},
@@ -35,7 +36,7 @@ def test_fit_embeds_a_torch_geometric_graph_in_the_order_of_its_nodes(data):
 def test_fit_takes_a_graph_without_labels_or_features(data):
     del data.x, data.y
     data.num_nodes = 80
-    assert gscl_scale.fit(data, SMALL).shape == (80, 8)
+    assert gscl_scale.fit(data, {**SMALL, "graph": {"structural_features": 10}}).shape == (80, 8 + 10)
 
 
 def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
@@ -50,7 +51,7 @@ def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
 
 def test_fit_takes_a_graph_of_a_folder_and_a_config_object_or_file(tmp_path):
     graph = make_graph(tmp_path / "graph", random_edges(80, 200, seed=0), 80)
-    config = Config.parse({"graph": {"source": "memory"}, **SMALL})
+    config = Config.parse({**SMALL, "graph": {"source": "memory"}})
     vectors = gscl_scale.fit(Graph.open(str(graph.folder)), config)
     assert vectors.shape == (80, 8)
     with pytest.raises(ConfigError, match="does not exist"):

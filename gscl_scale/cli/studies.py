@@ -21,11 +21,11 @@ def compare(
     """Compare methods on the same graph.
 
     Methods: raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
-    gscl-listwise. Skips finished methods."""
+    gscl-listwise; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and node2vec. Skips
+    finished methods."""
     from gscl_scale.report.compare_methods import COMPARISON, comparison_remarks, comparison_rows
     from gscl_scale.stages import train as training
-    from gscl_scale.studies.compare import compare
-    from gscl_scale.train.objectives.methods import METHODS
+    from gscl_scale.studies.compare import MEASURED, compare
 
     config, folder, console = start(config_file, settings, run_folder)
     with training.lead_command(config) as leads:
@@ -39,7 +39,9 @@ def compare(
         print_table(COMPARISON, comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
-    if failed := [row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or METHODS)]:
+    if failed := [
+        row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or MEASURED)
+    ]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 
 

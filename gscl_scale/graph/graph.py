@@ -69,18 +69,25 @@ class Graph:
         """The columns of the user's node table that the features were read from, in order; empty if unknown."""
         return self.manifest.get("feature_columns", [])
 
-    def other_features(self, width: int, columns: Sequence[str]) -> str:
+    @property
+    def num_own(self) -> int:
+        """How many features, the first ones, are not of the structure."""
+        return self.num_features - self.num_structural
+
+    def other_features(self, own: int, structural: int, columns: Sequence[str]) -> str:
         """Describe how the features differ from those of an encoder's training; "" if they do not."""
-        if self.num_features != width:
-            return f"{self.num_features:,} features per node, the encoder was trained on {width:,}"
+        if self.num_own != own:
+            return f"{self.num_own:,} features per node, the encoder was trained on {own:,}"
+        if self.num_structural != structural:
+            return f"{self.num_structural:,} structural features, the encoder was trained on {structural:,}"
         for number, (name, expected) in enumerate(zip(self.feature_columns, columns, strict=False), start=1):
             if name != expected:
                 return f"{quoted(name)} as feature column {number}, the encoder was trained on {quoted(expected)}"
         return ""
 
-    def refuse_other_features(self, width: int, columns: Sequence[str], subject: str) -> None:
+    def refuse_other_features(self, own: int, structural: int, columns: Sequence[str], subject: str) -> None:
         """GraphError for a graph whose features an encoder would misread; `subject` begins its message."""
-        if other := self.other_features(width, columns):
+        if other := self.other_features(own, structural, columns):
             raise GraphError(
                 f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns), or ingest "
                 "the tables as for the encoder's run: --set graph.encoding=RUN"

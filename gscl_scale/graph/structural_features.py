@@ -55,7 +55,7 @@ def structural_features(
     size = max(1, min(_ROWS_AT_ONCE, num_nodes // (4 * threads)))
     parts = [slice(low, low + size) for low in range(0, num_nodes, size)]
     key = seeding.key("structure")
-    _all(in_order(lambda part: _random_signs(key, identities[part], now[part]), parts, threads))
+    _all(in_order(lambda part: random_signs(key, identities[part], now[part]), parts, threads))
     total = _AVERAGES + _smoothing(indptr)
     for step in range(1, total + 1):
 
@@ -120,7 +120,8 @@ def _inverse_root(moments: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @kernel
-def _random_signs(key, identities, out):
+def random_signs(key, identities, out):
+    """Fill the rows of `out` with 1 and -1 that depend on the key and the identity of the row."""
     for v in range(out.shape[0]):
         for column in range(out.shape[1]):
             bits = seeding.mix(seeding.mix(identities[v] ^ key) + np.uint64(column))

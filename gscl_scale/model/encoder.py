@@ -25,12 +25,13 @@ _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest 
 class Encoder(nn.Module):
     """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it.
 
-    beside   how many features, the last ones, stand beside the output in embeddings
+    structural   how many features, the last ones, are of the structure
+    beside       how many of these stand beside the output in embeddings
     """
 
     def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
         super().__init__()
-        self.beside = structural if config.skip == "auto" else 0
+        self.structural, self.beside = structural, structural if config.skip == "auto" else 0
         self.adjacency = config.messages()  # arguments of NormalisedAdjacency.of
         self.widths = widths = [num_features, *[config.width] * config.layers]
         layer = _LAYERS[config.encoder]

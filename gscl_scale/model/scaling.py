@@ -20,18 +20,20 @@ class Scaling:
     """How features are scaled.
 
     `standard` divides by `divisor` [F], after moving by `mean` [F] where they are dense. `none` multiplies by
-    2**`exponent`, which is 0 unless all values are tiny or some are huge.
+    2**`exponent`, which is 0 unless all values are tiny or some are huge. Before all this, the last s columns are
+    multiplied by `rotation` [s, s], if there is one.
     """
 
     kind: str
     mean: npt.NDArray[np.float64] | None = None
     divisor: npt.NDArray[np.float64] | None = None
     exponent: int = 0
+    rotation: npt.NDArray[np.float32] | None = None
 
     @property
     def changes(self) -> bool:
         """Whether scaled features differ from those of the graph."""
-        return self.kind != "none" or self.exponent != 0
+        return self.kind != "none" or self.exponent != 0 or self.rotation is not None
 
     @classmethod
     def of(cls, features: npt.NDArray[np.float32] | SparseFeatures, kind: str) -> "Scaling":
@@ -53,6 +55,8 @@ class Scaling:
         """A scaled copy of rows."""
         out = np.array(features, np.float32)
         for rows in _blocks(out):
+            if self.rotation is not None:
+                rows[:, -len(self.rotation) :] = rows[:, -len(self.rotation) :] @ self.rotation
             if self.exponent:
                 np.ldexp(rows, self.exponent, out=rows)
             elif self.kind == "row":

@@ -9,7 +9,7 @@ from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.text import in_words, table
 
-COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", "training", "memory"]
+COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", "training", "CPU", "memory"]
 
 
 class MethodFigures(TypedDict, total=False):
@@ -25,10 +25,15 @@ class MethodFigures(TypedDict, total=False):
 
 
 class MethodCost(TypedDict, total=False):
-    """What training took: mean seconds over seeds, and the most memory."""
+    """What training took: mean seconds over seeds, and the most memory.
+
+    Of a method that only embeds, what that took. `cpu_s` are the seconds of all cores until there are embeddings, those
+    of ring samples included; None where they were not measured.
+    """
 
     steps: int
     training_s: float
+    cpu_s: float | None
     peak_bytes: int
     sampling_s: float
 
@@ -38,7 +43,8 @@ class MethodRow(MethodFigures, MethodCost):
 
     method: str
     title: str
-    settings: NotRequired[dict[str, object]]  # by dotted key, those that the configuration has otherwise
+    settings: NotRequired[dict[str, object]]  # by key: those that the configuration has otherwise, or of a peer all
+    note: NotRequired[str]
     error: NotRequired[str]
 
 
@@ -75,7 +81,8 @@ def comparison_remarks(result: Comparison) -> list[str]:
             *left_out_sentences(protocol),
             *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
-            "on a GPU the most that was allocated there.",
+            "on a GPU the most that was allocated there. CPU: seconds of all cores from the graph to the embeddings, "
+            "ring samples and validation included.",
         ]
     sampled = [row for row in result["methods"] if row.get("sampling_s")]
     if sampled:
@@ -83,7 +90,17 @@ def comparison_remarks(result: Comparison) -> list[str]:
         remarks.append(f"Ring samples took beside that: {seconds}; methods that read the same samples share them.")
     if any(row["method"] == "supervised" for row in result["methods"]):
         remarks.append("The supervised encoder learns and is measured on one split per seed.")
+    remarks += _notes(result)
     return [*remarks, *(f"{row['title']} failed: {row['error']}" for row in result["methods"] if "error" in row)]
+
+
+def _notes(result: Comparison) -> list[str]:
+    """Each note once, with the methods that it is about."""
+    notes: dict[str, list[str]] = {}
+    for row in result["methods"]:
+        if "note" in row:
+            notes.setdefault(row["note"], []).append(row["title"])
+    return [f"{', '.join(titles)}: {note}." for note, titles in notes.items()]
 
 
 def _late(result: Comparison, protocol: ProbeProtocol) -> Iterator[str]:
@@ -116,7 +133,7 @@ def comparison_page(result: Comparison) -> str:
 def _row(row: MethodRow) -> tuple[str, ...]:
     if "error" in row:
         return (row["title"], "failed", *["-"] * (len(COMPARISON) - 2))
-    trained = bool(row.get("steps"))
+    trained, cpu_s = bool(row.get("training_s")), row.get("cpu_s")
     return (
         row["title"],
         percent(row["val_mean"], row["val_std"]),
@@ -124,9 +141,11 @@ def _row(row: MethodRow) -> tuple[str, ...]:
         decimal(row["nmi"]),
         decimal(row["sim_at_5"]),
         _seconds(row["training_s"]) if trained else "-",
+        "-" if cpu_s is None else _seconds(cpu_s),
         in_words(row["peak_bytes"]) if trained else "-",
     )
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:,.1f} s" if seconds < 100 else f"{seconds:,.0f} s"
+    digits = 2 if seconds < 1 else 1 if seconds < 100 else 0
+    return f"{seconds:,.{digits}f} s"

@@ -133,7 +133,7 @@ def plot_comparison(result: Comparison, path: Path) -> None:
     x = f"test accuracy on {result['graph']['name']}, %, and one deviation"
     figure, axes = _figure(PRINT, x, "", size=(5.6, 0.9 + 0.34 * len(shown)), grid="x")
     for place, (row, share) in enumerate(shown):
-        colour = PRINT.accent if row["method"].startswith("gscl") else PRINT.ink if "steps" in row else PRINT.other
+        colour = PRINT.accent if row["method"].startswith("gscl") else PRINT.ink if "training_s" in row else PRINT.other
         mean, deviation = 100 * share, 100 * (row["test_std"] or 0)
         axes.errorbar([mean], [place], xerr=[deviation], color=colour, marker="o", markersize=5, capsize=3)
         axes.annotate(f"{mean:.1f}", (mean, place), (0, 6), textcoords="offset points", ha="center", color=colour)

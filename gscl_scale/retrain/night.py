@@ -268,7 +268,7 @@ class _Night:
 
 def _has_other_features(graph: Graph, before: Graph) -> bool:
     """Whether the weights of an earlier version would meet other feature columns than those that they have learnt."""
-    return bool(graph.other_features(before.num_features, before.feature_columns))
+    return bool(graph.other_features(before.num_own, before.num_structural, before.feature_columns))
 
 
 def _refuse_full(registry: Registry, disk_gb: float) -> None:

@@ -20,6 +20,7 @@ from gscl_scale.embed.store import (
     take_rows,
     write_embeddings,
 )
+from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.model.encoder import Encoder
@@ -48,7 +49,9 @@ def embed(
     state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
-    graph.refuse_other_features(trained_on.num_features, trained_on.feature_columns, str(graph.folder))
+    graph.refuse_other_features(
+        trained_on.num_own, trained_on.num_structural, trained_on.feature_columns, str(graph.folder)
+    )
     made_from: list[object] = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
     fingerprint = _fingerprint(made_from, run)
     if is_complete(folder, fingerprint, config.runtime.npy):
@@ -58,6 +61,8 @@ def embed(
         refuse_foreign_folder(out)
     console.event("embed", "started")
     encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
+    if other and (basis := StructuralBasis.of(trained_on)):
+        scaling = basis.scaling_for(graph, scaling)
     place = EncodingSettings.of(config.runtime, layers_folder(folder), fingerprint, "embed")
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():

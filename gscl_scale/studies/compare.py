@@ -1,10 +1,12 @@
 """`gscl-scale compare`: all methods on a user's graph, under one protocol, with one encoder and the same seeds."""
 
+import contextlib
 import itertools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -16,6 +18,7 @@ from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.schema import NMI, SIM_AT_5, Method, Metrics
 from gscl_scale.evaluate.splits import why_no_splits
 from gscl_scale.evaluate.summary import TITLES, best_step
+from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.report.compare_methods import Comparison, MethodCost, MethodFigures, MethodRow, comparison_page
@@ -30,10 +33,14 @@ from gscl_scale.stages.evaluate import evaluate
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
+from gscl_scale.studies.peers.measure import is_measured, measure_peer, peer_cost, peer_note
+from gscl_scale.studies.peers.table import PEERS, peer_settings
 from gscl_scale.text import shortened
 from gscl_scale.train.objectives.methods import METHODS, configured, settings_of
+from gscl_scale.train.process_group import join_world
 
 FREE = {name: title for name, title in TITLES.items() if name != "trained"}  # measured with every trained method
+MEASURED = (*PEERS, *METHODS)  # each with runs of its own, in the order of the table
 Seeds = list[tuple[Config, Run]]  # of one method, a run for each seed
 
 
@@ -43,6 +50,13 @@ class _Earlier(TypedDict):
     methods: list[MethodRow]
 
 
+class _Cost(NamedTuple):
+    """Seconds of some work; those of all cores are None where they are not known."""
+
+    seconds: float
+    cpu_s: float | None
+
+
 def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> Comparison:
     """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
 
@@ -50,20 +64,20 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     comparison keep their rows; a row is of fewer seeds where its method has finished only these.
     """
     asked = _asked_for(config, names)
-    begun = [name for name in METHODS if name in asked or (folder / "compare" / name).exists()]
+    begun = [name for name in MEASURED if name in asked or (folder / "compare" / name).exists()]
     seeds = {name: _seeds(config, name, Run.at(folder)) for name in begun}
     for one, run in itertools.chain(*seeds.values()):
         refuse_other_work(one, run)
     for name in set(begun).difference(asked):
-        seeds[name] = [(one, run) for one, run in seeds[name] if run.metrics.exists()]
+        seeds[name] = [(one, run) for one, run in seeds[name] if _is_measured(name, one, run)]
     unfinished = [name for name in begun if name not in asked and len(seeds[name]) < config.train.repeats]
     failed = _earlier_failures(config, unfinished, folder / "compare.json")
     study = open_run(config, folder)
     graph = ingest(config, study, console)
     if reason := why_no_splits(graph, config.evaluate):
         raise ConfigError(f"compare: methods are compared by accuracy, and {reason}; bring labels with the graph")
-    for name in asked:
-        for one, _ in seeds[name]:
+    for name in METHODS:
+        for one, _ in seeds[name] if name in asked else ():
             refuse_untrainable(one, study)
     metrics: dict[str, Metrics] = {}
     rows = [
@@ -71,11 +85,13 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         for name in begun
         if name in failed or seeds[name]
     ]
-    reference = metrics[_reference(config, metrics)] if metrics else None
+    beside = _reference(config, metrics)
+    reference = metrics[beside] if beside else None
+    protocols = [one["probe"]["protocol"] for one in (reference, *metrics.values()) if one]
     result: Comparison = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
         "seeds": [repeat_config(config, number).train.seed for number in range(config.train.repeats)],
-        "protocol": reference["probe"]["protocol"] if reference else None,
+        "protocol": protocols[0] if protocols else None,
         "config": config.dump(),
         "methods": [*(_free_row(name, reference) for name in FREE if reference), *rows],
     }
@@ -87,12 +103,12 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
 
 def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
     """The methods in the order of the table; ConfigError where a name or a setting is wrong."""
-    known = ", ".join([*FREE, *METHODS])
+    known = ", ".join([*FREE, *MEASURED])
     for source, given in (("--methods", names), ("compare.settings", config.compare.settings)):
         for name in given:
-            if name not in METHODS and (name not in FREE or source == "compare.settings"):
+            if name not in MEASURED and (name not in FREE or source == "compare.settings"):
                 raise ConfigError(f"{source}: there is no method {name!r}; the methods are {known}")
-    methods = [name for name in METHODS if name in names or not names]
+    methods = [name for name in MEASURED if name in names or not names]
     if not methods:
         raise ConfigError("--methods: raw and untrained are measured with a trained method; name one of those too")
     if config.baseline != BaselineConfig() or not config.train.reads_samples:
@@ -101,15 +117,22 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
             "put settings of one method into compare.settings, such as {grace: [baseline.temperature=0.5]}"
         )
     for name in methods:
-        if not (one := configured(config, name)).train.reads_samples:
+        if name in PEERS:
+            peer_settings(config, name)
+        elif not (one := configured(config, name)).train.reads_samples:
             settings_of(one)
     return methods
 
 
 def _seeds(config: Config, name: str, study: Run) -> Seeds:
     method = Run(study.folder / "compare" / name, study.graph)
-    seeded = [repeat_config(configured(config, name), number) for number in range(config.train.repeats)]
+    own = config if name in PEERS else configured(config, name)
+    seeded = [repeat_config(own, number) for number in range(config.train.repeats)]
     return [(one, method.repeat(one.train.seed)) for one in seeded]
+
+
+def _is_measured(name: str, config: Config, run: Run) -> bool:
+    return is_measured(config, name, run) if name in PEERS else run.metrics.exists()
 
 
 def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[str, MethodRow]:
@@ -125,7 +148,9 @@ def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[
 
 
 def _head(config: Config, name: str) -> MethodRow:
-    """The name of a method and the settings that differ from the user's configuration."""
+    """The name of a method and the settings that differ from the user's configuration; of a peer all that it reads."""
+    if name in PEERS:
+        return {"method": name, "title": PEERS[name].title, "settings": dict(peer_settings(config, name))}
     ours, its = config.dump(), configured(config, name).dump()
     settings = {
         f"{section}.{key}": value
@@ -141,14 +166,19 @@ def _method(
     config: Config, name: str, seeds: Seeds, study: Run, metrics: dict[str, Metrics], console: Console
 ) -> MethodRow:
     """The row of a method: its figures over these seeds, which are added to `metrics`, or why there are none."""
-    row, title = _head(config, name), METHODS[name].title
+    row = _head(config, name)
+    title = row["title"]
     if len(seeds) < config.train.repeats:
         row["title"] += f" ({len(seeds)} of {config.train.repeats} seeds)"
-    measured, sampling_s = [], []
+    measured, sampled = [], []
     for one, run in seeds:
         console.say(f"{title}, seed {one.train.seed}")
         try:
-            sampling_s.append(_sample(one, claim(one, run), study, console))
+            claim(one, run)
+            if name in PEERS:
+                measured.append(measure_peer(one, name, run, console.with_log(run.log)))
+                continue
+            sampled.append(_sample(one, run, study, console))
             measured.append(_measure(one, run, console.with_log(run.log)))
         except StoppedError:
             raise
@@ -157,43 +187,41 @@ def _method(
             console.say(f"{title} failed: {reason}")
             return {**row, "error": f"seed {one.train.seed}: {reason}"}
     metrics[name] = measured[0] if len(measured) == 1 else combine_repeats(measured)
-    return {
-        **row,
-        **_figures(metrics[name], "trained"),
-        **_cost([run for _, run in seeds]),
-        "sampling_s": sum(sampling_s) / len(sampling_s),
-    }
+    row, runs = {**row, **_figures(metrics[name], "trained")}, [run for _, run in seeds]
+    if name in PEERS:
+        return {**row, **peer_cost(runs), "note": peer_note(Graph.open(study.graph))}
+    return {**row, **_cost(runs, sampled)}
 
 
-def _sample(config: Config, run: Run, study: Run, console: Console) -> float:
-    """Sample the rings of a run, once for all methods that read the same samples; the seconds that it took."""
+def _sample(config: Config, run: Run, study: Run, console: Console) -> _Cost:
+    """Sample the rings of a run, once for all methods that read the same samples; what that took."""
     if not config.train.reads_samples:
-        return 0.0
+        return _Cost(0.0, 0.0)
     name = name_of_samples(config.rings, config.train.epochs)
     shared = run if config.rings.ahead else Run(study.folder / "compare" / "samples" / name, study.graph)
     console = console.with_log(shared.log)
     if not (shared.samples / "manifest.json").exists():
-        began = time.monotonic()
-        precompute(config, shared, console)
-        console.event("compare", "sampled", seconds=time.monotonic() - began)
+        with _logged("sampled", config, console):
+            precompute(config, shared, console)
     if not run.samples.exists():
         run.samples.symlink_to(os.path.relpath(shared.samples, run.folder))
-    return sum(event["seconds"] for event in read_events(shared.log) if event["event"] == "sampled")
+    return _logged_cost("sampled", shared)
 
 
 def _measure(config: Config, run: Run, console: Console) -> Metrics:
     """Train, embed and evaluate; finished stages are skipped."""
     machine.reset_peak_memory()
-    train(config, run, console)
-    embed(config, run, console)
+    with contextlib.nullcontext() if run.metrics.exists() else _logged("trained", config, console):
+        train(config, run, console)
+        embed(config, run, console)
     metrics = evaluate(config, run, console)
     if "probe" not in metrics:
         raise RunError(f"there is no accuracy to compare: {metrics['missing']['probe']}")
     return metrics
 
 
-def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str:
-    """The method whose run gives the figures of raw features and the untrained encoder.
+def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str | None:
+    """The method with an encoder whose run gives the figures of raw features and the untrained encoder.
 
     If any has the user's protocol on all splits, and the user's encoder, it is one of these; of equal ones the last.
     """
@@ -203,16 +231,43 @@ def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str:
         one = ones[name]
         return one.train.label_seed is None, one.evaluate == config.evaluate, one.model == config.model
 
-    return max(reversed(ones), key=has_what_is_asked_for)
+    return max(reversed(ones), key=has_what_is_asked_for, default=None)
 
 
-def _cost(runs: list[Run]) -> MethodCost:
-    """Mean seconds of training over the seeds, and the most memory of any, by their logs."""
+@contextlib.contextmanager
+def _logged(work: str, config: Config, console: Console) -> Iterator[None]:
+    """Log what an attempt at some work takes; processes other than this one and its children are not seen."""
+    with join_world(config.runtime.timeout_s) as world:
+        elsewhere = config.runtime.engine == "ray" or world.size > 1
+    console.event("compare", f"{work}: begun")
+    began, cpu_began = time.monotonic(), machine.cpu_seconds()
+    try:
+        yield
+    finally:
+        cpu_s = None if elsewhere else machine.cpu_seconds() - cpu_began
+        console.event("compare", work, seconds=time.monotonic() - began, cpu_s=cpu_s)
+
+
+def _logged_cost(work: str, run: Run) -> _Cost:
+    """What all attempts have taken; the cores' seconds of an attempt that was killed, or is older, are not known."""
+    events = read_events(run.log)
+    ended = [event for event in events if event["event"] == work]
+    begun = sum(event["event"] == f"{work}: begun" for event in events)
+    cpu_s = [event["cpu_s"] for event in ended if event.get("cpu_s") is not None]
+    known = 0 < len(cpu_s) == begun
+    return _Cost(sum(event["seconds"] for event in ended), sum(cpu_s) if known else None)
+
+
+def _cost(runs: list[Run], sampled: list[_Cost]) -> MethodCost:
+    """Mean seconds over the seeds, and the most memory of any, by their logs."""
     curves = [read_curve(run.log) for run in runs]
     steps = [step for curve in curves for step in curve]
+    cpu_s = [cost.cpu_s for cost in (*sampled, *(_logged_cost("trained", run) for run in runs))]
     return {
         "steps": max(map(len, curves)),
         "training_s": sum(step.get("step_s") or 0.0 for step in steps) / len(curves),
+        "cpu_s": None if None in cpu_s else sum(filter(None, cpu_s)) / len(runs),
+        "sampling_s": sum(cost.seconds for cost in sampled) / len(runs),
         "peak_bytes": max((step.get("gpu_peak_bytes") or step.get("peak_bytes") or 0 for step in steps), default=0),
     }
 

@@ -38,7 +38,7 @@ SETTINGS = {
     },
     "runtime": {"workers": 1, "device": "cpu", "npy": True},
 }  # fmt: skip
-RUN = {"graph": {"source": "npz", "path": "graph.npz"}, **SETTINGS}
+RUN = {"graph": {"source": "npz", "path": "graph.npz", "structure": "none"}, **SETTINGS}
 TABLES = {"graph": {"source": "tables", "edges": "edges.parquet", "nodes": "nodes.parquet"}, **SETTINGS}
 CSV = {"graph": {"source": "tables", "edges": "edges.csv", "nodes": "nodes.csv"}, **SETTINGS}
 

@@ -63,6 +63,7 @@ class Town:
         values: dict[str, dict[str, object]] = {
             "graph": {
                 "source": "tables",
+                "structure": "none",
                 "edges": str(self.folder / "edges.parquet"),
                 "nodes": str(self.folder / "nodes.parquet"),
             },

@@ -1,0 +1,133 @@
+"""Embed a graph with a peer and measure the rows as those of a trained encoder; what is finished is not done again."""
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gscl_scale import machine
+from gscl_scale.config.config import Config
+from gscl_scale.config.identity import deciding_values
+from gscl_scale.config.section import RESULTS
+from gscl_scale.embed.store import is_complete, open_embeddings, write_embeddings
+from gscl_scale.errors import RunError
+from gscl_scale.evaluate.run import evaluate_run
+from gscl_scale.evaluate.schema import MadeFrom, Metrics, read_metrics
+from gscl_scale.evaluate.validation import selection_of
+from gscl_scale.graph.graph import Graph
+from gscl_scale.io.checksum import fingerprint_of
+from gscl_scale.io.json import write_json
+from gscl_scale.model.device import chosen_device
+from gscl_scale.report.compare_methods import MethodCost
+from gscl_scale.run.folder import Run
+from gscl_scale.run.log import read_events
+from gscl_scale.runtime.console import Console
+from gscl_scale.studies.peers.factorisation import Rows
+from gscl_scale.studies.peers.table import PEERS, Settings, Structure, peer_settings
+
+_REVISION = 1  # of the peers: higher where their rows are no longer the same
+
+
+def is_measured(config: Config, name: str, run: Run) -> bool:
+    """Whether a peer has been measured with the settings that it has now."""
+    return run.metrics.exists() and read_metrics(run.metrics).get("made_from", {}).get("embeddings") == _identity(
+        config, name
+    )
+
+
+def measure_peer(config: Config, name: str, run: Run, console: Console) -> Metrics:
+    """The figures of a peer, with the splits, the probe and the selection of trained encoders."""
+    graph = Graph.open(run.graph)
+    made_from: MadeFrom = {
+        "embeddings": _identity(config, name),
+        "evaluate": deciding_values(config.evaluate, *RESULTS, first_revision=2),
+    }
+    validated = bool(config.train.validate_every)
+    if validated:  # its nodes are no test nodes for a peer either: all rows have the same
+        made_from["selection"] = "left out"
+    if run.metrics.exists():
+        metrics = read_metrics(run.metrics)
+        if metrics.get("made_from") == made_from and metrics["graph"]["fingerprint"] == graph.fingerprint:
+            return metrics
+    _embed(config, name, run, graph, console)
+    with open_embeddings(run.embeddings, run.folder) as rows:
+        metrics = evaluate_run(
+            graph, {"trained": rows}, None, config.evaluate, chosen_device(config.runtime), None, console,
+            selection_of(graph, config.evaluate, validated),
+        )  # fmt: skip
+    if "probe" not in metrics:
+        raise RunError(f"there is no accuracy to compare: {metrics['missing']['probe']}")
+    metrics["made_from"] = made_from
+    write_json(run.metrics, metrics)
+    return metrics
+
+
+def peer_cost(runs: list[Run]) -> MethodCost:
+    """Mean seconds of embedding over the seeds, on the clock and of all cores, and the most memory, by their logs."""
+    logged = [_last_embedding(run) for run in runs]
+    return {
+        "training_s": sum(event["seconds"] for event in logged) / len(logged),
+        "cpu_s": sum(event["cpu_s"] for event in logged) / len(logged),
+        "peak_bytes": max(event["peak_bytes"] for event in logged),
+    }
+
+
+def peer_note(graph: Graph) -> str:
+    """What a reader of a comparison has to know of its peers."""
+    both_ways = "" if graph.undirected else "; the edges of this directed graph are followed both ways"
+    return (
+        f"embeddings of the structure alone, without features and without an encoder; training is embedding{both_ways}"
+    )
+
+
+def structure_of(graph: Graph) -> Structure:
+    """The edges of a graph in both directions."""
+    ones, indices = np.ones(graph.indices.size, np.float32), np.array(graph.indices)
+    adjacency = sp.csr_array((ones, indices, graph.indptr), shape=(graph.num_nodes,) * 2)
+    if not graph.undirected:
+        adjacency = sp.csr_array(adjacency + adjacency.T)
+        adjacency.data[:] = 1
+        adjacency.sort_indices()
+    return Structure(adjacency, graph.identities())
+
+
+def embed_peer(name: str, graph: Structure, settings: Settings, seed: int, console: Console) -> Rows:
+    """Rows [N, width] of a peer; nodes without neighbours, and columns that a small graph cannot fill, have zeros."""
+    rows = np.zeros((graph.identities.size, int(settings["width"])), np.float32)
+    found = PEERS[name].embed(graph, settings, seed, console)
+    rows[:, : found.shape[1]] = found
+    rows[np.diff(graph.adjacency.indptr) == 0] = 0
+    return rows
+
+
+def _embed(config: Config, name: str, run: Run, graph: Graph, console: Console) -> None:
+    fingerprint = fingerprint_of([_identity(config, name), graph.fingerprint])
+    if is_complete(run.embeddings, fingerprint, config.runtime.npy):
+        return
+    settings, seed = peer_settings(config, name), config.train.seed
+    structure = structure_of(graph)
+    _warm_up(name, settings)
+    machine.reset_peak_memory()
+    began, cpu_began = time.monotonic(), machine.cpu_seconds()
+    rows = embed_peer(name, structure, settings, seed, console)
+    console.event(
+        "compare", "embedded", seconds=time.monotonic() - began, cpu_s=machine.cpu_seconds() - cpu_began,
+        peak_bytes=machine.peak_memory(),
+    )  # fmt: skip
+    write_embeddings(run.embeddings, graph, rows, fingerprint, config.runtime.npy)
+
+
+def _warm_up(name: str, settings: Settings) -> None:
+    """Embed an edge: kernels are compiled, and libraries loaded, before time is taken."""
+    edge = sp.csr_array(np.array([[0, 1], [1, 0]], np.float32))
+    embed_peer(name, Structure(edge, np.arange(2, dtype=np.uint64)), settings, 0, Console(quiet=True))
+
+
+def _last_embedding(run: Run) -> dict[str, Any]:
+    events = [event for event in read_events(run.log) if event["event"] == "embedded"]
+    return events[-1] if events else {"seconds": 0.0, "cpu_s": 0.0, "peak_bytes": 0}
+
+
+def _identity(config: Config, name: str) -> str:
+    return fingerprint_of([_REVISION, name, peer_settings(config, name), config.train.seed])

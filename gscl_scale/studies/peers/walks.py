@@ -1,0 +1,61 @@
+"""Random walks: uniform ones of DeepWalk (Perozzi et al., 2014), and those of node2vec (Grover and Leskovec, 2016)."""
+
+import numpy as np
+
+from gscl_scale import seeding
+from gscl_scale.kernel import kernel
+
+_STRIDE = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64
+_TO_UNIT = 2.0**-53
+
+
+@kernel(inline="always")
+def random_below(bound, state):
+    """A whole number from 0, below `bound` (at most 2^32); `state` [1] moves on."""
+    state[0] += _STRIDE
+    bits = seeding.mix(state[0]) >> np.uint64(32)
+    return np.int64((bits * np.uint64(bound)) >> np.uint64(32))
+
+
+@kernel(inline="always")
+def random_share(state):
+    """A number from 0, below 1; `state` [1] moves on."""
+    state[0] += _STRIDE
+    return np.float64(seeding.mix(state[0]) >> np.uint64(11)) * _TO_UNIT
+
+
+@kernel
+def walk(indptr, indices, start, p, q, state, out):
+    """Fill `out` with a walk from a node that has neighbours; `state` [1] is that of its random numbers.
+
+    A step from v to x, after one from t to v, is drawn in proportion to 1/p if x is t, to 1 if x is a neighbour of t,
+    and to 1/q otherwise (node2vec, equation 2). With p = q = 1 every neighbour is as likely as the others.
+    """
+    back, away = 1.0 / p, 1.0 / q
+    most = max(1.0, back, away)
+    out[0] = start
+    for place in range(1, out.size):
+        v = out[place - 1]
+        degree = indptr[v + 1] - indptr[v]
+        while True:  # rejection: draw a neighbour uniformly, keep it in proportion to its weight
+            x = indices[indptr[v] + random_below(degree, state)]
+            if place == 1 or most == min(1.0, back, away):
+                break
+            t = out[place - 2]
+            weight = back if x == t else 1.0 if _are_neighbours(indptr, indices, t, x) else away
+            if random_share(state) * most < weight:
+                break
+        out[place] = x
+
+
+@kernel
+def _are_neighbours(indptr, indices, v, x):
+    """Whether x is among the neighbours of v, which ascend."""
+    low, high = indptr[v], indptr[v + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low < indptr[v + 1] and indices[low] == x

@@ -1,0 +1,87 @@
+"""Structural features of a grown graph are read as those of the training, and stand beside the encoder's output."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.stats
+import torch
+
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.embed.layers import EncodingSettings, encode_nodes
+from gscl_scale.embed.structural_basis import StructuralBasis
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.model.inputs import prepare_inputs
+from gscl_scale.model.model import build_model
+from gscl_scale.model.scaling import Scaling
+from gscl_scale.runtime.console import Console
+from gscl_scale.train.loop import encode_all
+from tests.graphs import random_edges
+
+NODES, WIDTH = 80, 8
+CPU = torch.device("cpu")
+
+
+def graph_in(folder, own=None, ids=None):
+    edges = random_edges(NODES, 300, seed=0)
+    draft = Draft(
+        "made", "a test", NODES, [(edges[:, 0], edges[:, 1])], features=own, ids=pa.array(ids or range(NODES))
+    )
+    return write_graph(draft, MemoryGraph(structural_features=WIDTH), folder)
+
+
+def embedded(graph, folder, scaling, **options):
+    config = ModelConfig(width=6, **options)
+    encoder = build_model(config, graph.num_features, 3, graph.num_structural).encoder
+    with encode_nodes(encoder, graph, scaling, EncodingSettings(folder, "a test", CPU), Console(quiet=True)) as rows:
+        return np.array(rows)
+
+
+@pytest.mark.parametrize("own", [None, np.random.default_rng(1).normal(size=(NODES, 3)).astype(np.float32)])
+def test_embeddings_are_the_output_and_the_structural_features_each_of_length_one(tmp_path, own):
+    graph = graph_in(tmp_path / "graph", own)
+    scaling = Scaling.of(graph.features, "none")
+    both, output = (embedded(graph, tmp_path / skip, scaling, skip=skip) for skip in ("auto", "none"))
+    assert (both.shape[1], output.shape[1]) == (6 + WIDTH, 6)
+    for block, expected in ((both[:, :6], output), (both[:, 6:], graph.features[:, -WIDTH:])):
+        lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(block, expected / np.where(lengths > 0, lengths, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+def test_a_validation_in_training_sees_the_embeddings_that_are_written(tmp_path, kind):
+    graph, config = graph_in(tmp_path / "graph"), ModelConfig(width=6, feature_scaling=kind)
+    model = build_model(config, graph.num_features, 3, graph.num_structural)
+    found = embedded(graph, tmp_path / "layers", Scaling.of(graph.features, kind), feature_scaling=kind)
+    np.testing.assert_allclose(encode_all(model, prepare_inputs(graph, config, CPU)), found, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["none", "standard"])
+def test_rotated_structural_features_of_another_graph_change_nothing(tmp_path, kind):
+    own = np.random.default_rng(1).normal(size=(NODES, 3)).astype(np.float32)
+    graph = graph_in(tmp_path / "graph", own)
+    turn = scipy.stats.ortho_group.rvs(WIDTH, random_state=0)
+    features = np.hstack([graph.features[:, :3], graph.features[:, 3:] @ turn]).astype(np.float32)
+    other, scaling = replace(graph, features=features), Scaling.of(graph.features, kind)
+    basis = StructuralBasis.of(graph)
+    assert basis.scaling_for(graph, scaling) is scaling
+    expected, found = (
+        embedded(one, tmp_path / str(number), basis.scaling_for(one, scaling), feature_scaling=kind)
+        for number, one in enumerate((graph, other))
+    )
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    assert abs(embedded(other, tmp_path / "raw", scaling, feature_scaling=kind) - expected).max() > 0.1
+
+
+def test_a_graph_without_any_known_node_is_refused(tmp_path):
+    graph, strangers = graph_in(tmp_path / "graph"), graph_in(tmp_path / "other", ids=range(NODES, 2 * NODES))
+    with pytest.raises(GraphError, match="has no node of the graph that the encoder was trained on"):
+        StructuralBasis.of(graph).scaling_for(strangers, Scaling("none"))
+
+
+def test_graphs_with_features_of_their_own_alone_need_no_basis(tmp_path):
+    own = np.ones((NODES, 70), np.float32)
+    assert StructuralBasis.of(graph_in(tmp_path / "graph", own)) is None
