@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from gscl_scale.config.section import Key, Result, Section
+from gscl_scale.storage.urls import url_of
+
+ColumnType = Literal["number", "category", "date", "text", "skip"]
 
 Structure = Literal["auto", "none", "always"]
 _STRUCTURE = "Structural features: auto: where a graph has no features, or few; none; always: beside all dense ones."
@@ -59,7 +62,7 @@ class TablesGraph(_GraphSection):
     INPUT_FILES: ClassVar[tuple[str, ...]] = ("edges", "nodes")
 
     source: Literal["tables"] = Field(description="Edge and node tables, Parquet or CSV.")
-    edges: Path = Field(description="Edge table: a Parquet or CSV file, or a folder of them.")
+    edges: Path = Field(description="Edge table: a Parquet or CSV file, or a folder of them; or an s3:// URL.")
     nodes: Path | None = Field(None, description="Node table; by default the nodes are the ends of the edges.")
     source_column: str = Field("source", description="Edge table: column with the id of the source node.")
     target_column: str = Field("target", description="Edge table: column with the id of the target node.")
@@ -67,8 +70,24 @@ class TablesGraph(_GraphSection):
     label_column: str | None = Field("label", description="Node table: column with the label, if any.")
     split_column: str | None = Field("split", description="Node table: column with train, val or test, if any.")
     feature_columns: list[str] | None = Field(
-        None, description="Node table: feature columns, numbers or lists of numbers; by default all other columns."
+        None, description="Node table: feature columns; by default all others except those that look like ids or codes."
     )
+    column_types: Annotated[dict[str, ColumnType], Key(revision=4, neutral={})] = Field(
+        {}, description="Node table: number, category, date, text or skip for columns that are not read as they should."
+    )
+    missing: Annotated[Literal["mean", "zero", "refuse"], Key(revision=4, neutral="mean")] = Field(
+        "mean", description="What to put where a feature is missing; a column that marks these nodes is added."
+    )
+    unknown_ids: Annotated[Literal["refuse", "add", "drop"], Key(revision=4, neutral="refuse")] = Field(
+        "refuse", description="Edges to ids without a row in the node table: refuse them, add the nodes, or drop them."
+    )
+    encoding: Annotated[Path | None, Key(revision=4, neutral=None)] = Field(
+        None, description="Run or graph folder whose encoding of columns is reused, so that its encoder can read them."
+    )
+
+    @field_serializer("edges", "nodes", when_used="json")
+    def _with_both_slashes(self, path: Path | None) -> str | None:
+        return None if path is None else url_of(path) or str(path)
 
     @model_validator(mode="after")
     def _ends_differ(self) -> Self:
@@ -107,6 +126,8 @@ GraphConfig = Annotated[
 ]
 
 SOURCES = {get_args(kind.model_fields["source"].annotation)[0]: kind for kind in get_args(get_args(GraphConfig)[0])}
+
+TABLES = TablesGraph.INPUT_FILES  # settings that may be URLs
 
 PATHS = sorted(
     {

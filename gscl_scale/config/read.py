@@ -7,9 +7,10 @@ from typing import Any
 
 import yaml
 
-from gscl_scale.config.graphs import PATHS
+from gscl_scale.config.graphs import PATHS, TABLES
 from gscl_scale.errors import ConfigError
 from gscl_scale.io.validate import size_of
+from gscl_scale.storage.urls import url_of
 from gscl_scale.text import holds_secret, quoted, shortened
 
 _MOST_BYTES = 1 << 20
@@ -101,7 +102,7 @@ def _refuse_duplicates(node: yaml.MappingNode) -> None:
 
 
 def expand_paths(graph: dict[str, Any]) -> dict[str, Any]:
-    """Replace $NAME in the paths of the graph section by the environment's value; refuse URLs."""
+    """Replace $NAME in the paths of the graph section by the environment's value; refuse URLs but those of tables."""
     return {
         name: _expanded(name, value) if name in PATHS and isinstance(value, str) else value
         for name, value in graph.items()
@@ -126,8 +127,12 @@ def _expanded(name: str, path: str) -> str:
         path = template.substitute(os.environ) if "$" in path else path
     except ValueError:
         raise ConfigError(f"graph.{name}: expected $NAME in {quoted(path)}, got a lone $; write $$ for it") from None
-    if "://" in path and not holds_secret(path):  # a secret is refused by a message that does not repeat it
-        raise ConfigError(f"graph.{name}: {shortened(path)} is a URL; expected a local path: copy or mount it")
+    in_store = name in TABLES and bool(url_of(Path(path)))
+    if "://" in path and not in_store and not holds_secret(path):  # a secret is refused by a message that hides it
+        raise ConfigError(
+            f"graph.{name}: {shortened(path)} is a URL; expected a local path: copy or mount it "
+            "(tables may be at s3://, gs:// and az:// URLs)"
+        )
     return path
 
 

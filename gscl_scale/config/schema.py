@@ -38,6 +38,8 @@ def _type_name(annotation: Any) -> str:
         return _type_name(arguments[0])
     if get_origin(annotation) is Literal:
         return " | ".join(map(str, arguments))
+    if get_origin(annotation) is dict:
+        return f"map of {_type_name(arguments[0])} to {_type_name(arguments[1])}"
     if get_origin(annotation) is list:
         return f"list of {_type_name(arguments[0])}"
     if arguments:

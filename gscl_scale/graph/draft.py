@@ -19,7 +19,7 @@ from gscl_scale.graph.features import Features, beside, why_structural, write_fe
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
 from gscl_scale.graph.structural_features import structural_features
-from gscl_scale.graph.types import SPLIT_CODES, Manifest
+from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
 from gscl_scale.io.arrow_writer import column_file, write_column
 from gscl_scale.io.atomic import publish_folder
@@ -44,8 +44,10 @@ class Draft:
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
     ids        the user's ids; None for 0..N-1
     columns    the user's names of the features' columns, if they have any
+    summaries  what is in the columns of a node table, and what was made of it
+    encoding   how they became features, so that another table can be read in the same way
     origin     file or data set, for messages
-    notes      what was done to the input, one sentence each
+    notes      what was done to the input, one sentence each; reading the edges may add some
     """
 
     name: str
@@ -57,6 +59,8 @@ class Draft:
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     ids: pa.Array | None = None
     columns: list[str] = field(default_factory=list)
+    summaries: list[ColumnSummary] = field(default_factory=list)
+    encoding: list[ColumnEncoding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -67,9 +71,10 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut 
     """
     _check_columns(draft)
     labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
-    features, notes, structural = draft.features, list(draft.notes), 0
+    features, structural = draft.features, 0
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
         indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch), ids, asked)
+        notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
         if reason := why_structural(features, config, draft.origin):
             indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
@@ -262,4 +267,6 @@ def _write_manifest(
         "files": {path.name: FileEntry(bytes=path.stat().st_size, sha256=content[path.name]) for path in paths},
         "fingerprint": fingerprint_of({"undirected": config.undirected, "classes": classes, **content}),
     }
+    if draft.summaries:
+        manifest |= {"columns": draft.summaries, "encoding": draft.encoding}
     write_json(out / MANIFEST, manifest)

@@ -1,6 +1,6 @@
 """Memory and disk that ingesting a graph takes: printed before it starts, and refused where this machine has less."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.features import gets_structural
+from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.read import read, source_size
-from gscl_scale.graph.types import SourceSize
+from gscl_scale.graph.types import ColumnEncoding, SourceSize
 from gscl_scale.runtime.threads import num_threads
 from gscl_scale.text import in_words
 
@@ -32,14 +33,17 @@ class IngestNeed:
     disk: int
 
 
-def read_if_it_fits(config: GraphConfig, folder: Path, say: Callable[[str], None]) -> Draft:
+def read_if_it_fits(
+    config: GraphConfig, folder: Path, say: Callable[[str], None], preferred: Sequence[ColumnEncoding] = ()
+) -> Draft:
     """Read a source that fits this machine; sources that do not know their size are checked again once read."""
     size = source_size(config)
     say(check_resources(size, config, folder))
-    draft = read(config)
-    if size.num_nodes is None:
+    draft = read(config, preferred)
+    width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
+    if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(source.size for source, _ in draft.edges) if isinstance(draft.edges, list) else None
-        size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges)
+        size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width)
         say(check_resources(size, config, folder))
     return draft
 

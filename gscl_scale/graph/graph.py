@@ -88,7 +88,10 @@ class Graph:
     def refuse_other_features(self, own: int, structural: int, columns: Sequence[str], subject: str) -> None:
         """GraphError for a graph whose features an encoder would misread; `subject` begins its message."""
         if other := self.other_features(own, structural, columns):
-            raise GraphError(f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns)")
+            raise GraphError(
+                f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns), or ingest "
+                "the tables as for the encoder's run: --set graph.encoding=RUN"
+            )
 
     def identities(self) -> npt.NDArray[np.uint64]:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""

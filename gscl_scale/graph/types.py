@@ -2,15 +2,49 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
-from gscl_scale.io.validate import Count, FileEntry, FileName
+from gscl_scale.io.validate import Count, FileEntry, FileName, Number
 
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
+
+
+class ColumnSummary(TypedDict):
+    """A column of the user's node table, for readers.
+
+    distinct   number of distinct values, an estimate unless `exact`; None where it was not counted
+    made       what became of it
+    """
+
+    name: str
+    type: str
+    missing: Count
+    distinct: Count | None
+    exact: bool
+    made: str
+
+
+class ColumnEncoding(TypedDict):
+    """How a column of a node table becomes feature columns, so that another table is read in the same way.
+
+    width       feature columns, without the one that marks missing values
+    indicator   whether there is one
+    fill        for numbers and days: what a missing value becomes, by position
+    values      of one-hot columns: the value of each
+    order       of dates that are text: one of DATE_ORDERS
+    """
+
+    name: str
+    kind: Literal["number", "numbers", "days", "one-hot", "hashed", "text"]
+    width: Count
+    indicator: bool
+    fill: list[Number]
+    values: list[str]
+    order: str
 
 
 class Manifest(TypedDict):
@@ -33,6 +67,8 @@ class Manifest(TypedDict):
     self_loops: NotRequired[Count]
     index_type: NotRequired[str]
     options: NotRequired[dict[str, object]]
+    columns: NotRequired[list[ColumnSummary]]
+    encoding: NotRequired[list[ColumnEncoding]]
 
 
 @dataclass(frozen=True)

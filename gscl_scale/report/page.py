@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gscl_scale.evaluate.summary import graph_warnings, training_warnings, warnings_of
 from gscl_scale.io.atomic import write_text
+from gscl_scale.report.columns_section import columns
 from gscl_scale.report.graph_section import graph, sampling
 from gscl_scale.report.html import asset, whole_page
 from gscl_scale.report.links_section import links
@@ -27,6 +28,7 @@ def write_report(path: Path, found: RunData) -> None:
         training(found),
         drawn,
         graph(found),
+        columns(found),
         sampling(found),
         what_was_run(found),
     ]

@@ -19,6 +19,7 @@ from gscl_scale.embed.store import take_rows
 from gscl_scale.errors import FolderError, GsclError, RunError, StoppedError
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.registry.lease import Lease, hold_lease
 from gscl_scale.registry.versions import Changes, Check, Figures, Registry, Version, refusal_of
@@ -26,6 +27,7 @@ from gscl_scale.retrain.gate import figures_of, judge
 from gscl_scale.retrain.work_folder import (
     NOTE,
     changes_since,
+    encoding_before,
     files_of,
     may_build_on,
     night_identity,
@@ -117,7 +119,7 @@ class _Night:
         """From the graph to the decision."""
         folder = take_over(self._registry.place / "work", self._lease.token)
         warm = self._may_start_warm()
-        run, graph = self._ingest(folder, self._settings_for(warm))
+        run, graph = self._ingest(folder, self._settings_for(warm), warm)
         origin = night_identity(self._config, graph)
         if known := self._version_from(origin):
             shutil.rmtree(folder)
@@ -152,26 +154,32 @@ class _Night:
 
     # --- the way to a new version ------------------------------------------------------------------------------------
 
-    def _ingest(self, folder: Path, config: Config) -> tuple[Run, Graph]:
-        """The graph of tonight in the work folder; what was begun for another graph, base or setting is deleted."""
+    def _ingest(self, folder: Path, config: Config, warm: bool) -> tuple[Run, Graph]:
+        """The graph of tonight in the work folder; what was begun for another graph, base or setting is deleted.
+
+        An encoder that starts warm reads the columns of a node table as it has learnt them.
+        """
         note = {"base": self._state.current}
+        preferred = encoding_before(config, Graph.open(self._base.graph)) if warm and self._base else []
         if folder.exists() and not ((folder / NOTE).exists() and read_json(folder / NOTE) == note):
             shutil.rmtree(folder)
         try:
-            run, graph = self._open(folder, config, note)
+            run, graph = self._open(folder, config, note, preferred)
         except FolderError:
             shutil.rmtree(folder, ignore_errors=True)
-            run, graph = self._open(folder, config, note)
+            run, graph = self._open(folder, config, note, preferred)
         self._console = self._console.with_log(run.log)
         self._refuse_to_go_on()
         return run, graph
 
-    def _open(self, folder: Path, config: Config, note: dict[str, str]) -> tuple[Run, Graph]:
+    def _open(
+        self, folder: Path, config: Config, note: dict[str, str], preferred: list[ColumnEncoding]
+    ) -> tuple[Run, Graph]:
         if not (folder / "run.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
         run = open_run(config, folder)
         write_json(folder / NOTE, note)
-        return run, ingest(config, run, self._console)
+        return run, ingest(config, run, self._console, preferred=preferred)
 
     def _work(self, config: Config, run: Run, warm: bool) -> None:
         """The stages from the rings to the report; finished ones are skipped."""

@@ -10,6 +10,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_settings
 from gscl_scale.config.section import RESULTS
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.validate import Count, schema_error
 from gscl_scale.registry.versions import Changes
@@ -20,6 +21,7 @@ from gscl_scale.stages import train as training
 from gscl_scale.train.checkpoint import write_state
 
 NOTE = "night.json"
+_FOR_COLUMNS = ("feature_columns", "column_types", "missing", "encoding")  # settings of graph
 _NOT_STORED = (NOTE, "tensorboard")
 
 
@@ -59,6 +61,13 @@ def may_build_on(config: Config, base: Run) -> bool:
     earlier = config_in(base.folder)
     same = deciding_settings(earlier, "samples") == deciding_settings(config, "samples")
     return same and config.train.reads_samples and earlier.train.reads_samples
+
+
+def encoding_before(config: Config, graph: Graph) -> list[ColumnEncoding]:
+    """How an earlier graph reads the columns of a node table, if the settings for that are as they were."""
+    now, before = config.graph.model_dump(mode="json"), graph.manifest.get("options", {})
+    same = config.graph.source == "tables" and all(before.get(key) == now[key] for key in _FOR_COLUMNS)
+    return graph.manifest.get("encoding", []) if same else []
 
 
 def changes_since(run: Run, graph: Graph) -> Changes:

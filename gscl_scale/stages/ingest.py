@@ -1,11 +1,15 @@
 """Stage ingest: bring the graph into its folder."""
 
+from collections.abc import Sequence
+
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
+from gscl_scale.graph.column_table import column_lines
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
+from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import write_json
 from gscl_scale.model.scaling import notes_on
 from gscl_scale.run.folder import Run
@@ -14,8 +18,14 @@ from gscl_scale.run.record import delete_claimed, read_record
 from gscl_scale.runtime.console import Console
 
 
-def ingest(config: Config, run: Run, console: Console, draft: Draft | None = None) -> Graph:
-    """Bring the graph into its folder."""
+def ingest(
+    config: Config,
+    run: Run,
+    console: Console,
+    draft: Draft | None = None,
+    preferred: Sequence[ColumnEncoding] = (),
+) -> Graph:
+    """Bring the graph into its folder; a node table with the encodings of an earlier graph, if they fit its columns."""
     inputs = input_state(config)
     if (run.graph / "manifest.json").exists():
         for path in changed_inputs(config, read_record(run.folder).get("inputs", {}), inputs):
@@ -31,7 +41,7 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
     record = {**read_record(run.folder), "inputs": inputs}  # first, so that no graph has unknown inputs
     write_json(run.folder / "run.json", record)
     try:
-        draft = draft or read_if_it_fits(config.graph, run.graph, console.say)
+        draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred)
         graph = write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate))
     finally:
         if not run.graph.exists():
@@ -43,6 +53,8 @@ def ingest(config: Config, run: Run, console: Console, draft: Draft | None = Non
         f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
         f"{graph.num_features:,} features, {len(graph.classes)} classes"
     )
+    for line in column_lines(graph.manifest.get("columns", [])):
+        console.say(line)
     for note in [*graph.manifest["notes"], *notes_on(graph.features, config.model.feature_scaling)]:
         console.say(f"  {note}")
     console.event("ingest", "done", nodes=graph.num_nodes, entries=graph.indices.size, fingerprint=graph.fingerprint)

@@ -87,6 +87,11 @@ class LocalStore:
                     sizes[name.as_posix()] = path.stat().st_size
         return sizes
 
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file; None if it does not exist."""
+        path = self.folder / name
+        return path.stat().st_size if path.is_file() else None
+
     def total_bytes(self) -> int:
         """Return the bytes of all files; a file with several names counts once."""
         bytes_of = {}
@@ -166,6 +171,12 @@ class RemoteStore:
         # other tools mark a folder by an empty file, whose name comes without its last slash
         folders = {"", *(str(parent) for name in sizes for parent in PurePosixPath(name).parents)}
         return {name: size for name, size in sizes.items() if size or name not in folders}
+
+    def size(self, name: str) -> int | None:
+        """See LocalStore."""
+        with contextlib.suppress(AbsentError), self._requests(name):
+            return int(self._store.head(name)["size"])
+        return None
 
     def total_bytes(self) -> int:
         """See LocalStore."""

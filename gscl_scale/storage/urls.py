@@ -9,11 +9,22 @@ from gscl_scale.storage.stores import LocalStore, RemoteStore, Store
 from gscl_scale.text import holds_secret
 
 _CACHE = "GSCL_SCALE_CACHE"
+_STORES = ("s3", "gs", "az")
 
 
 def is_remote(where: str | Path) -> bool:
     """Whether this names an object store, not a folder."""
     return "://" in str(where)
+
+
+def url_of(path: Path) -> str:
+    """The URL of an object store that was made a path and has lost a slash by it; "" for any other path.
+
+    >>> url_of(Path("s3://bucket/nodes.csv")), url_of(Path("nodes.csv"))
+    ('s3://bucket/nodes.csv', '')
+    """
+    scheme, colon, rest = str(path).partition(":/")
+    return f"{scheme}://{rest.lstrip('/')}" if colon and scheme in _STORES else ""
 
 
 def store_at(where: str | Path) -> Store:

@@ -3,6 +3,9 @@
 import pytest
 
 from gscl_scale.graph import features
+from tests.storage_fixtures import s3
+
+__all__ = ["features_as_they_are", "s3"]
 
 
 @pytest.fixture(autouse=True)

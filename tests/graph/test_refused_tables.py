@@ -50,27 +50,29 @@ REFUSED = {
 def test_bad_tables_are_refused_in_one_sentence(tmp_path, case):
     edges, nodes, sentence = REFUSED[case]
     with pytest.raises(GraphError, match=sentence) as caught:
-        ingest(tmp_path, edges, nodes)
+        ingest(tmp_path, edges, nodes, missing="refuse")
     assert str(caught.value).startswith(str(tmp_path))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "graph").exists()
 
 
-def test_a_feature_column_of_text_is_refused_when_it_is_named(tmp_path):
-    nodes = AB | {"title": ["x", "y"]}
-    with pytest.raises(GraphError, match="feature 'title' is of type string, expected numbers or lists of numbers"):
-        ingest(tmp_path / "a", PAIR, nodes, feature_columns=["title"])
-    with pytest.raises(GraphError, match="row 1: feature 'title' is 'x', expected a number"):
-        ingest(tmp_path / "b", PAIR, nodes, kind=".csv", feature_columns=["title"])
-    with pytest.raises(GraphError, match=r"no column 'height' \(graph.feature_columns\); it has id, title"):
+def test_a_feature_column_that_cannot_be_read_is_refused_when_it_is_named(tmp_path):
+    nodes = AB | {"both": [{"x": 1}, {"x": 2}], "empty": [None, ""], "title": ["x", "y"]}
+    with pytest.raises(GraphError, match=r"feature 'both' is of type struct<.*, expected numbers, dates, text"):
+        ingest(tmp_path / "a", PAIR, nodes, feature_columns=["both"])
+    with pytest.raises(GraphError, match=r"feature 'empty' has no values; leave it out of graph.feature_columns"):
+        ingest(tmp_path / "b", PAIR, nodes, feature_columns=["empty"])
+    with pytest.raises(GraphError, match=r"no column 'height' \(graph.feature_columns\); it has id, both, empty"):
         ingest(tmp_path / "c", PAIR, nodes, feature_columns=["height"])
+    with pytest.raises(GraphError, match="row 1: feature 'title' is 'x', expected a number; correct it"):
+        ingest(tmp_path / "d", PAIR, nodes, column_types={"title": "number"})
 
 
 def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
     save(tmp_path / "nodes" / "1.parquet", {"id": ["a"], "x": [[1, 2]]})
     save(tmp_path / "nodes" / "2.parquet", {"id": ["b"], "x": [[1]]})
     config = tables(tmp_path, PAIR).model_copy(update={"nodes": tmp_path / "nodes"})
-    with pytest.raises(GraphError, match=r"2.parquet: row 1: this row has 1 feature values, earlier ones have 2"):
+    with pytest.raises(GraphError, match=r"2.parquet: row 1: feature 'x' has 1 numbers, the rows before have 2"):
         read(config)
 
 
@@ -132,8 +134,9 @@ def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, ki
     with pytest.raises(GraphError, match="row 100: source 4 is not an id"):
         ingest(tmp_path / "edges", edges, {"id": [1, 2]}, kind=kind)
     nodes = {"id": range(100), "x": [1.0] * 99 + [None], "split": [None] * 100}
+    table = pd.DataFrame(nodes).convert_dtypes().to_dict("list")
     with pytest.raises(GraphError, match="row 100: feature 'x' is empty"):
-        ingest(tmp_path / "empty", PAIR, pd.DataFrame(nodes).convert_dtypes().to_dict("list"), kind=kind)
+        ingest(tmp_path / "empty", PAIR, table, kind=kind, missing="refuse")
 
 
 def test_a_number_that_is_none_is_refused_with_its_row_in_the_whole_csv_file(tmp_path, monkeypatch):

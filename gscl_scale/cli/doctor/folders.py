@@ -14,7 +14,7 @@ from gscl_scale.io.atomic import hold_file_lock
 from gscl_scale.io.json import write_json
 from gscl_scale.machine import free_disk
 from gscl_scale.storage.mirror import Mirror
-from gscl_scale.storage.urls import cache_of, folder_of, is_remote, store_at
+from gscl_scale.storage.urls import cache_of, folder_of, is_remote, store_at, url_of
 from gscl_scale.text import in_words
 
 _LITTLE = 1 << 30
@@ -76,7 +76,7 @@ def _store(where: str) -> Finding:
 def _inputs(config: Config) -> Iterator[Finding]:
     for key in PATHS:
         path = getattr(config.graph, key, None)
-        if isinstance(path, Path):
+        if isinstance(path, Path) and not url_of(path):  # tables of object stores are fetched when they are read
             about, absent = f"graph.{key}", f"{path} does not exist"
             if not path.exists() and config.graph.source in ("ogb", "pyg"):
                 yield Finding(about, "note", absent, "nothing to do: the data set is downloaded there")

@@ -1,7 +1,8 @@
 """The node table: ids, labels, splits and features, in the order of its rows."""
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,36 +12,85 @@ import pyarrow.compute as pc
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.row_file import RowFile, RowStream
-from gscl_scale.graph.sources.tablefiles import Part, files_of, is_csv, schema_of, stream
+from gscl_scale.graph.row_file import RowStream
+from gscl_scale.graph.sources.cells import storage_of
+from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, total_width
+from gscl_scale.graph.sources.column_profile import ColumnStats
+from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
-from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding
 from gscl_scale.io.arrow import is_text
+from gscl_scale.storage.urls import url_of
 from gscl_scale.text import listed, quoted
 
 _SPLIT_NAMES = {**SPLIT_CODES, "valid": SPLIT_CODES["val"], "validation": SPLIT_CODES["val"], "": 0}
 _CLASS_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
+_VALUES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
 class NodeTable:
-    """The columns of a graph's nodes."""
+    """What a first pass over a node table has found; its features are read in a second one.
 
+    features   the columns from which features may be made, in the order of the config or the table
+    stats      what is in the columns other than that of the ids
+    """
+
+    files: list[TableFile]
     ids: pa.Array
-    features: RowStream | None = None
-    columns: list[str] = field(default_factory=list)
+    id_column: str
     labels: npt.NDArray[Any] | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
+    features: list[str] = field(default_factory=list)
+    stats: dict[str, ColumnStats] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def with_nodes(self, ids: pa.Array) -> "NodeTable":
+        """The table with more nodes at its end, of which nothing but the ids is known."""
+        new = len(ids)
+        labels = self.labels
+        if labels is not None:
+            unknown = {"f": np.nan, "O": None}.get(labels.dtype.kind, -1)
+            labels = np.concatenate([labels, np.full(new, unknown, labels.dtype)])
+        splits = {name: np.concatenate([codes, np.zeros(new, np.int8)]) for name, codes in self.splits.items()}
+        return replace(self, ids=ids_together(self.ids, ids), labels=labels, splits=splits)
+
+    def rows(self, encodings: Sequence[ColumnEncoding], added: int) -> RowStream | None:
+        """The features of all nodes, the last `added` of which have no row."""
+        width = total_width(encodings)
+        return RowStream((len(self.ids), width), _EncodedRows(self, encodings, added)) if width else None
+
+
+@dataclass(frozen=True)
+class _EncodedRows:
+    table: NodeTable
+    encodings: Sequence[ColumnEncoding]
+    added: int
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
+        names = [encoding["name"] for encoding in self.encodings]
+        at_once = max(1, _VALUES_AT_ONCE // total_width(self.encodings))
+        expected, read = len(self.table.ids) - self.added, 0
+        for part in (part for file in self.table.files for part in stream(file, names)):
+            for low in range(0, part.rows.num_rows, at_once):
+                yield encode(Part(part.file, part.first_row + low, part.rows[low : low + at_once]), self.encodings)
+            read += part.rows.num_rows
+        if read != expected:
+            raise GraphError(f"{self.table.files[0]} has changed while it was read; run the same command again")
+        for low in range(0, self.added, at_once):
+            yield encode_nothing(min(at_once, self.added - low), self.encodings)
 
 
 @dataclass(frozen=True)
 class _Columns:
+    """The columns of each purpose; `unread` are of types from which no feature can be made."""
+
     ids: str
     label: str | None
     split: str | None
     features: list[str]
-    notes: list[str]
+    unread: list[str]
 
     @property
     def keys(self) -> dict[str, str]:
@@ -51,88 +101,108 @@ class _Columns:
 
 
 def read_nodes(config: TablesGraph) -> NodeTable:
-    """Read a node table; ids, labels and splits stay in memory, features wait in a file."""
+    """Read a node table once; ids, labels and splits stay in memory, of the features only what is in them."""
     assert config.nodes is not None
     files = files_of(config.nodes, "nodes")
-    path, from_csv = files[0], is_csv(files[0])
-    columns = _choose(schema_of(path, {config.id_column: "id_column"}), path, config)
+    columns = _choose(files[0], config)
     for file in files:
         schema_of(file, columns.keys)
-    ids, labels, splits, rows = [], [], [], RowFile()
-    for part in (part for file in files for part in stream(file, list(columns.keys), columns.features)):
+    ids, labels, splits, stats = [], [], [], _new_stats(columns, config)
+    for part in (part for file in files for part in stream(file, list(columns.keys))):
         ids.append(ids_of(part, columns.ids))
         if columns.label:
             labels.append(part.text_or_numbers(columns.label))
         if columns.split:
             splits.append(_split_codes(part, columns.split))
-        if columns.features:
-            rows.append(_matrix(part, columns.features, rows.width))
+        for column in stats.values():
+            with explained(partial(_unreadable, part, column.name), pa.ArrowException):
+                column.add(part)
     if not ids:
-        raise GraphError(f"{path.parent if len(files) > 1 else path} has no rows; expected one row per node")
-    codes, notes = np.concatenate(splits) if splits else np.zeros(0, np.int8), columns.notes
+        raise GraphError(f"{_name_of(files, config)} has no rows; expected one row per node")
+    codes, notes = np.concatenate(splits) if splits else np.zeros(0, np.int8), []
     if columns.split and not codes.any():
-        notes = [*notes, f"column {columns.split} has no train, val or test: the graph has no split"]
+        notes = [f"column {columns.split} has no train, val or test: the graph has no split"]
     return NodeTable(
-        ids=_one_type(ids, from_csv, path),
-        features=rows.stream(),
-        columns=columns.features,
-        labels=_labels(labels, from_csv, f"{path}: {columns.label}") if labels else None,
+        files=files,
+        ids=_one_type(ids, files, config),
+        id_column=columns.ids,
+        labels=_labels(labels, files[0], columns.label) if labels else None,
         splits={columns.split: codes} if columns.split and codes.any() else {},
+        features=columns.features,
+        stats=stats,
         notes=notes,
     )
 
 
 def num_feature_columns(config: TablesGraph) -> int:
-    """Numbers per node, unless a column of features is a list of unknown length."""
+    """Feature columns, as far as the types of the columns tell: of text it is known once the table is read."""
     assert config.nodes is not None
-    path = files_of(config.nodes, "nodes")[0]
-    schema = schema_of(path, {config.id_column: "id_column"})
-    features = _choose(schema, path, config).features
-    kinds = [schema.types[schema.names.index(name)] for name in features if name in schema.names]
+    file = files_of(config.nodes, "nodes")[0]
+    schema = schema_of(file, {config.id_column: "id_column"})
+    kinds = [schema.types[schema.names.index(name)] for name in _choose(file, config).features if name in schema.names]
     return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)
 
 
-def _choose(schema: pa.Schema, path: Path, config: TablesGraph) -> _Columns:
-    """The columns that the config names; by default all others that are numbers are features."""
-    label, split = (_optional(schema, path, config, key) for key in ("label_column", "split_column"))
-    if config.feature_columns is not None:
-        return _Columns(config.id_column, label, split, list(config.feature_columns), [])
-    remaining = [name for name in schema.names if name not in (config.id_column, label, split)]
-    features = [name for name in remaining if _is_numeric(schema.types[schema.names.index(name)])]
-    notes = []
-    if features:
-        notes.append(f"features are the columns {listed(features, 8)} (graph.feature_columns chooses others)")
-    if others := [name for name in remaining if name not in features]:
-        notes.append(f"columns that are not numbers were left out: {listed(others, 8)}")
-    return _Columns(config.id_column, label, split, features, notes)
+def _unreadable(part: Part, name: str, error: str) -> str:
+    return f"{part.file}: column {quoted(name)} cannot be read: {error}; write it as numbers, dates or text"
 
 
-def _optional(schema: pa.Schema, path: Path, config: TablesGraph, key: str) -> str | None:
+def _new_stats(columns: _Columns, config: TablesGraph) -> dict[str, ColumnStats]:
+    as_words = {name for name, kind in config.column_types.items() if kind in ("category", "text")}
+    stats = {name: ColumnStats(name, name in as_words) for name in columns.keys if name != columns.ids}
+    return stats | {name: ColumnStats(name, storage="other") for name in columns.unread}
+
+
+def _choose(file: TableFile, config: TablesGraph) -> _Columns:
+    """The columns that the config names; by default features are made from all others."""
+    schema = schema_of(file, {config.id_column: "id_column"} | dict.fromkeys(config.column_types, "column_types"))
+    label, split = (_optional(schema, file, config, key) for key in ("label_column", "split_column"))
+    named = config.feature_columns
+    others = [name for name in schema.names if name not in (config.id_column, label, split)]
+    unread = [name for name in others if storage_of(schema.types[schema.names.index(name)]) == "other"]
+    for name in named or ():
+        if name in unread:
+            raise GraphError(
+                f"{file}: feature {quoted(name)} is of type {schema.field(name).type}, expected numbers, dates, text, "
+                "or lists of numbers; leave it out of graph.feature_columns"
+            )
+    features = [name for name in others if name not in unread] if named is None else list(named)
+    return _Columns(config.id_column, label, split, features, unread if named is None else [])
+
+
+def _optional(schema: pa.Schema, file: TableFile, config: TablesGraph, key: str) -> str | None:
     """The column that a key names; its default may be absent."""
     name: str | None = getattr(config, key)
     if name is None or name in schema.names:
         return name
     if name != TablesGraph.model_fields[key].default:
-        raise GraphError(f"{path}: no column {quoted(name)} (graph.{key}); it has {listed(schema.names)}")
+        raise GraphError(f"{file}: no column {quoted(name)} (graph.{key}); it has {listed(schema.names)}")
     return None
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _is_numeric(kind.value_type)
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
-    )
+def _name_of(files: list[TableFile], config: TablesGraph) -> str:
+    assert config.nodes is not None
+    return str(files[0]) if len(files) == 1 else url_of(config.nodes) or str(config.nodes)
 
 
-def _one_type(ids: list[pa.Array], from_csv: bool, path: Path) -> pa.Array:
-    if len({part.type for part in ids}) > 1:
+def ids_together(ids: pa.Array, more: pa.Array) -> pa.Array:
+    """Both arrays of ids as one, of the type of the first if that can hold all."""
+    if is_text(ids.type):
+        return short_text(pa.concat_arrays([ids.cast(pa.large_string()), more.cast(pa.large_string())]))
+    try:
+        return pa.concat_arrays([ids, more.cast(ids.type)])
+    except pa.ArrowInvalid:  # larger numbers
+        return pa.concat_arrays([ids.cast(pa.int64()), more.cast(pa.int64())])
+
+
+def _one_type(ids: list[pa.Array], files: list[TableFile], config: TablesGraph) -> pa.Array:
+    kinds = sorted({str(part.type) for part in ids})
+    if len(kinds) > 1:
         raise GraphError(
-            f"{path.parent}: files have ids of types {', '.join(sorted({str(part.type) for part in ids}))}; "
-            "write all with ids of one type"
+            f"{_name_of(files, config)}: files have ids of types {', '.join(kinds)}; write all with ids of one type"
         )
     joined = pa.concat_arrays(ids)
-    return short_text(guess_integers(joined) if from_csv else joined)
+    return short_text(guess_integers(joined) if files[0].is_csv else joined)
 
 
 def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
@@ -140,7 +210,7 @@ def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.int8)
     if not is_text(values.type):
-        raise GraphError(f"{part.path}: {column} is of type {values.type}, expected text: train, val, test, or empty")
+        raise GraphError(f"{part.file}: {column} is of type {values.type}, expected text: train, val, test, or empty")
     text = pc.utf8_lower(pc.utf8_trim_whitespace(values.fill_null("")))
     known = pc.index_in(text, pa.array(list(_SPLIT_NAMES), text.type))
     if known.null_count:
@@ -153,13 +223,14 @@ def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
     return codes
 
 
-def _labels(parts: list[pa.Array], from_csv: bool, where: str) -> npt.NDArray[Any]:
+def _labels(parts: list[pa.Array], file: TableFile, column: str | None) -> npt.NDArray[Any]:
     """Integers with -1, floats with NaN, or names with None where a label is unknown."""
+    where = f"{file}: {column}"
     if len({part.type for part in parts}) > 1:
         raise GraphError(f"{where} is of different types in different files; write all files with one type")
     labels = pa.concat_arrays(parts)
     kind = labels.type
-    if from_csv:
+    if file.is_csv:
         unknown = pc.is_in(pc.utf8_lower(labels), pa.array(["", "nan"], kind))
         labels = pc.if_else(unknown, None, labels)
         numbers = pc.all(pc.match_substring_regex(labels, _CLASS_NUMBER)).as_py()
@@ -176,54 +247,3 @@ def _labels(parts: list[pa.Array], from_csv: bool, where: str) -> npt.NDArray[An
     coded = pc.dictionary_encode(labels)
     names = np.array([*coded.dictionary.to_pylist(), None], object)  # one text per class, not per node
     return names[coded.indices.fill_null(names.size - 1).to_numpy(zero_copy_only=False)]
-
-
-def _matrix(part: Part, columns: list[str], width: int | None) -> npt.NDArray[np.float32]:
-    """The feature columns side by side [rows, width]."""
-    blocks = [_block(part, name) for name in columns]
-    matrix = np.concatenate(blocks, axis=1)
-    if width is not None and matrix.shape[1] != width:
-        raise GraphError(
-            f"{part.where(0)}: this row has {matrix.shape[1]} feature values, earlier ones have {width}; "
-            "expected one width for all nodes"
-        )
-    return matrix
-
-
-def _block(part: Part, name: str) -> npt.NDArray[np.float32]:
-    column = part.text_or_numbers(name)
-    if not _is_numeric(column.type):
-        raise GraphError(
-            f"{part.path}: feature {quoted(name)} is of type {column.type}, expected numbers or lists of numbers; "
-            "leave it out of graph.feature_columns"
-        )
-    if column.null_count:
-        raise GraphError(_empty_feature(part, name, pc.index(column.is_null(), True).as_py()))
-    if hasattr(column.type, "value_type"):
-        return _lists(part, name, column)
-    return _float32(column).reshape(-1, 1)
-
-
-def _lists(part: Part, name: str, column: pa.Array) -> npt.NDArray[np.float32]:
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    if (lengths != lengths[0]).any():
-        at = int(np.argmax(lengths != lengths[0]))
-        raise GraphError(
-            f"{part.where(at)}: feature {quoted(name)} has {lengths[at]} numbers, the rows before have {lengths[0]}; "
-            "expected lists of one length"
-        )
-    values = column.flatten()
-    if values.null_count:
-        raise GraphError(_empty_feature(part, name, pc.index(values.is_null(), True).as_py() // int(lengths[0])))
-    if hasattr(values.type, "value_type"):
-        raise GraphError(f"{part.path}: feature {quoted(name)} is of type {column.type}, expected lists of numbers")
-    return _float32(values).reshape(len(column), -1)
-
-
-def _float32(values: pa.Array) -> npt.NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # the graph folder refuses what becomes infinite
-        return values.to_numpy(zero_copy_only=False).astype(np.float32)
-
-
-def _empty_feature(part: Part, name: str, at: int) -> str:
-    return f"{part.where(at)}: feature {quoted(name)} is empty; fill it, or leave it out of graph.feature_columns"

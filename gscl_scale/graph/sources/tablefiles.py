@@ -1,12 +1,13 @@
 """Parquet and CSV files as a stream of record batches, with the place of each row."""
 
 import contextlib
-import gzip
+import io
 import zlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,8 @@ from gscl_scale.graph.sources.explain import explained
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
+from gscl_scale.storage.tables import fetch_files, is_hidden
+from gscl_scale.storage.urls import url_of
 from gscl_scale.text import in_words, listed, quoted
 
 ROWS_AT_ONCE = 1 << 20
@@ -28,20 +31,48 @@ _MOST_BLANKS = 1000
 _PARQUET_BUFFER = 1 << 20
 _BYTES_OF_TEXT = 8
 _PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".csv.gz")
+_CSV = (".csv", ".csv.gz", ".csv.zst")
+_KINDS = "a .parquet, .pq, .csv, .csv.gz or .csv.zst file"
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file of a table.
+
+    path        where it can be read
+    shown       its name in messages; by default its path
+    partition   columns that the names of its folders give, such as {"country": "NL"} for `country=NL/1.parquet`
+    multiline   whether a cell of a CSV file may have several lines, which makes reading slower
+    scratch     what keeps a copy of a file of an object store in place
+    """
+
+    path: Path
+    shown: str = ""
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    multiline: bool = False
+    scratch: object = None
+
+    def __str__(self) -> str:
+        return self.shown or str(self.path)
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the file is text: its columns have no types of their own."""
+        return self.path.name.lower().endswith(_CSV)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a table; the first of them is row `first_row` of `path`, counted from 1."""
+    """Some rows of a table; the first of them is row `first_row` of its file, counted from 1."""
 
-    path: Path
+    file: TableFile
     first_row: int
     rows: pa.RecordBatch
 
     def where(self, at: int) -> str:
         """The place of a row of this part, for messages."""
-        return f"{self.path}: row {self.first_row + at:,}"
+        return f"{self.file}: row {self.first_row + at:,}"
 
     def text_or_numbers(self, name: str) -> pa.Array:
         """A column with dictionaries decoded, and views of text as text."""
@@ -54,82 +85,124 @@ class Part:
         return pc.take(values.cast(pa.large_string()) if is_text(values.type) else values, column.indices)
 
 
-def files_of(path: Path, key: str) -> list[Path]:
-    """The files of a table in sorted order: the file itself, or all below a folder except hidden ones."""
-    if not path.exists():
+def files_of(path: Path, key: str) -> list[TableFile]:
+    """The files of a table in sorted order: the file itself, or all below a folder except hidden ones.
+
+    Files of an object store are copied to a temporary folder.
+    """
+    shown, scratch = url_of(path) or str(path), None
+    if url_of(path):
+        scratch, names = fetch_files(shown)
+    elif path.is_dir():
+        names = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
+        names = [name for name in names if not is_hidden(name)]
+    elif path.exists():
+        names = [PurePath()]
+    else:
         raise GraphError(f"{path} does not exist; check graph.{key}")
-    files = [path]
-    if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
-        files = [file for file in inside if not any(part[0] in "._" for part in file.relative_to(path).parts)]
-    if not files:
-        raise GraphError(f"{path} holds no table; expected .parquet, .csv or .csv.gz files, check graph.{key}")
-    for file in files:
-        if not file.name.lower().endswith(_PARQUET + _CSV):
-            raise GraphError(f"{file}: unknown kind of table; expected a .parquet, .pq, .csv or .csv.gz file")
-        size_of(file, GraphError)
-    return files
+    if not names:
+        raise GraphError(f"{shown} holds no table; expected {_KINDS}, check graph.{key}")
+    place = scratch.path if scratch else path
+    return [
+        _checked(TableFile(place / name, _below(shown, name), partition_of(name), key == "nodes", scratch))
+        for name in names
+    ]
 
 
-def is_csv(path: Path) -> bool:
-    """Whether the file is text: its columns have no types of their own."""
-    return path.name.lower().endswith(_CSV)
+def _checked(file: TableFile) -> TableFile:
+    if not file.path.name.lower().endswith(_PARQUET + _CSV):
+        raise GraphError(f"{file}: unknown kind of table; expected {_KINDS}")
+    size_of(file.path, GraphError)
+    return file
 
 
-def schema_of(path: Path, needed: Mapping[str, str | None]) -> pa.Schema:
-    """Names and types of a file's columns; the types of a CSV file are guessed from its first rows.
+def _below(shown: str, name: PurePath) -> str:
+    return shown if name in (PurePath(), PurePath(PurePath(shown).name)) else f"{shown.rstrip('/')}/{name}"
+
+
+def partition_of(name: PurePath) -> dict[str, str | None]:
+    """The columns that the folders of a file name, as Hive and Spark do.
+
+    >>> partition_of(PurePath("country=NL/day=2024-01-01/1.parquet"))
+    {'country': 'NL', 'day': '2024-01-01'}
+    """
+    pairs = [folder.partition("=") for folder in name.parts[:-1] if "=" in folder]
+    return {unquote(column): None if value == _NO_VALUE else unquote(value) for column, _, value in pairs}
+
+
+def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
+    """Names and types of a file's columns; those of a CSV file are text.
 
     needed   the columns that it must have, each with the setting that names it, if one does
     """
-    with _reading(path):
-        if is_csv(path):
-            _refuse_many_columns(path)
-            with pa.csv.open_csv(path, _csv_options()) as reader:
-                schema = reader.schema
-        else:
-            schema = pa.parquet.read_schema(path)
+    with _reading(file):
+        schema = _csv_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)
+        for column in file.partition:
+            schema = schema.append(pa.field(column, pa.large_string())) if column not in schema.names else schema
         names = schema.names  # UnicodeDecodeError where they are not text
     for name, key in needed.items():
         if names.count(name) != 1:
             kind = "no column" if name not in names else "more than one column"
             setting = f" (graph.{key})" if key else ""
-            raise GraphError(f"{path}: {kind} {quoted(name)}{setting}; it has {listed(names)}")
+            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {listed(names)}")
     return schema
 
 
-def _refuse_many_columns(path: Path) -> None:
+def _csv_schema(file: TableFile) -> pa.Schema:
+    _refuse_many_columns(file)
+    with pa.csv.open_csv(file.path, _csv_options(), _csv_cells(file)) as reader:
+        names = reader.schema.names
+    return pa.schema([(name, pa.large_string()) for name in names])
+
+
+def _refuse_many_columns(table: TableFile) -> None:
     """Refuse a CSV file of so many columns that their readers alone, some kilobytes each, would fill the memory."""
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+    with pa.input_stream(str(table.path), compression="detect") as stream, io.BufferedReader(stream) as file:
         head = next((line for _ in range(_MOST_BLANKS) if (line := file.readline(_CSV_BLOCK)).strip() or not line), b"")
     if (number := head.partition(b"\r")[0].count(b",") + 1) > _MOST_COLUMNS:
         raise GraphError(
-            f"{path}: its first line has at least {number:,} columns, expected at most {_MOST_COLUMNS:,}; write it as "
+            f"{table}: its first line has at least {number:,} columns, expected at most {_MOST_COLUMNS:,}; write it as "
             "Parquet, with one column of lists"
         )
 
 
-def num_rows(files: list[Path]) -> int | None:
+def num_rows(files: list[TableFile]) -> int | None:
     """Rows of all files by their metadata; None where one is CSV."""
     total = 0
-    for path in files:
-        if is_csv(path):
+    for file in files:
+        if file.is_csv:
             return None
-        with _reading(path):
-            total += pa.parquet.read_metadata(path).num_rows
+        with _reading(file):
+            total += pa.parquet.read_metadata(file.path).num_rows
     return total
 
 
-def stream(path: Path, columns: list[str], numbers: Collection[str] = ()) -> Iterator[Part]:
-    """The rows of a file, a part at a time; CSV columns are text, except those of `numbers`."""
+def stream(file: TableFile, columns: list[str]) -> Iterator[Part]:
+    """The rows of a file, a part at a time; CSV columns and those of the folders' names are text."""
     first_row = 1
-    with _reading(path):
-        for rows in _csv_rows(path, columns, numbers) if is_csv(path) else _parquet_rows(path, columns):
+    with _reading(file):
+        stored = [name for name in columns if name not in file.partition or name in _names_in(file)]
+        for rows in _csv_rows(file, stored) if file.is_csv else _parquet_rows(file, stored):
             if rows.num_rows:
-                yield Part(path, first_row, rows)
+                yield Part(file, first_row, _with_partition(rows, file, columns))
                 first_row += rows.num_rows
 
 
-def _parquet_rows(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _names_in(file: TableFile) -> list[str]:
+    names: list[str] = (_csv_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)).names
+    return names
+
+
+def _with_partition(rows: pa.RecordBatch, file: TableFile, columns: list[str]) -> pa.RecordBatch:
+    for name in columns:
+        if name not in rows.schema.names:
+            value = pa.scalar(file.partition[name], pa.large_string())
+            rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
+    return rows
+
+
+def _parquet_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    path = file.path
     metadata, schema = pa.parquet.read_metadata(path), pa.parquet.read_schema(path)
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     chunks: dict[str, list[Any]] = {}  # of the wanted columns, or of their nested values
@@ -149,14 +222,14 @@ def _parquet_rows(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
         and any(chunk.total_uncompressed_size < _BYTES_OF_TEXT * chunk.num_values for chunk in chunks[name])
     ]
     # pyarrow's default, pre_buffer, keeps all that was read of the file until it is closed
-    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER, read_dictionary=shared) as file:
-        for rows in file.iter_batches(batch_size=at_once, columns=columns):
+    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER, read_dictionary=shared) as opened:
+        for rows in opened.iter_batches(batch_size=at_once, columns=columns):
             for name in columns:
-                _refuse_bomb(rows.column(name), name, path)
+                _refuse_bomb(rows.column(name), name, file)
             yield rows
 
 
-def _refuse_bomb(column: pa.Array, name: str, path: Path) -> None:
+def _refuse_bomb(column: pa.Array, name: str, file: TableFile) -> None:
     """Refuse shared texts that fill the memory once each row has its own."""
     if not (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
         return
@@ -164,62 +237,36 @@ def _refuse_bomb(column: pa.Array, name: str, path: Path) -> None:
     size, memory = pc.sum(lengths.cast(pa.int64())).as_py() or 0, available_memory()
     if size > memory:
         raise GraphError(
-            f"{path}: {quoted(name)} unpacks to {in_words(size)} of text and {in_words(memory)} of memory "
+            f"{file}: {quoted(name)} unpacks to {in_words(size)} of text and {in_words(memory)} of memory "
             "are available; write it again with shorter texts, or with integers"
         )
 
 
-def _csv_rows(path: Path, columns: list[str], numbers: Collection[str]) -> Iterator[pa.RecordBatch]:
+def _csv_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
     types = {name: pa.large_string() for name in columns}
     options = pa.csv.ConvertOptions(include_columns=columns, column_types=types)
-    with pa.csv.open_csv(path, _csv_options(), convert_options=options) as reader:
-        first_row = 1
-        for rows in reader:
-            part = Part(path, first_row, rows)
-            arrays = [_as_numbers(part, name) if name in numbers else rows[name] for name in columns]
-            yield pa.record_batch(arrays, names=columns)
-            first_row += rows.num_rows
-
-
-def _as_numbers(part: Part, name: str) -> pa.Array:
-    """Text as 64-bit floats; an empty field, NA and NaN are null."""
-    text = part.rows.column(name)
-    low = pc.utf8_lower(pc.utf8_trim_whitespace(text))
-    low = pc.if_else(pc.is_in(low, pa.array(["", "na", "n/a", "nan", "null"], low.type)), None, low)
-    truth = pc.index_in(low, pa.array(["false", "true"], low.type))
-    low = pc.if_else(pc.is_valid(truth), pc.cast(pc.cast(truth, pa.string()), low.type), low)
-    try:
-        return pc.cast(low, pa.float64())
-    except pa.ArrowInvalid:
-        at = next(row for row in range(len(low)) if not _is_number(low[row : row + 1]))
-        raise GraphError(
-            f"{part.where(at)}: feature {quoted(name)} is {quoted(text[at].as_py())}, expected a number; correct it, "
-            "or name the columns that are numbers in graph.feature_columns"
-        ) from None
-
-
-def _is_number(text: pa.Array) -> bool:
-    try:
-        pc.cast(text, pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
+    with pa.csv.open_csv(file.path, _csv_options(), _csv_cells(file), options) as reader:
+        yield from reader
 
 
 def _csv_options() -> Any:
     return pa.csv.ReadOptions(block_size=_CSV_BLOCK)
 
 
+def _csv_cells(file: TableFile) -> Any:
+    return pa.csv.ParseOptions(newlines_in_values=file.multiline)
+
+
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(file: TableFile) -> Iterator[None]:
     broken = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError, zlib.error)
     with (
         explained(
-            lambda error: f"{path} is truncated, empty, or not a table of its kind: {error}; write it again", *broken
+            lambda error: f"{file} is truncated, empty, or not a table of its kind: {error}; write it again", *broken
         ),
         explained(
             lambda _: (
-                f"{path} unpacks to more than the {in_words(available_memory())} of memory that are available; "
+                f"{file} unpacks to more than the {in_words(available_memory())} of memory that are available; "
                 "write it again in smaller pages, or use a machine with more memory"
             ),
             MemoryError,

@@ -31,19 +31,19 @@ def is_integer_text(text: pa.Array) -> pa.Array:
     return pc.and_(written, pc.or_(short, within))
 
 
-def ids_of(part: Part, column: str) -> pa.Array:
-    """Read a column of ids: integers below 2^63 or text, none of them missing."""
+def ids_of(part: Part, column: str, strict: bool = True) -> pa.Array:
+    """Read a column of ids: integers below 2^63 or text; with `strict`, none of them may be missing."""
     ids = part.text_or_numbers(column)
     text = is_text(ids.type)
     if not (text or pa.types.is_integer(ids.type)) and ids.null_count < len(ids):
-        raise GraphError(f"{part.path}: {column} is of type {ids.type}, expected ids that are integers or text")
+        raise GraphError(f"{part.file}: {column} is of type {ids.type}, expected ids that are integers or text")
     missing = ids.is_null() if not text else pc.or_(ids.is_null(), pc.fill_null(pc.equal(ids, ""), False))
-    if (at := pc.index(missing, True).as_py()) >= 0:
+    if strict and (at := pc.index(missing, True).as_py()) >= 0:
         raise GraphError(f"{part.where(at)}: {column} is empty; expected an id, correct or drop the row")
     if text:
-        return ids.cast(pa.large_string())
+        return pc.if_else(missing, None, ids).cast(pa.large_string())
     if ids.type == pa.uint64() and len(ids) and pc.max(ids).as_py() >= 2**63:
-        raise GraphError(f"{part.path}: {column} holds ids from 2^63; write them as text")
+        raise GraphError(f"{part.file}: {column} holds ids from 2^63; write them as text")
     return ids
 
 

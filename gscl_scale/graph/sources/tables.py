@@ -1,6 +1,6 @@
 """Edge and node tables, Parquet or CSV, with ids of the user's own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,10 @@ from gscl_scale import seeding
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
-from gscl_scale.graph.sources.nodetable import NodeTable, num_feature_columns, read_nodes
-from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, files_of, is_csv, num_rows, schema_of, stream
+from gscl_scale.graph.graph import MANIFEST
+from gscl_scale.graph.sources.node_features import features_of
+from gscl_scale.graph.sources.nodetable import num_feature_columns, read_nodes
+from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, TableFile, files_of, num_rows, schema_of, stream
 from gscl_scale.graph.sources.tableids import (
     DistinctIds,
     NumberRows,
@@ -22,59 +24,111 @@ from gscl_scale.graph.sources.tableids import (
     is_integer_text,
     short_text,
 )
-from gscl_scale.graph.types import SourceSize
+from gscl_scale.graph.types import ColumnEncoding, Manifest, SourceSize
+from gscl_scale.io.json import read_json
 from gscl_scale.runtime.threads import ahead, in_order, num_threads
+from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
 
 _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
 
-def read(config: TablesGraph) -> Draft:
-    """Read the node table, and the edge table as a stream."""
+def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft:
+    """Read the node table, and the edge table as a stream.
+
+    preferred   encodings of an earlier graph, used if they fit the columns
+    """
+    given = encoding_in(config.encoding) if config.encoding else []
     files = files_of(config.edges, "edges")
-    needed = {config.source_column: "source_column", config.target_column: "target_column"}
+    columns = {config.source_column: "source_column", config.target_column: "target_column"}
     for file in files:
-        schema_of(file, needed)
-    columns = list(needed)
-    nodes = read_nodes(config) if config.nodes else NodeTable(_distinct_ids(files, columns))
-    return Draft(
+        schema_of(file, columns)
+    if config.nodes is None:
+        return _draft(config, files, _distinct_ids(files, list(columns)))
+    table = read_nodes(config)
+    index = _IdIndex(table.ids)
+    added = _unknown_ids(files, list(columns), index) if config.unknown_ids == "add" else table.ids[:0]
+    features = features_of(table, config, len(added) > 0, given, preferred)
+    if len(added):
+        table.notes.append(f"{len(added):,} nodes that only edges name were added (graph.unknown_ids)")
+        table = table.with_nodes(added)
+    draft = _draft(config, files, table.ids)
+    draft.features = table.rows(features.encodings, len(added))
+    draft.columns, draft.labels, draft.splits = features.columns, table.labels, table.splits
+    draft.notes += [*features.notes, *table.notes]
+    draft.summaries, draft.encoding = features.summaries, features.encodings
+    return draft
+
+
+def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array) -> Draft:
+    draft = Draft(
         name=config.edges.name.split(".")[0],
-        origin=str(config.nodes or config.edges),
-        num_nodes=len(nodes.ids),
-        edges=_edges(files, columns, nodes.ids),
-        features=nodes.features,
-        columns=nodes.columns,
-        labels=nodes.labels,
-        splits=nodes.splits,
-        ids=nodes.ids,
-        notes=nodes.notes,
+        origin=url_of(config.nodes or config.edges) or str(config.nodes or config.edges),
+        num_nodes=len(ids),
+        edges=(),
+        ids=ids,
     )
+    draft.edges = _edges(files, config, _IdIndex(ids), draft.notes)
+    return draft
+
+
+def encoding_in(folder: Path) -> list[ColumnEncoding]:
+    """The encoding of columns in a graph folder or the graph of a run."""
+    path = next((path for path in (folder / MANIFEST, folder / "graph" / MANIFEST) if path.exists()), None)
+    if path is None:
+        raise GraphError(f"graph.encoding: {folder} holds no graph; name the folder of a run that was made from tables")
+    manifest = read_json(path, Manifest, f"delete {path.parent} and ingest the graph again")
+    if "encoding" not in manifest:
+        raise GraphError(
+            f"graph.encoding: the graph in {folder} was not made from a node table, or by an earlier version; name "
+            "another run, or ingest that graph again"
+        )
+    return manifest["encoding"]
 
 
 def size(config: TablesGraph) -> SourceSize:
-    """From the metadata of Parquet files; unknown for rows of CSV files, and for nodes that only edges name."""
-    edges = num_rows(files_of(config.edges, "edges"))
-    nodes = num_rows(files_of(config.nodes, "nodes")) if config.nodes else None
-    width = num_feature_columns(config) if config.nodes else 0
+    """From the metadata of Parquet files; unknown for CSV files, object stores, and nodes that only edges name."""
+    counted = not any(path and url_of(path) for path in (config.edges, config.nodes))
+    edges = num_rows(files_of(config.edges, "edges")) if counted else None
+    nodes = num_rows(files_of(config.nodes, "nodes")) if counted and config.nodes else None
+    width = num_feature_columns(config) if counted and config.nodes else 0
     return SourceSize(
-        num_nodes=nodes,
+        num_nodes=None if config.unknown_ids == "add" else nodes,
         num_edges=edges,
         num_features=width or None,
         reading=_BYTES_OF_ID + (0 if config.nodes else _BYTES_OF_SLOT),
         resident=_BYTES_OF_ID + _BYTES_OF_SLOT,
         chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * 4 * _BYTES_OF_ID,
-        spooled=4 * width,
     )
 
 
-def _edges(files: list[Path], columns: list[str], ids: pa.Array) -> Iterator[Edges]:
-    index = _IdIndex(ids)
+def _edges(files: list[TableFile], config: TablesGraph, index: "_IdIndex", notes: list[str]) -> Iterator[Edges]:
+    """The edges as rows of both ends; the note about dropped ones comes with the last of them."""
+    columns, drop = [config.source_column, config.target_column], config.unknown_ids == "drop"
 
-    def find(part: Part) -> Edges:
-        return index.rows_of(part, columns[0]), index.rows_of(part, columns[1])
+    def find(part: Part) -> tuple[Edges, int]:
+        source, target = (index.rows_of(part, column, known=not drop) for column in columns)
+        kept = (source >= 0) & (target >= 0)
+        dropped = kept.size - int(kept.sum())
+        return ((source[kept], target[kept]) if dropped else (source, target)), dropped
 
-    return in_order(find, (part for file in files for part in stream(file, columns)), num_threads())
+    total = 0
+    for ends, dropped in in_order(find, (part for file in files for part in stream(file, columns)), num_threads()):
+        total += dropped
+        yield ends
+    if total:
+        notes.append(f"{total:,} edges to ids that are not in the node table were dropped (graph.unknown_ids)")
+
+
+def _unknown_ids(files: list[TableFile], columns: list[str], index: "_IdIndex") -> pa.Array:
+    """The ids that edges name and the node table does not, sorted."""
+    distinct = DistinctIds()
+    for part in (part for file in files for part in ahead(stream(file, columns))):
+        for column in columns:
+            wanted = index.as_nodes(part, column)
+            distinct.add(wanted.filter(pa.array(index.find(wanted) < 0)))
+    return distinct.sorted()
 
 
 class _IdIndex:
@@ -87,24 +141,31 @@ class _IdIndex:
         distinct = not self._text or np.unique(keys).size == keys.size  # else two texts share a key
         self._rows = NumberRows(keys) if distinct else None
 
-    def rows_of(self, part: Part, column: str) -> npt.NDArray[np.int64]:
-        """Row of each id of a column; GraphError with the place of an unknown id."""
-        wanted = self._same_kind(ids_of(part, column), part, column)
-        rows: npt.NDArray[np.int64]
-        if self._rows is not None:
-            rows = self._rows.find(self._keys(wanted))
-            if self._text:
-                same = pc.equal(pc.take(self._ids, pa.array(np.maximum(rows, 0))), wanted)
-                rows = np.where(same.to_numpy(zero_copy_only=False), rows, -1)
-        else:
-            found = pc.index_in(wanted, value_set=self._ids)
-            rows = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        if (rows < 0).any():
+    def rows_of(self, part: Part, column: str, known: bool) -> npt.NDArray[np.int64]:
+        """Row of each id of a column, -1 for unknown ones; GraphError with the place of one if all must be known."""
+        wanted = self.as_nodes(part, column, strict=known)
+        rows = self.find(wanted)
+        if known and (rows < 0).any():
             at = int(np.argmin(rows))
             raise GraphError(
                 f"{part.where(at)}: {column} {quoted(wanted[at].as_py())} is not an id of the node table; "
-                "add the node or drop the edge"
+                "add the node or drop the edge, or let --set graph.unknown_ids=add (or drop) do so"
             )
+        return rows
+
+    def find(self, wanted: pa.Array) -> npt.NDArray[np.int64]:
+        """Row of each id, which is of the kind of the nodes' ids or missing; -1 for unknown ones."""
+        rows: npt.NDArray[np.int64]
+        if self._rows is None:
+            found = pc.index_in(wanted, value_set=self._ids)
+            return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        missing = wanted.is_null().to_numpy(zero_copy_only=False)
+        wanted = wanted.fill_null("" if self._text else 0)
+        rows = self._rows.find(self._keys(wanted))
+        if self._text:
+            same = pc.equal(pc.take(self._ids, pa.array(np.maximum(rows, 0))), wanted)
+            rows = np.where(same.to_numpy(zero_copy_only=False), rows, -1)
+        rows[missing] = -1
         return rows
 
     def _keys(self, ids: pa.Array) -> npt.NDArray[np.int64]:
@@ -112,28 +173,30 @@ class _IdIndex:
             return seeding.identities_of(ids).view(np.int64)
         return ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
 
-    def _same_kind(self, wanted: pa.Array, part: Part, column: str) -> pa.Array:
+    def as_nodes(self, part: Part, column: str, strict: bool = True) -> pa.Array:
+        """A column of ids in the type of the nodes' ids; with `strict`, one that cannot be is refused, else missing."""
+        wanted = ids_of(part, column, strict)
         number = pa.types.is_integer(wanted.type)
         if number != self._text:
             return wanted.cast(self._ids.type) if self._text else wanted
-        if number or not is_csv(part.path):
+        if number or not part.file.is_csv:
             raise GraphError(
-                f"{part.path}: ids in {column} are {_kind(number)} and those of the node table are "
+                f"{part.file}: ids in {column} are {_kind(number)} and those of the node table are "
                 f"{_kind(not number)}; write both tables with ids of one type"
             )
-        odd = pc.invert(is_integer_text(wanted))
-        if (at := pc.index(odd, True).as_py()) >= 0:
+        whole = is_integer_text(wanted)
+        if strict and (at := pc.index(whole, False).as_py()) >= 0:
             raise GraphError(
                 f"{part.where(at)}: {column} is {quoted(wanted[at].as_py())} and the node table's ids are integers; "
                 "correct the edge, or write both tables as Parquet with ids of one type"
             )
-        return wanted.cast(pa.int64())
+        return pc.if_else(whole, wanted, None).cast(pa.int64())
 
 
-def _distinct_ids(files: list[Path], columns: list[str]) -> pa.Array:
+def _distinct_ids(files: list[TableFile], columns: list[str]) -> pa.Array:
     """The ids that edges name, sorted, so that the order of the edges does not matter."""
     distinct = DistinctIds()
-    first: tuple[Path, str, bool] | None = None
+    first: tuple[TableFile, str, bool] | None = None
     for file in files:
         for part in ahead(stream(file, columns)):
             for column in columns:
@@ -145,7 +208,7 @@ def _distinct_ids(files: list[Path], columns: list[str]) -> pa.Array:
                         f"{file}: ids in {column} are {_kind(number)} and those in {first[1]} of {first[0]} are "
                         f"{_kind(first[2])}; write both with ids of one type"
                     )
-                distinct.add(guess_integers(ids) if is_csv(file) else ids)
+                distinct.add(guess_integers(ids) if file.is_csv else ids)
     return short_text(distinct.sorted())
 
 

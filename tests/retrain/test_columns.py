@@ -1,0 +1,40 @@
+"""Nights on a node table whose columns change: an encoder that starts warm reads them as it has learnt them."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gscl_scale.graph.graph import Graph
+from gscl_scale.registry.versions import Registry
+from gscl_scale.retrain.night import retrain
+from gscl_scale.runtime.console import Console
+from tests.retrain.town import Town
+
+OPEN = {"probe_fall": 1, "ranking_least": 0, "ranking_fall": 1, "alignment_least": -1, "cosine_most": 1, "rank_fall": 1}
+
+
+def with_columns(town, plans, **more):
+    """Tonight's node table, with an age that is missing here and there, and a plan."""
+    path, draw = town.folder / "nodes.parquet", np.random.default_rng(len(town.names))
+    table, people = pq.read_table(path), len(town.names)
+    age = draw.normal(40, 10, people)
+    columns = {"age": pa.array(age, mask=draw.random(people) < 0.1), "plan": draw.choice(plans, people), **more}
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    pq.write_table(table, path)
+
+
+def test_a_warm_night_keeps_the_encoding_and_a_new_column_begins_anew(tmp_path):
+    town, where = Town(tmp_path / "town"), tmp_path / "registry"
+    registry, config = Registry(where), town.config(train={"epochs": 3}, gate=OPEN)
+    versions = []
+    for plans, more in ((["a", "b"], []), (["a", "b", "new"], []), (["a", "b"], ["visits"])):
+        with_columns(town, plans, **{name: np.arange(len(town.names)) % 7 for name in more})
+        versions.append(registry.version(retrain(config, where, Console(quiet=True)).version))
+        town.grow()
+    graphs = [Graph.open(registry.folder(version.name) / "graph") for version in versions]
+    assert [version.index["warm"] for version in versions] == [0, 1, 0]
+    first, second, third = (graph.manifest["encoding"] for graph in graphs)
+    assert first == second
+    assert third[-1]["name"] == "visits"
+    assert "column plan has values that its encoding does not know: new" in graphs[1].manifest["notes"]
