@@ -114,7 +114,7 @@ def test_a_run_that_is_named_alone_goes_on_with_its_own_configuration(tmp_path, 
         ["precompute", "--since", "s3://bucket/run"],
         ["ingest", "--config", "s3://bucket/mine.yaml"],
         ["neighbors", "runs/quick", "--all", "--out", "s3://bucket/neighbors.parquet"],
-        ["ingest", "--set", "graph.source=tables", "--set", "graph.edges=s3://bucket/edges.parquet"],
+        ["ingest", "--set", "graph.source=npz", "--set", "graph.path=s3://bucket/graph.npz"],
     ],
 )
 def test_a_url_where_a_path_is_wanted_is_refused_and_no_folder_of_its_name_is_made(tmp_path, arguments):

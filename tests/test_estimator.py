@@ -192,7 +192,9 @@ def test_edges_are_held_out_of_the_graph_that_it_is_fitted_on_and_of_no_graph_th
     np.testing.assert_array_equal(again.fit_transform(data), embeddings)  # the same graph, with these edges held out
     kept = Graph.open(tmp_path / "run/graph")
     whole = write_graph(
-        draft_from_data(data, "data"), Config.parse({"graph": {"source": "memory"}}).graph, tmp_path / "g"
+        draft_from_data(data, "data"),
+        Config.parse({"graph": {"source": "memory", "structure": "none"}}).graph,
+        tmp_path / "g",
     )
     assert kept.indices.size < whole.indices.size
     np.testing.assert_array_equal(one.transform(data), one.transform(whole))

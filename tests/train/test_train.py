@@ -165,7 +165,7 @@ def test_to_be_asked_to_stop_in_the_last_validation_ends_what_comes_after_the_tr
         signal.raise_signal(signal.SIGTERM)
         return 0.5
 
-    monkeypatch.setattr(training, "validation_accuracy", asked)
+    monkeypatch.setattr("gscl_scale.stages.selection.validation_accuracy", asked)
     with pytest.raises(StoppedError, match="after its last step; rerun the command to resume"):
         train_stage(config, run, QUIET)
     assert training.checkpoints_of(config, run).is_finished()

@@ -167,7 +167,7 @@ def without_ray(monkeypatch):
 
 def unlabelled(folder, monkeypatch, space="model.width: [4, 8]", **evaluate):
     """The configuration of a search on a graph without labels."""
-    monkeypatch.setattr("gscl_scale.graph.estimate.read", lambda config: replace(read(config), labels=None, splits={}))
+    monkeypatch.setattr("gscl_scale.graph.estimate.read", lambda *given: replace(read(*given), labels=None, splits={}))
     (folder / "space.yaml").write_text(space)
     return Config.parse({**UNLABELLED, "evaluate": {**CONFIG.evaluate.model_dump(), **evaluate}})
 
