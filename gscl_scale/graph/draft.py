@@ -18,7 +18,7 @@ from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
 from gscl_scale.graph.features import Features, beside, why_structural, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
-from gscl_scale.graph.structural_features import structural_features
+from gscl_scale.graph.structural_features import num_steps, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
 from gscl_scale.io.arrow_writer import column_file, write_column
@@ -26,6 +26,7 @@ from gscl_scale.io.atomic import publish_folder
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import FileEntry
+from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.threads import in_order, num_threads
 from gscl_scale.text import in_words, quoted
 
@@ -64,7 +65,9 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
 
-def write_graph(draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut = ALL_STAY) -> Graph:
+def write_graph(
+    draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut = ALL_STAY, console: Console | None = None
+) -> Graph:
     """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind.
 
     Edges that are held out leave the rows before features of the structure are computed from them.
@@ -77,9 +80,8 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut 
         notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
         if reason := why_structural(features, config, draft.origin):
-            indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
-            structural, identities = config.structural_features, seeding.identities_of(ids)
-            rows = structural_features(indptr, indices, identities, structural, Path(scratch), num_threads())
+            structural = config.structural_features
+            rows = _structural_features(out, indptr, ids, structural, Path(scratch), console or Console(quiet=True))
             features = rows if features is None else beside(features, rows, draft.origin)
             notes.append(reason)
         assert features is not None
@@ -94,6 +96,15 @@ def write_graph(draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut 
         _write_manifest(out, draft, config, counts, widths, classes, notes)
         del features  # the scratch files that it maps are removed next
     return Graph.open(folder)
+
+
+def _structural_features(
+    out: Path, indptr: npt.NDArray[np.int64], ids: pa.Array, width: int, scratch: Path, console: Console
+) -> npt.NDArray[np.float32]:
+    indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
+    identities = seeding.identities_of(ids)
+    with console.progress("structural features", num_steps(indptr), "steps") as tell:
+        return structural_features(indptr, indices, identities, width, scratch, num_threads(), tell)
 
 
 def _write_rows(

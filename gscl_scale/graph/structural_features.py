@@ -36,7 +36,7 @@ def structural_features(
     width: int,
     folder: Path,
     threads: int,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    tell: Callable[[], object] = lambda: None,
 ) -> Rows:
     """Rows [N, width] that are alike for nodes with alike surroundings.
 
@@ -48,7 +48,7 @@ def structural_features(
 
     The signs belong to the user's ids and all sums are exact: rows depend neither on the order of the nodes nor on
     threads. Their length is the root of the width, so that entries are near 1; a node without neighbours has zeros.
-    Arrays of N rows are files in `folder`. `tell` is called with the number of finished steps, and of all.
+    Arrays of N rows are files in `folder`. `tell` is called after each step.
     """
     num_nodes = identities.size
     now, then = (_rows_on_disk(folder / f"structure-{name}.raw", (num_nodes, width)) for name in "ab")
@@ -56,8 +56,7 @@ def structural_features(
     parts = [slice(low, low + size) for low in range(0, num_nodes, size)]
     key = seeding.key("structure")
     _all(in_order(lambda part: random_signs(key, identities[part], now[part]), parts, threads))
-    total = _AVERAGES + _smoothing(indptr)
-    for step in range(1, total + 1):
+    for step in range(1, num_steps(indptr) + 1):
 
         def average(part: slice, now: Rows = now, then: Rows = then) -> None:
             _average(indptr[part.start : part.stop + 1], indices, now, then[part])
@@ -66,15 +65,16 @@ def structural_features(
         now, then = then, now
         if step <= _AVERAGES and step % _WHITEN_EVERY == 0:
             _whiten(now, parts, threads)
-        tell(step, total)
+        tell()
     scale = np.float32(np.sqrt(width))
     _all(in_order(lambda part: np.multiply(now[part], scale, out=now[part]), parts, threads))
     return now
 
 
-def _smoothing(indptr: npt.NDArray[np.int64]) -> int:
+def num_steps(indptr: npt.NDArray[np.int64]) -> int:
+    """The number of times that rows are averaged."""
     mean_degree = indptr[-1] / max(1, indptr.size - 1)
-    return _LONG_SMOOTHING if mean_degree <= _FEW_NEIGHBOURS else _SMOOTHING
+    return _AVERAGES + (_LONG_SMOOTHING if mean_degree <= _FEW_NEIGHBOURS else _SMOOTHING)
 
 
 def _rows_on_disk(path: Path, shape: tuple[int, int]) -> Rows:

@@ -42,7 +42,7 @@ def ingest(
     write_json(run.folder / "run.json", record)
     try:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred)
-        graph = write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate))
+        graph = write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
     finally:
         if not run.graph.exists():
             delete_claimed(run)

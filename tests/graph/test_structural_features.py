@@ -65,8 +65,7 @@ def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, inside, smoothing)
     ends = np.arange(len(labels))  # a ring through all nodes, so that none is alone
     source, target = np.r_[source, ends], np.r_[target, (ends + 1) % len(labels)]
     found = rows_of(source, target, ends, tmp_path)
-    monkeypatch.setattr(structural_features, "_AVERAGES", 0)
-    monkeypatch.setattr(structural_features, "_smoothing", lambda indptr: 0)
+    monkeypatch.setattr(structural_features, "num_steps", lambda indptr: 0)
     signs = rows_of(source, target, ends, tmp_path) / np.sqrt(WIDTH)
     assert set(np.unique(signs)) == {-1, 1}
     np.testing.assert_allclose(found, dense_reference(source, target, signs, smoothing), atol=0.02)
