@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 
 from gscl_scale import seeding
 from gscl_scale.config.graphs import MemoryGraph
@@ -162,3 +163,19 @@ def test_settings_that_do_not_fit_the_graph_are_refused(tmp_path, own, setting, 
 def test_few_sparse_features_stay_as_they_are(tmp_path):
     graph = write(tmp_path, MemoryGraph(), features=sp.csr_array(np.eye(5)))
     assert (graph.num_features, graph.num_structural) == (5, 0)
+
+
+@pytest.mark.parametrize("junk", ["no columns", "two columns", "odd columns"])
+def test_customers_are_told_apart_whatever_numbers_stand_in_their_table(tmp_path, junk):
+    """2,000 customers of four segments, most of whose links are within one: a probe on 200 of them finds the others."""
+    source, target, labels = communities(size=500, inside=5, across=0.75, seed=6)
+    draw = np.random.default_rng(7)
+    income, age = np.exp(draw.normal(10, 1, labels.size)), draw.integers(18, 90, labels.size)
+    odd = [np.exp(draw.normal(0, 6, labels.size)) * 1e9, np.ones(labels.size), draw.permutation(labels.size)]
+    cauchy = list(draw.standard_cauchy((37, labels.size)))
+    columns = {"no columns": [], "two columns": [income, age], "odd columns": [*odd, *cauchy]}[junk]
+    own = np.column_stack(columns).astype(np.float32) if columns else None
+    graph = write(tmp_path, MemoryGraph(), num_nodes=labels.size, edges=[(source, target)], features=own)
+    known = draw.random(labels.size) < 0.1
+    probe = LogisticRegression(C=1.0, max_iter=300).fit(graph.features[known], labels[known])
+    assert probe.score(graph.features[~known], labels[~known]) > 0.95
