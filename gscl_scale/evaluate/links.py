@@ -169,7 +169,8 @@ def _degrees(graph: Graph) -> npt.NDArray[np.int64]:
 
 
 @kernel
-def _is_in_row(indptr, indices, node, wanted):
+def is_neighbour(indptr, indices, node, wanted):
+    """Whether `wanted` is among the neighbours of a node, which ascend."""
     low, high = indptr[node], indptr[node + 1]
     while low < high:
         middle = (low + high) // 2
@@ -185,7 +186,7 @@ def _find_pairs(indptr, indices, left, right, found):
     for i in range(left.size):
         u, v = left[i], right[i]
         if not found[i]:
-            found[i] = _is_in_row(indptr, indices, u, v) or _is_in_row(indptr, indices, v, u)
+            found[i] = is_neighbour(indptr, indices, u, v) or is_neighbour(indptr, indices, v, u)
 
 
 @kernel
@@ -195,5 +196,5 @@ def _adamic_adar(indptr, indices, weights, left, right, out):
         if indptr[few + 1] - indptr[few] > indptr[many + 1] - indptr[many]:
             few, many = many, few
         for e in range(indptr[few], indptr[few + 1]):
-            if _is_in_row(indptr, indices, many, indices[e]):
+            if is_neighbour(indptr, indices, many, indices[e]):
                 out[i] += weights[indices[e]]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from gscl_scale import seeding
+from gscl_scale.evaluate.links import is_neighbour
 from gscl_scale.kernel import kernel
 
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64
@@ -42,20 +43,7 @@ def walk(indptr, indices, start, p, q, state, out):
             if place == 1 or most == min(1.0, back, away):
                 break
             t = out[place - 2]
-            weight = back if x == t else 1.0 if _are_neighbours(indptr, indices, t, x) else away
+            weight = back if x == t else 1.0 if is_neighbour(indptr, indices, t, x) else away
             if random_share(state) * most < weight:
                 break
         out[place] = x
-
-
-@kernel
-def _are_neighbours(indptr, indices, v, x):
-    """Whether x is among the neighbours of v, which ascend."""
-    low, high = indptr[v], indptr[v + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if indices[middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low < indptr[v + 1] and indices[low] == x
