@@ -18,6 +18,7 @@ from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
 from gscl_scale.graph.features import Features, beside, why_structural, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
+from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import num_steps, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
@@ -29,6 +30,7 @@ from gscl_scale.io.validate import FileEntry
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.threads import in_order, num_threads
 from gscl_scale.text import in_words, quoted
+from gscl_scale.version import __version__
 
 Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
@@ -75,13 +77,18 @@ def write_graph(
     _check_columns(draft)
     labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
     features, structural = draft.features, 0
-    with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
+    unfinished = folder.with_name(f"{folder.name}-structure.tmp")
+    with (
+        kept_when_stopped(unfinished) as steps,
+        publish_folder(folder) as out,
+        tempfile.TemporaryDirectory(dir=out) as scratch,
+    ):
         indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch), ids, asked)
         notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
         if reason := why_structural(features, config, draft.origin):
             structural = config.structural_features
-            rows = _structural_features(out, indptr, ids, structural, Path(scratch), console or Console(quiet=True))
+            rows = _structural_features(out, indptr, ids, structural, steps, console or Console(quiet=True))
             features = rows if features is None else beside(features, rows, draft.origin)
             notes.append(reason)
         assert features is not None
@@ -94,17 +101,23 @@ def write_graph(
         notes += notes_on_edges
         widths = int(features.shape[1]), structural
         _write_manifest(out, draft, config, counts, widths, classes, notes)
-        del features  # the scratch files that it maps are removed next
+        del features  # the files that it maps are removed next
     return Graph.open(folder)
 
 
 def _structural_features(
-    out: Path, indptr: npt.NDArray[np.int64], ids: pa.Array, width: int, scratch: Path, console: Console
+    out: Path, indptr: npt.NDArray[np.int64], ids: pa.Array, width: int, folder: Path, console: Console
 ) -> npt.NDArray[np.float32]:
+    """Rows for the nodes of a graph whose edges and ids are in `out`; files of the steps stand in `folder`."""
+    inputs = [sha256_of(out / f"{name}.arrow") for name in ("ids", "indptr", "indices")]
+    made_from = fingerprint_of({"version": __version__, "width": width, "inputs": inputs})
+    files = StepFiles(folder, made_from, (len(ids), width))
     indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
     identities = seeding.identities_of(ids)
-    with console.progress("structural features", num_steps(indptr), "steps") as tell:
-        return structural_features(indptr, indices, identities, width, scratch, num_threads(), tell)
+    if files.done:
+        console.say(f"structural features: going on after step {files.done}, where an earlier command was stopped")
+    with console.progress("structural features", num_steps(indptr), "steps", files.done) as tell:
+        return structural_features(indptr, indices, identities, files, num_threads(), tell)
 
 
 def _write_rows(

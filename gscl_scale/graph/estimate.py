@@ -20,7 +20,7 @@ from gscl_scale.text import in_words
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
-_STRUCTURE_FILES = 2
+_STRUCTURE_FILES = 3
 _FLOAT = 4
 
 

@@ -1,15 +1,13 @@
 """Features from the structure alone: for graphs without features of their own, or beside a few weak ones."""
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.graph.step_files import StepFiles
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order
 
@@ -33,8 +31,7 @@ def structural_features(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[Any],
     identities: npt.NDArray[np.uint64],
-    width: int,
-    folder: Path,
+    files: StepFiles,
     threads: int,
     tell: Callable[[], object] = lambda: None,
 ) -> Rows:
@@ -48,40 +45,37 @@ def structural_features(
 
     The signs belong to the user's ids and all sums are exact: rows depend neither on the order of the nodes nor on
     threads. Their length is the root of the width, so that entries are near 1; a node without neighbours has zeros.
-    Arrays of N rows are files in `folder`. `tell` is called after each step.
+    `files` holds the rows, and the steps that an earlier process has finished. `tell` is called after each step.
     """
-    num_nodes = identities.size
-    now, then = (_rows_on_disk(folder / f"structure-{name}.raw", (num_nodes, width)) for name in "ab")
+    num_nodes, last = identities.size, num_steps(indptr)
     size = max(1, min(_ROWS_AT_ONCE, num_nodes // (4 * threads)))
     parts = [slice(low, low + size) for low in range(0, num_nodes, size)]
-    key = seeding.key("structure")
-    _all(in_order(lambda part: random_signs(key, identities[part], now[part]), parts, threads))
-    for step in range(1, num_steps(indptr) + 1):
+    if not files.done:
+        key, signs = seeding.key("structure"), files.now
+        _all(in_order(lambda part: random_signs(key, identities[part], signs[part]), parts, threads))
+    while files.done < last:
+        now, then, step = files.now, files.next, files.done + 1
 
         def average(part: slice, now: Rows = now, then: Rows = then) -> None:
             _average(indptr[part.start : part.stop + 1], indices, now, then[part])
 
         _all(in_order(average, parts, threads))
-        now, then = then, now
         if step <= _AVERAGES and step % _WHITEN_EVERY == 0:
-            _whiten(now, parts, threads)
+            _whiten(then, parts, threads)
+        files.finish()
         tell()
-    scale = np.float32(np.sqrt(width))
-    _all(in_order(lambda part: np.multiply(now[part], scale, out=now[part]), parts, threads))
-    return now
+    if files.done == last:
+        now, then = files.now, files.next
+        scale = np.float32(np.sqrt(now.shape[1]))
+        _all(in_order(lambda part: np.multiply(now[part], scale, out=then[part]), parts, threads))
+        files.finish()
+    return files.now
 
 
 def num_steps(indptr: npt.NDArray[np.int64]) -> int:
     """The number of times that rows are averaged."""
     mean_degree = indptr[-1] / max(1, indptr.size - 1)
     return _AVERAGES + (_LONG_SMOOTHING if mean_degree <= _FEW_NEIGHBOURS else _SMOOTHING)
-
-
-def _rows_on_disk(path: Path, shape: tuple[int, int]) -> Rows:
-    """Zeros in a file with allocated blocks: the system kills a process whose mapped file finds the disk full."""
-    with explain_disk_errors(path), path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
-    return np.memmap(path, np.float32, "r+", shape=shape)
 
 
 def _all(results: Iterator[Any]) -> None:

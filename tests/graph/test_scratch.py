@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from gscl_scale.errors import RunError
 from gscl_scale.graph.row_file import RowFile
+from gscl_scale.graph.step_files import StepFiles
 from gscl_scale.graph.structural_features import structural_features
 try:
     if sys.argv[1] == "rows":
@@ -21,7 +22,8 @@ try:
             rows.append(np.ones((1000, 4)))
         list(rows.stream().parts)
     else:
-        structural_features(np.zeros(9001, np.int64), np.zeros(0), np.arange(9000, dtype=np.uint64), 8, Path("."), 1)
+        files = StepFiles(Path("steps"), "no edges", (9000, 8))
+        structural_features(np.zeros(9001, np.int64), np.zeros(0), np.arange(9000, dtype=np.uint64), files, 1)
 except RunError as error:
     print(error)
 """
@@ -36,7 +38,7 @@ def small_files():
     ("what", "sentence"),
     [
         ("rows", ", the folder of temporary files: File too large; make room there, or set TMPDIR"),
-        ("structure", "structure-a.raw: File too large; finished work is kept"),
+        ("structure", "rows-a.raw: File too large; finished work is kept"),
     ],
 )
 def test_files_that_do_not_fit_the_disk_are_named_and_none_is_mapped_before_it_has_its_blocks(tmp_path, what, sentence):

@@ -13,6 +13,7 @@ from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import features, structural_features
 from gscl_scale.graph.row_file import RowStream
+from gscl_scale.graph.step_files import StepFiles
 from tests.graph.test_draft import write
 
 WIDTH = 16
@@ -34,14 +35,14 @@ def communities(size=60, inside=6, across=0.5, seed=0):
 
 
 def rows_of(source, target, identities, folder, width=WIDTH, threads=1):
-    folder.mkdir(exist_ok=True)
     num_nodes = len(identities)
     both = sp.coo_array((np.ones(2 * source.size), (np.r_[source, target], np.r_[target, source])), (num_nodes,) * 2)
     matrix = both.tocsr()
     matrix.sum_duplicates()
     known = seeding.identities_of(pa.array(identities))
     indptr = matrix.indptr.astype(np.int64)
-    return np.array(structural_features.structural_features(indptr, matrix.indices, known, width, folder, threads))
+    files = StepFiles(folder, "these edges", (num_nodes, width))
+    return np.array(structural_features.structural_features(indptr, matrix.indices, known, files, threads))
 
 
 def dense_reference(source, target, first, smoothing):
