@@ -103,8 +103,9 @@ def test_a_run_that_is_named_alone_goes_on_with_its_own_configuration(tmp_path, 
         result = cli(*verb, "--run", "mine", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
     assert pq.read_table(tmp_path / "copy.parquet").num_rows == 90
-    refused = cli("train", "--run", "mine", "--set", "train.epochs=4", cwd=tmp_path)
-    assert (refused.returncode, "train.epochs=3, but the config now says 4" in refused.stderr) == (2, True)
+    for given, now in (("4", 4), ("auto", 100)):
+        refused = cli("train", "--run", "mine", "--set", f"train.epochs={given}", cwd=tmp_path)
+        assert (refused.returncode, f"train.epochs=3, but the config now says {now}" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -443,4 +444,4 @@ def test_config_prints_the_resolved_values_and_the_schema(tmp_path):
     (tmp_path / "again.yaml").write_text(printed)
     assert cli("config", "--config", "again.yaml", cwd=tmp_path).stdout == printed
     schema = cli("config", "--schema", cwd=tmp_path).stdout
-    assert "train.epochs\n    number; default 100\n    Passes over all anchors." in schema
+    assert "train.batch_size\n    number; default 1024\n    Anchors per step." in schema

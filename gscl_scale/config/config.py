@@ -73,6 +73,11 @@ class Config(Section):
         except ValidationError as error:
             raise ConfigError(explain(cls, error)) from None
 
+    def sized(self, num_nodes: int) -> Self:
+        """The configuration with the numbers that `auto` leaves to the size of the graph."""
+        train = self.train.model_copy(update={"epochs": self.train.epochs_for(num_nodes)})
+        return self.model_copy(update={"train": train})
+
     def dump(self) -> dict[str, Any]:
         """Plain values, ready for JSON or YAML."""
         return self.model_dump(mode="json")

@@ -7,6 +7,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gscl_scale.config.section import Key, Result, Section, positive
 
+_STEPS, MOST_EPOCHS = 300, 100  # of a training with train.epochs=auto
+
 
 def _check_per_ring(value: Any) -> Any:
     if number := positive(value):
@@ -27,6 +29,13 @@ def _check_rounds(value: Any) -> Any:
     if rounds is None:
         raise ValueError("expected a number from 1, or 'epoch' for one round per epoch")
     return rounds
+
+
+def _check_epochs(value: Any) -> Any:
+    epochs = value if value == "auto" else positive(value)
+    if epochs is None:
+        raise ValueError("expected a number from 1, or auto for about 300 steps")
+    return epochs
 
 
 class RingsConfig(Section):
@@ -188,7 +197,9 @@ class TrainConfig(Section):
         "gscl",
         description="Training objective; all but gscl read no samples and take one step over the graph per epoch.",
     )
-    epochs: int = Field(100, ge=1, description="Passes over all anchors.")
+    epochs: Annotated[int | Literal["auto"], BeforeValidator(_check_epochs)] = Field(
+        "auto", description="Passes over all anchors; auto: about 300 steps, in 1 to 100 passes."
+    )
     batch_size: int = Field(1024, ge=1, description="Anchors per step.")
     accumulate: Annotated[int, Key("nothing")] = Field(1, ge=1, description="Micro-batches per step; saves memory.")
     negatives: int = Field(512, ge=0, description="Shared negatives to draw per step; needs rings.sharing=shared.")
@@ -216,6 +227,19 @@ class TrainConfig(Section):
         le=1000,
         description="Repeat the run with this many seeds; figures are then means with standard errors.",
     )
+
+    @property
+    def num_epochs(self) -> int:
+        """The number of epochs, once the size of the graph is known (`Config.sized`)."""
+        assert isinstance(self.epochs, int)
+        return self.epochs
+
+    def epochs_for(self, num_nodes: int) -> int:
+        """The number of epochs on a graph of this size."""
+        if isinstance(self.epochs, int):
+            return self.epochs
+        steps = -(-num_nodes // self.batch_size) if self.reads_samples else 1
+        return max(1, min(MOST_EPOCHS, -(-_STEPS // steps)))
 
     @property
     def reads_samples(self) -> bool:

@@ -35,6 +35,12 @@ class _Checkpoint(TypedDict):
     finished: bool
 
 
+class _Counted(TypedDict):
+    """graph/manifest.json, as far as it is read here."""
+
+    num_nodes: Count
+
+
 class CheckpointList(TypedDict):
     """checkpoints/manifest.json, as far as others than the training read it."""
 
@@ -98,6 +104,10 @@ def delete_claimed(run: Run) -> None:
 
 def _refuse_other_config(config: Config, run: Run, earlier: Sections) -> None:
     """Compare the settings of the results on disk with those of now, and name the first one that differs."""
+    if (run.graph / "manifest.json").exists():
+        config = config.sized(read_json(run.graph / "manifest.json", _Counted)["num_nodes"])
+        if earlier.get("train", {}).get("epochs") == "auto":
+            earlier = {**earlier, "train": {**earlier["train"], "epochs": config.train.epochs}}
     places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
     for result, place in places.items():
         for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():

@@ -20,10 +20,11 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
         console.say(f"precompute: skipped, because {config.train.objective} is trained without ring samples")
         return
     graph = Graph.open(run.graph)
-    if not verify and is_complete(run.samples, graph, config.rings, config.train.epochs):
+    epochs = config.train.epochs_for(graph.num_nodes)
+    if not verify and is_complete(run.samples, graph, config.rings, epochs):
         return
     console.event("precompute", "started")
     with start_runner(config.runtime.for_tasks()) as runner:
         earlier = Run.at(since).repeat_like(run) if since else None
         before = (earlier.graph, earlier.samples) if earlier else None
-        shards_precompute(run.graph, run.samples, config.rings, config.train.epochs, runner, console, before)
+        shards_precompute(run.graph, run.samples, config.rings, epochs, runner, console, before)

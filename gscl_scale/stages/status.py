@@ -58,7 +58,8 @@ def status(folder: Path) -> list[StageState]:
 def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
     def train_detail(manifest: Path) -> str:
         last = read_json(manifest, CheckpointList)["checkpoints"][-1]
-        return f"epoch {last['epoch']} of {config.train.epochs}" + ("" if last["finished"] else ", unfinished")
+        epochs = config.train.epochs_for(read_json(run.graph / "manifest.json", _Counted)["num_nodes"])
+        return f"epoch {last['epoch']} of {epochs}" + ("" if last["finished"] else ", unfinished")
 
     def samples_detail(manifest: Path) -> str:
         return f"{sum(entry is not None for entry in read_json(manifest, _Rounds)['rounds'])} rounds"

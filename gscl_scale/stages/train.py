@@ -77,13 +77,16 @@ def train_here(
     with join_world(config.runtime.timeout_s) as world, contextlib.ExitStack() as stack:
         console = console if world.first else Console(quiet=True)
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
+        if config.train.epochs == "auto":
+            console.say(_why_epochs(config, graph))
+            config = config.sized(graph.num_nodes)
         if device.type == "cpu":
             keep_freed_memory()
         model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural).to(device)
         if run.start.exists():
             load_start(model, run)
         console.event(
-            "train", "started", device=str(device), epochs=config.train.epochs, processes=world.size,
+            "train", "started", device=str(device), epochs=config.train.num_epochs, processes=world.size,
             processor=processor_name(), cores=len(usable_cores()), memory=total_memory(),
         )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
@@ -104,6 +107,15 @@ def train_here(
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
         Training(trainer, inputs, stream, config, checkpoints, validate, console, world, stop, curves, meter).run()
         console.event("train", "done")
+
+
+def _why_epochs(config: Config, graph: Graph) -> str:
+    epochs, nodes = config.train.epochs_for(graph.num_nodes), graph.num_nodes
+    steps = steps_per_epoch(nodes, config.train.batch_size) if config.train.reads_samples else 1
+    return (
+        f"train.epochs is auto: {epochs:,} epoch{'s' * (epochs > 1)} of {steps:,} step{'s' * (steps > 1)} "
+        f"for {nodes:,} nodes"
+    )
 
 
 def load_start(model: Model, run: Run) -> None:
@@ -180,7 +192,7 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     anchors = _anchors(config, graph)
     number = graph.num_nodes if anchors is None else anchors.size
     steps = steps_per_epoch(number, config.train.batch_size) if config.train.reads_samples else 1
-    total = config.train.epochs * steps
+    total = config.train.epochs_for(graph.num_nodes) * steps
     with follow(run.log, total, console) as watch:
         train_together(
             train_process,
@@ -225,24 +237,26 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
             f"rings.ahead: rounds are sampled during a training of one process only, this one has {world.size}; "
             "set rings.ahead to 0"
         )
-    asked = rounds_asked(config.rings, config.train.epochs)
+    epochs = config.train.num_epochs
+    asked = rounds_asked(config.rings, epochs)
     quiet = Console(run.log, quiet=True)
 
     def runner() -> contextlib.AbstractContextManager[Runner]:
         return start_runner(config.runtime.for_tasks(), config.runtime.worker_cpus)
 
-    epochs = config.train.epochs
     with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:
         yield rounds
 
 
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
+    graph = Graph.open(run.graph)
+    config = config.sized(graph.num_nodes)
     settings = deciding_settings(config, "training", first_revision=0)
     made_from: dict[str, object] = {"model": settings["model"], "train": settings["train"]}
     settings["train"].pop("objective", None)  # stands among what follows
     if config.train.reads_samples:
-        samples, asked = Samples.open(run.samples), rounds_asked(config.rings, config.train.epochs)
+        samples, asked = Samples.open(run.samples), rounds_asked(config.rings, config.train.num_epochs)
         rounds = asked if config.rings.ahead else samples.num_rounds
         made_from |= {"loss": settings["loss"], "samples": samples.identity(), "rounds": rounds}
     else:
@@ -251,7 +265,7 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
             "random_splits": config.evaluate.random_splits,
         }
         made_from |= {
-            "graph": Graph.open(run.graph).fingerprint,
+            "graph": graph.fingerprint,
             "objective": config.train.objective,
             "settings": settings_of(config),
             "labels": splits if config.train.objective == "supervised" else None,

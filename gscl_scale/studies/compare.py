@@ -197,7 +197,8 @@ def _sample(config: Config, run: Run, study: Run, console: Console) -> _Cost:
     """Sample the rings of a run, once for all methods that read the same samples; what that took."""
     if not config.train.reads_samples:
         return _Cost(0.0, 0.0)
-    name = name_of_samples(config.rings, config.train.epochs)
+    epochs = config.train.epochs_for(Graph.open(study.graph).num_nodes)
+    name = name_of_samples(config.rings, epochs)
     shared = run if config.rings.ahead else Run(study.folder / "compare" / "samples" / name, study.graph)
     console = console.with_log(shared.log)
     if not (shared.samples / "manifest.json").exists():

@@ -110,7 +110,7 @@ class Training:
         self.world.check_same(trainer.position.step, "steps to resume from")
         if trainer.position.finished:
             return
-        total = config.epochs * self.stream.steps_per_epoch
+        total = config.num_epochs * self.stream.steps_per_epoch
         first = trainer.position.step
         with (
             stop_event(self.stop) as stop,
@@ -141,7 +141,7 @@ class Training:
         epoch, within = divmod(step, self.stream.steps_per_epoch)
         trainer.position = replace(trainer.position, step=step, epoch=epoch)
         improved = not within and self._improved(scalars)
-        finished = epoch == config.epochs or (not within and _out_of_patience(trainer.position, config))
+        finished = epoch == config.num_epochs or (not within and _out_of_patience(trainer.position, config))
         trainer.position = replace(trainer.position, finished=finished)
         due = not within and epoch % config.checkpoint_every == 0
         due |= config.checkpoint_steps > 0 and step % config.checkpoint_steps == 0
@@ -158,7 +158,7 @@ class Training:
         """Validate where that is due, and record the best; all processes come to the same conclusion."""
         trainer, config = self.trainer, self.config.train
         epoch = trainer.position.epoch
-        if self.validate is None or not (epoch % config.validate_every == 0 or epoch == config.epochs):
+        if self.validate is None or not (epoch % config.validate_every == 0 or epoch == config.num_epochs):
             return False
         # every process validates, so that none waits too long; the figure of the first counts
         figure = torch.tensor([self.validate(trainer.model)], dtype=torch.float64)

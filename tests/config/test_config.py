@@ -16,7 +16,7 @@ def refused(*settings, values=None):
 @pytest.mark.parametrize(
     ("setting", "begins", "says"),
     [
-        ("train.epochs=many", "train.epochs: ", "integer, unable to parse string as an integer, got 'many'"),
+        ("train.batch_size=many", "train.batch_size: ", "integer, unable to parse string as an integer, got 'many'"),
         ("train.epoch=3", "train.epoch: ", "unknown key; did you mean epochs?"),
         ("trane.epochs=3", "trane: ", "unknown key; did you mean train?"),
         ("loss.gate=2", "loss.gate: ", "less than or equal to 1, got 2"),
@@ -119,3 +119,24 @@ def test_no_value_of_a_section_is_a_traceback(value):
         if value is not None and value != {}:
             with pytest.raises(ConfigError):
                 Config.parse({section: value})
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "batch_size", "epochs"),
+    [
+        (1, 1024, 100),
+        (2708, 1024, 100),
+        (3073, 1024, 75),
+        (169_343, 1024, 2),
+        (169_343, 4096, 8),
+        (10_000_000, 1024, 1),
+    ],
+)
+def test_epochs_follow_from_the_size_of_the_graph_until_they_are_set(num_nodes, batch_size, epochs):
+    config = Config.parse({"train": {"batch_size": batch_size}})
+    assert config.train.epochs == "auto"
+    assert config.sized(num_nodes).train.num_epochs == epochs
+    given = Config.parse({"train": {"batch_size": batch_size, "epochs": 7}})
+    assert given.sized(num_nodes) == given
+    whole = Config.parse({"train": {"objective": "dgi"}})
+    assert whole.sized(num_nodes).train.num_epochs == 100  # one step each

@@ -15,7 +15,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.io.json import read_json, write_json
 
 DECLARED = {  # before these lines of config/sections.py
-    "    epochs: int = Field(100": "    shine: Annotated[float, Key(revision=4, neutral=0.0)] = {default}\n",
+    "    batch_size: int = Field(1024": "    shine: Annotated[float, Key(revision=4, neutral=0.0)] = {default}\n",
     "    per_ring: Annotated": "    glow: Annotated[int, Key(revision=4, neutral=0)] = 0\n",
     "    accumulate: Annotated": '    idle: Annotated[int, Key("nothing", revision=4, neutral=0)] = 0\n',
 }

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gscl_scale.batches.stream import BatchStream
+from gscl_scale.config import sections
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, StoppedError
 from gscl_scale.graph.graph import Graph
@@ -102,6 +103,20 @@ def test_rounds_made_ahead_of_the_training_give_the_same_losses(undisturbed, tmp
     assert losses(run)[:6] == losses(undisturbed[1])[:6]
     assert losses(run) == losses(undisturbed[1])
     assert len(list(run.samples.glob("round-*"))) <= 3
+
+
+def test_epochs_that_follow_from_the_size_are_told_and_the_same_number_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sections, "_STEPS", 7)
+    config, run = prepared(tmp_path / "run", with_train(epochs="auto", batch_size=40))
+    train_stage(config, run, Console(run.log))
+    assert "train.epochs is auto: 3 epochs of 3 steps for 120 nodes" in capsys.readouterr().err
+    assert len(losses(run)) == 9
+    for epochs in ("auto", 3):
+        same = Config.parse(with_train(epochs=epochs, batch_size=40))
+        train_stage(same, open_run(same, run.folder), QUIET)
+        assert len(losses(run)) == 9
+    with pytest.raises(FolderError, match=r"train\.epochs=3, but the config now says 4"):
+        open_run(Config.parse(with_train(epochs=4, batch_size=40)), run.folder)
 
 
 def test_a_gpu_that_ray_would_not_give_is_refused_before_a_cluster_is_looked_for(tmp_path):

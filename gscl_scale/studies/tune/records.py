@@ -119,7 +119,7 @@ def trial_run(folder: Path, number: int) -> Run:
 
 def rings_run(config: Config, run: Run) -> Run:
     """The run that has the ring samples of a trial, and of all with the same section `rings`."""
-    return Run(run.graph.parent / "rings" / name_of_samples(config.rings, config.train.epochs), run.graph)
+    return Run(run.graph.parent / "rings" / name_of_samples(config.rings, config.train.num_epochs), run.graph)
 
 
 class _Search(TypedDict):

@@ -115,7 +115,7 @@ def _work(suggestion: Suggestion, common: Config, folder: Path) -> None:
     last: Result = {"progress": 0.0, "epoch": 0, "accuracy": math.nan}
 
     def report(epoch: int, accuracy: float) -> None:
-        progress = 100 * epoch / config.train.epochs
+        progress = 100 * epoch / config.train.num_epochs
         last.update({"progress": progress, "epoch": epoch, "accuracy": accuracy})
         if progress < 100:  # nothing is left to be saved by stopping it
             tune.report({**last})

@@ -25,7 +25,7 @@ Report = Callable[[int, float], None]  # epochs that are done, and the figure of
 
 def base_config(config: Config) -> Config:
     """The configuration of all trials, and of a run of the best: it validates, and keeps its best epoch."""
-    every = config.train.validate_every or max(1, config.train.epochs // _VALIDATIONS)
+    every = config.train.validate_every or max(1, config.train.num_epochs // _VALIDATIONS)
     return config.model_copy(update={"train": config.train.model_copy(update={"validate_every": every})})
 
 

@@ -27,11 +27,11 @@ def tune(
         raise UserError("tune: optuna is not installed; pip install 'gscl-scale[tune]'")
     from gscl_scale.studies.tune.search import Search, search_on_ray
 
-    base = base_config(config)
-    space = read_space(space_file, base)
+    space = read_space(space_file, config)
     run = open_run(config, folder)
     console = console.with_log(run.log)
-    base = _with_selection(base, ingest(config, run, console), space)
+    graph = ingest(config, run, console)
+    base = _with_selection(base_config(config.sized(graph.num_nodes)), graph, space)
     claim_search(run.folder, base, {key: domain.plain() for key, domain in space.items()})
     book = Book(run.folder)
     if points_of(space):

@@ -9,7 +9,7 @@ from torch import Tensor
 from gscl_scale import seeding
 from gscl_scale.config.config import Config
 from gscl_scale.config.read import apply_setting
-from gscl_scale.config.sections import TrainConfig
+from gscl_scale.config.sections import MOST_EPOCHS, TrainConfig
 from gscl_scale.errors import ConfigError
 from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
@@ -87,7 +87,8 @@ def _configured(config: Config, name: str) -> Config:
 
 def _in_proportion(train: TrainConfig, epochs: int) -> dict[str, int]:
     every = {"validate_every": train.validate_every, "checkpoint_every": train.checkpoint_every}
-    return {key: max(1, number * epochs // train.epochs) for key, number in every.items() if number}
+    total = train.epochs if isinstance(train.epochs, int) else MOST_EPOCHS
+    return {key: max(1, number * epochs // total) for key, number in every.items() if number}
 
 
 def settings_of(config: Config) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class ObjectiveTrainer(Trainer):
     ) -> StepResult:
         """Take one step over the views of the whole graph; what is drawn depends on (seed, step) only."""
         (views,) = micro_batches
-        step, done = self.position.step, self.position.step / config.train.epochs
+        step, done = self.position.step, self.position.step / config.train.num_epochs
         for group in self.optimizer.param_groups:
             group["lr"] = config.train.learning_rate * self.objective.rate(done)
         self.model.train()
