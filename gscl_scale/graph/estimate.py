@@ -42,7 +42,7 @@ def read_if_it_fits(
     draft = read(config, preferred)
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
-        edges = sum(source.size for source, _ in draft.edges) if isinstance(draft.edges, list) else None
+        edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width)
         say(check_resources(size, config, folder))
     return draft
