@@ -113,15 +113,16 @@ def _structural_features(
     out: Path, indptr: npt.NDArray[np.int64], ids: pa.Array, width: int, folder: Path, console: Console
 ) -> npt.NDArray[np.float32]:
     """Rows for the nodes of a graph whose edges and ids are in `out`; files of the steps stand in `folder`."""
-    inputs = [sha256_of(out / f"{name}.arrow") for name in ("ids", "indptr", "indices")]
+    names = ("ids.arrow", "indptr.arrow", "indices.arrow", edge_weights.FILE)
+    inputs = [sha256_of(out / name) for name in names if (out / name).exists()]
     made_from = fingerprint_of({"version": __version__, "width": width, "inputs": inputs})
     files = StepFiles(folder, made_from, (len(ids), width))
-    indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
+    indices, weights = map_array(out / "indices.arrow", "indices", "int32", "int64"), map_weights(out)
     identities = seeding.identities_of(ids)
     if files.done:
         console.say(f"structural features: going on after step {files.done}, where an earlier command was stopped")
     with console.progress("structural features", num_steps(indptr), "steps", files.done) as tell:
-        return structural_features(indptr, indices, identities, files, num_threads(), tell)
+        return structural_features(indptr, indices, identities, files, num_threads(), tell, weights)
 
 
 def _write_rows(
@@ -139,9 +140,10 @@ def _write_rows(
             weights = stack.enter_context(column_file(place / edge_weights.FILE, edge_weights.COLUMN, np.float32))
         indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads(), weights)
     write_column(place / "indptr.arrow", "indptr", indptr)
-    notes = _notes_on_edges(counts, np.diff(indptr), config.undirected)
+    both_ways = config.undirected and weights is not None and not counts.unequal
+    notes = _notes_on_edges(counts, np.diff(indptr), config.undirected, weights is not None and not both_ways)
     if weights and counts.entries:
-        notes += _finish_weights(place, config.undirected and not counts.unequal)
+        notes += _finish_weights(place, both_ways)
     if asked.share:
         identities = seeding.identities_of(ids)
         indptr, note = hold_out(scratch, identities, config.undirected, asked, out, draft.origin)
@@ -267,13 +269,16 @@ def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
     return labels
 
 
-def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool) -> list[str]:
+def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
     notes = []
     if counts.self_loops:
         notes.append(f"{counts.self_loops:,} self-loops dropped")
     sides = 2 if undirected else 1
     if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
-        notes.append(f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}")
+        notes.append(
+            f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}"
+            f"{': their weights are added' if weighted else ''}"
+        )
     if isolated := int((degrees == 0).sum()) if undirected else 0:
         notes.append(
             f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"

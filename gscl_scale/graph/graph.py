@@ -97,6 +97,15 @@ class Graph:
                 "the tables as for the encoder's run: --set graph.encoding=RUN"
             )
 
+    def refuse_other_weights(self, weighted: bool, subject: str) -> None:
+        """GraphError for a graph with edge weights whose encoder was trained without, or the other way round."""
+        if (self.edge_weights is not None) != weighted:
+            here, there = ("no edge weights", "with some") if weighted else ("edge weights", "without any")
+            raise GraphError(
+                f"{subject} has {here}, and the encoder was trained {there}; ingest it as the encoder's graph "
+                "(graph.weight_column, or the edge weights of the source)"
+            )
+
     def identities(self) -> npt.NDArray[np.uint64]:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""
         return seeding.identities_of(self.ids)

@@ -32,6 +32,7 @@ from gscl_scale.runtime.threads import ahead, in_order, num_threads
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
 
+_LIKE_WEIGHTS = {"weight", "weights", "edge_weight"}  # columns that a note asks about
 _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
@@ -45,10 +46,10 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     files = files_of(config.edges, "edges")
     columns = {config.source_column: "source_column", config.target_column: "target_column"}
     weight = {config.weight_column: "weight_column"} if config.weight_column else {}
-    for file in files:
-        schema_of(file, columns | weight)
+    names = [name for file in files for name in schema_of(file, columns | weight).names]
+    notes = [] if weight else _notes_on_weights([name for name in names if name not in columns])
     if config.nodes is None:
-        return _draft(config, files, _distinct_ids(files, list(columns)))
+        return _draft(config, files, _distinct_ids(files, list(columns)), notes)
     table = read_nodes(config)
     index = _IdIndex(table.ids)
     added = _unknown_ids(files, list(columns), index) if config.unknown_ids == "add" else table.ids[:0]
@@ -56,7 +57,7 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     if len(added):
         table.notes.append(f"{len(added):,} nodes that only edges name were added (graph.unknown_ids)")
         table = table.with_nodes(added)
-    draft = _draft(config, files, table.ids)
+    draft = _draft(config, files, table.ids, notes)
     draft.features = table.rows(features.encodings, len(added))
     draft.columns, draft.labels, draft.splits = features.columns, table.labels, table.splits
     draft.notes += [*features.notes, *table.notes]
@@ -64,13 +65,23 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     return draft
 
 
-def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array) -> Draft:
+def _notes_on_weights(names: list[str]) -> list[str]:
+    """A note on the first column that looks like weights and is not read as such."""
+    return [
+        f"the edges' column {quoted(name)} is not read: --set graph.weight_column={name} makes it edge weights"
+        for name in names
+        if name.lower() in _LIKE_WEIGHTS
+    ][:1]
+
+
+def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array, notes: list[str]) -> Draft:
     draft = Draft(
         name=config.edges.name.split(".")[0],
         origin=url_of(config.nodes or config.edges) or str(config.nodes or config.edges),
         num_nodes=len(ids),
         edges=(),
         ids=ids,
+        notes=notes,
     )
     draft.edges = _edges(files, config, _IdIndex(ids), draft.notes)
     return draft
@@ -102,7 +113,8 @@ def size(config: TablesGraph) -> SourceSize:
         num_features=width or None,
         reading=_BYTES_OF_ID + (0 if config.nodes else _BYTES_OF_SLOT),
         resident=_BYTES_OF_ID + _BYTES_OF_SLOT,
-        chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * 4 * _BYTES_OF_ID,
+        chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * (6 if config.weight_column else 4) * _BYTES_OF_ID,
+        weighted=config.weight_column is not None,
     )
 
 
