@@ -106,6 +106,25 @@ def test_rows_belong_to_ids_to_the_bit_whatever_the_order_and_the_threads(tmp_pa
     np.testing.assert_array_equal(moved[place], first)
 
 
+def test_weighted_sums_are_exact():
+    """Neighbours in pairs of opposite rows and equal weights have a mean of zero, to the last bit, in any order."""
+    draw = np.random.default_rng(0)
+    rows = np.rint(draw.uniform(-1, 1, (500, WIDTH)) * 2**20) / 2**20
+    rows, weights = np.r_[rows, -rows].astype(np.float32), np.tile(random_weights(500), 2).astype(np.float32)
+    for unit in (1e-15, 1.0, 1e15):
+        order, out = draw.permutation(1000), np.ones((1, WIDTH), np.float32)
+        indptr, given = np.array([0, 1000]), (weights * unit).astype(np.float32)
+        structural_features._average(indptr, order, given[order], rows, out)
+        assert not out.any()
+
+
+def test_the_scale_of_weights_does_not_depend_on_their_order():
+    draw, weights = np.random.default_rng(0), random_weights(1000).astype(np.float32) ** 3
+    found = {structural_features._whole_scale(draw.permutation(weights)) for _ in range(50)}
+    assert len(found) == 1
+    assert found.pop() * weights.sum(dtype=np.float64) == pytest.approx(2**32)
+
+
 def test_equal_weights_are_none_and_their_unit_does_not_matter(tmp_path):
     source, target, labels = communities(seed=2)
     source, target = np.unique(np.sort(np.c_[source, target][source != target], axis=1), axis=0).T
