@@ -63,7 +63,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Parameters are those of the function `fit`. A fitted estimator holds the trained encoder, so it can be pickled and
     needs no folder. `config_` is its configuration, `n_features_in_` the number of features per node
-    (without those of the structure), `feature_columns_` the names of their columns, if they have names.
+    (without those of the structure), `feature_columns_` the names of their columns, if they have names, and `weighted_`
+    whether the edges have weights.
 
     >>> embedder = NodeEmbedder({"train": {"epochs": 50}}).fit(today)       # doctest: +SKIP
     >>> vectors = embedder.transform(tomorrow)                               # doctest: +SKIP
@@ -116,6 +117,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             opened.refuse_other_features(
                 self.n_features_in_, self.encoder_.structural, self.feature_columns_, "transform: the graph"
             )
+            opened.refuse_other_weights(self.weighted_, "transform: the graph")
             runtime = self.config_.runtime
             if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
                 runtime = runtime.model_copy(update={"device": "cpu"})
@@ -131,6 +133,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _take(self, config: Config, run: Run) -> None:
         """Take over the encoder of a finished run."""
         trained_on = Graph.open(run.graph)
+        self.weighted_ = trained_on.edge_weights is not None
         checkpoints = checkpoints_of(config, run)
         state, _ = checkpoints.chosen()
         self.config_ = config

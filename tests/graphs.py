@@ -46,7 +46,24 @@ def random_edges(num_nodes, num_edges, seed, hubs=0):
     return edges
 
 
-def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=None, ids=None, columns=(), **options):
+def random_weights(num_edges, seed=0):
+    """Edge weights of several magnitudes."""
+    return np.exp(np.random.default_rng(seed).normal(size=num_edges))
+
+
+def make_graph(
+    folder,
+    edges,
+    num_nodes,
+    *,
+    weights=None,
+    features=None,
+    labels=None,
+    splits=None,
+    ids=None,
+    columns=(),
+    **options,
+):
     """Write a graph folder and open it."""
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
     if features is None:
@@ -55,7 +72,7 @@ def make_graph(folder, edges, num_nodes, *, features=None, labels=None, splits=N
         name="made",
         origin="a test",
         num_nodes=num_nodes,
-        edges=[(edges[:, 0], edges[:, 1])],
+        edges=[(edges[:, 0], edges[:, 1], *([] if weights is None else [np.asarray(weights)]))],
         features=features,
         labels=labels,
         splits=splits or {},

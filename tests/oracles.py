@@ -57,3 +57,21 @@ def obvious_sample(distance_row, anchor, order, priority_of, hops, width, per_ri
     decided = priority_of[ball[width - 1]] if len(ball) >= width else math.inf
     beyond = [u for u in order if not distance_row[u] <= hops][:num_beyond]
     return ObviousSample(rings, beyond, decided, sizes)
+
+
+def dense_weights(edges, weights, num_nodes, undirected):
+    """The weight of each pair of nodes [N, N]: the sum of what was given, without self-loops."""
+    total = np.zeros((num_nodes, num_nodes))
+    for (u, v), weight in zip(np.asarray(edges).tolist(), np.asarray(weights, float).tolist(), strict=True):
+        if u != v:
+            total[u, v] += weight
+            total[v, u] += weight * undirected
+    return total
+
+
+def entries_of(graph):
+    """What the rows of a graph hold as a matrix [N, N]: the weights of its neighbours, or ones."""
+    out = np.zeros((graph.num_nodes, graph.num_nodes))
+    rows = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    out[rows, graph.indices] = 1 if graph.edge_weights is None else graph.edge_weights
+    return out

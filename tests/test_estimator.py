@@ -202,3 +202,18 @@ def test_edges_are_held_out_of_the_graph_that_it_is_fitted_on_and_of_no_graph_th
     assert (one.transform(data) != embeddings).any()
     with pytest.raises(GraphError, match=r"evaluate.held_out_edges: .* was ingested with all edges"):
         NodeEmbedder(settings).fit(whole)
+
+
+def test_edge_weights_reach_the_embeddings_and_an_encoder_asks_for_graphs_like_its_own(fitted):
+    data, plain = drawn(), drawn()
+    data.edge_weight = torch.rand(200, generator=torch.Generator().manual_seed(1)) * 3 + 0.01
+    embedder = NodeEmbedder(SETTINGS)
+    rows = embedder.fit_transform(data)
+    np.testing.assert_allclose(embedder.transform(data), rows, atol=1e-5)
+    assert abs(rows - fitted.transform(plain)).max() > 0.01
+    data.edge_weight *= torch.arange(200) % 2 + 0.1
+    assert abs(embedder.transform(data) - rows).max() > 0.01
+    with pytest.raises(GraphError, match="transform: the graph has edge weights, and the encoder was trained without"):
+        fitted.transform(data)
+    with pytest.raises(GraphError, match="transform: the graph has no edge weights, and the encoder was trained with"):
+        embedder.transform(plain)

@@ -132,14 +132,14 @@ class NeighbourSampler:
             )
         members, values = np.empty(entries, np.int32), np.empty(entries, np.float32)
         if fanout is None:
-            _take_all(_sparse(m), nodes, members, values)
+            _take_all(_sparse(m), m.weights, nodes, members, values)
         else:
             assert draw is not None
             assert self._lowest is not None
             drawn = PriorityArrays(draw.priorities.order, draw.rank, draw.priorities.priority)
-            weights = np.empty(0) if draw.weights is None else draw.weights
+            node_weights = np.empty(0) if draw.weights is None else draw.weights
             known = (self._lowest.row, self._lowest.table(draw))
-            _take_lowest(_sparse(m), nodes, fanout, drawn, weights, known, members, values)
+            _take_lowest(_sparse(m), m.weights, nodes, fanout, drawn, node_weights, known, members, values)
         places, below = _relabel(nodes, members, self._place)
         if fanout is None and self._nearly_all(below):
             rows = Rows(indptr, members, values, m.num_nodes)
@@ -149,7 +149,8 @@ class NeighbourSampler:
 
 
 class _Sparse(NamedTuple):
-    """`NormalisedAdjacency` for kernels."""
+    """`NormalisedAdjacency` for kernels, which take the weights of its entries apart: where these are None, a kernel is
+    compiled without them."""
 
     indptr: npt.NDArray[np.int64]
     indices: npt.NDArray[Any]
@@ -217,7 +218,7 @@ def _count(indptr, nodes, most, loops):
 
 
 @kernel
-def _take_all(m, nodes, members, values):
+def _take_all(m, weights, nodes, members, values):
     indices, row_scale, column_scale = m.indices, m.row_scale, m.column_scale
     n = 0
     for v in nodes:
@@ -226,15 +227,17 @@ def _take_all(m, nodes, members, values):
             n += 1
         for e in range(m.indptr[v], m.indptr[v + 1]):
             members[n], values[n] = indices[e], row_scale[v] * column_scale[indices[e]]
+            if weights is not None:
+                values[n] *= weights[e]
             n += 1
 
 
 @kernel
-def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):
+def _take_lowest(m, weights, nodes, fanout, drawn, node_weights, known, members, values):
     """At most `fanout` neighbours of each node: those of the lowest ranks.
 
     The rank after the last one bounds the draw: a neighbour was sampled since its priority is below this one, and its
-    chance of that is 1 - exp(-bound * weight), or without weights fan-out / degree.
+    chance of that is 1 - exp(-bound * weight of the node), or without such weights fan-out / degree.
     """
     row, table = known
     order, priority, row_scale, column_scale = drawn.order, drawn.priority, m.row_scale, m.column_scale
@@ -246,8 +249,11 @@ def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):
             n += 1
         neighbours = m.indices[m.indptr[v] : m.indptr[v + 1]]
         if neighbours.size <= fanout:
-            for u in neighbours:
+            for i in range(neighbours.size):
+                u = neighbours[i]
                 members[n], values[n] = u, row_scale[v] * column_scale[u]
+                if weights is not None:
+                    values[n] *= weights[m.indptr[v] + i]
                 n += 1
             continue
         low = own[: fanout + 1] if row[v] < 0 else table[row[v]]
@@ -256,8 +262,10 @@ def _take_lowest(m, nodes, fanout, drawn, weights, known, members, values):
         bound = priority[low[fanout]]
         for j in range(fanout):
             u = order[low[j]]
-            chance = -np.expm1(-bound * weights[u]) if weights.size else fanout / neighbours.size
+            chance = -np.expm1(-bound * node_weights[u]) if node_weights.size else fanout / neighbours.size
             members[n], values[n] = u, row_scale[v] * column_scale[u] / chance
+            if weights is not None:
+                values[n] *= weights[m.indptr[v] + np.searchsorted(neighbours, u)]
             n += 1
 
 

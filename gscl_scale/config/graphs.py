@@ -66,6 +66,9 @@ class TablesGraph(_GraphSection):
     nodes: Path | None = Field(None, description="Node table; by default the nodes are the ends of the edges.")
     source_column: str = Field("source", description="Edge table: column with the id of the source node.")
     target_column: str = Field("target", description="Edge table: column with the id of the target node.")
+    weight_column: Annotated[str | None, Key(revision=4, neutral=None)] = Field(
+        None, description="Edge table: column with the weight of the edge, above 0; by default all weights are 1."
+    )
     id_column: str = Field("id", description="Node table: column with the id of the node.")
     label_column: str | None = Field("label", description="Node table: column with the label, if any.")
     split_column: str | None = Field("split", description="Node table: column with train, val or test, if any.")
@@ -94,6 +97,10 @@ class TablesGraph(_GraphSection):
         if self.source_column == self.target_column:
             raise ValueError(
                 f"source_column and target_column are both {self.source_column!r}; name the column of each end"
+            )
+        if self.weight_column in (self.source_column, self.target_column):
+            raise ValueError(
+                f"weight_column is {self.weight_column!r}, which holds ids; name the column of the weights"
             )
         return self
 

@@ -74,6 +74,8 @@ class GpuGather:
             return self._attend(self._layer.conv, offsets, senders, receivers, own)
         row_scale = self._row_scale[own]
         values = row_scale[receivers] * self._column_scale[senders]
+        if (weights := self._adjacency.weights) is not None:
+            values *= torch.from_numpy(np.array(weights[indptr[0] : indptr[-1]])).to(self._device)
         sums = pattern_times_dense(offsets, senders, values, self._rows)
         if self._adjacency.loops:
             sums += (row_scale * self._column_scale[own]).unsqueeze(1) * self._rows[own]

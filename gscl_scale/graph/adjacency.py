@@ -1,6 +1,6 @@
 """The normalised adjacency of message passing: the neighbours that a node gathers from, and their weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ class NormalisedAdjacency:
     """Node v gathers row_scale[v] * column_scale[u] of each neighbour u, and where `loops` is set of itself.
 
     indptr [N + 1], indices [E]   rows of the graph
+    weights [E]                   of the edges, a third factor of what is gathered from a neighbour; None: they are 1
     """
 
     indptr: npt.NDArray[np.int64]
@@ -24,6 +25,7 @@ class NormalisedAdjacency:
     row_scale: npt.NDArray[np.float32]
     column_scale: npt.NDArray[np.float32]
     loops: bool
+    weights: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def of(
@@ -35,19 +37,21 @@ class NormalisedAdjacency:
                with normalisation mean D_row^-1
         sage   D_row^-1 A, without loops; the row of a node without neighbours is empty
         gat    A + I, whose weights its layers compute
+
+        A has the edge weights and D their sums, where there are any; those of gat are always 1.
         """
         ones = np.ones(graph.num_nodes, np.float32)
         if encoder == "gat":
             return cls(graph.indptr, graph.indices, ones, ones, True)
-        loops = loops and encoder == "gcn"
+        loops, weights = loops and encoder == "gcn", graph.edge_weights
         if encoder == "sage" or normalisation == "mean":
-            row = _by_degree(graph.indptr, lambda degree: 1 / np.maximum(degree + loops, 1))
-            return cls(graph.indptr, graph.indices, row, ones, loops)
-        row = _by_degree(graph.indptr, lambda degree: 1 / np.sqrt(np.maximum(degree + loops, 1)))
+            row = _scales(_degrees(graph), loops, lambda degree: 1 / degree)
+            return cls(graph.indptr, graph.indices, row, ones, loops, weights)
+        row = _scales(_degrees(graph), loops, lambda degree: 1 / np.sqrt(degree))
         column = row
         if not graph.undirected:
-            column = (1 / np.sqrt(np.maximum(_in_degree(graph) + loops, 1))).astype(np.float32)
-        return cls(graph.indptr, graph.indices, row, column, loops)
+            column = _scales([_in_degrees(graph)], loops, lambda degree: 1 / np.sqrt(degree))
+        return cls(graph.indptr, graph.indices, row, column, loops, weights)
 
     @property
     def symmetric(self) -> bool:
@@ -60,19 +64,38 @@ class NormalisedAdjacency:
         return self.indptr.size - 1
 
 
-def _by_degree(
-    indptr: npt.NDArray[np.int64], scale: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
+def _scales(
+    degrees: Iterable[npt.NDArray[Any]], loops: bool, scale: Callable[[npt.NDArray[Any]], npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float32]:
-    """Scale of each node; blocks bound the memory in double precision."""
-    out = np.empty(indptr.size - 1, np.float32)
-    for low in range(0, out.size, _AT_ONCE):
-        out[low : low + _AT_ONCE] = scale(np.diff(indptr[low : low + _AT_ONCE + 1]))
-    return out
+    """Scale of each node from its degree, loop included; parts bound the memory in double precision."""
+    parts = (part + loops for part in degrees)
+    return np.concatenate([scale(np.where(part > 0, part, 1)).astype(np.float32) for part in parts])
 
 
-def _in_degree(graph: Graph) -> npt.NDArray[np.int32]:
-    out = np.zeros(graph.num_nodes, np.int32)
+def _degrees(graph: Graph) -> Iterator[npt.NDArray[Any]]:
+    """Neighbours of each node, or the sum of their weights, a part at a time."""
+    for low in range(0, graph.num_nodes, _AT_ONCE):
+        indptr = graph.indptr[low : low + _AT_ONCE + 1]
+        if graph.edge_weights is None:
+            yield np.diff(indptr)
+        else:
+            yield row_sums(indptr - indptr[0], graph.edge_weights[indptr[0] : indptr[-1]])
+
+
+def row_sums(indptr: npt.NDArray[np.int64], values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Sum of each of some compressed sparse rows."""
+    sums, filled = np.zeros(indptr.size - 1), np.diff(indptr) > 0
+    sums[filled] = np.add.reduceat(values, indptr[:-1][filled], dtype=np.float64)  # rows between these are empty
+    return sums
+
+
+def _in_degrees(graph: Graph) -> npt.NDArray[Any]:
+    weights = graph.edge_weights
+    out: npt.NDArray[Any] = np.zeros(graph.num_nodes, np.int32 if weights is None else np.float64)
     size = max(_AT_ONCE, graph.num_nodes)
     for low in range(0, graph.indices.size, size):
-        out += np.bincount(graph.indices[low : low + size], minlength=graph.num_nodes).astype(np.int32)
+        part = slice(low, low + size)
+        out += np.bincount(
+            graph.indices[part], None if weights is None else weights[part], minlength=graph.num_nodes
+        ).astype(out.dtype)
     return out

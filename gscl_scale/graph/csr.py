@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
 from gscl_scale.io.atomic import explain_disk_errors
@@ -24,11 +25,15 @@ _SKEW = 2  # the largest bucket over their mean, in estimates
 
 @dataclass(frozen=True)
 class CsrCounts:
-    """Edges that were given, self-loops among them that were dropped, and entries stored without repeats."""
+    """Edges that were given, self-loops among them that were dropped, and entries stored without repeats.
+
+    unequal   entries whose weights in both directions, as they were given, do not have the same sum
+    """
 
     edges_given: int
     self_loops: int
     entries: int
+    unequal: int = 0
 
 
 def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
@@ -40,29 +45,55 @@ class EdgeBuckets:
     """Edges as they come, checked and appended to files, one for each range of rows.
 
     A bucket is the file of 2^shift rows. It holds raw entries (row, column), two for an undirected edge, and is deleted
-    once its rows are finished.
+    once its rows are finished. Where edges have weights, each entry has a third number: the bits of the weight, which
+    is negative for an entry against the direction in which the edge was given.
     """
 
     def __init__(self, folder: Path, num_nodes: int, origin: str, undirected: bool) -> None:
         self.num_nodes = num_nodes
         self.num_edges = 0
         self.self_loops = 0
+        self.weighted: bool | None = None  # not known before the first edges
         self.dtype = index_dtype(num_nodes)
         self._shift = _shift_of(num_nodes)
         self.sizes = np.zeros((max(num_nodes, 1) - 1 >> self._shift) + 1, np.int64)
         self._folder, self._origin, self._undirected = folder, origin, undirected
 
-    def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
-        """Append edges between node indices; GraphError with the position of an index outside 0..N-1."""
+    def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> None:
+        """Append edges between node indices; GraphError with the position of an index outside 0..N-1, or a weight."""
         for ends in (source, target):
             if ends.ndim != 1 or ends.dtype.kind not in "iu" or ends.size != source.size:
                 raise GraphError(
                     f"{self._origin}: edges are {source.dtype} of shape {source.shape} and {target.dtype} of shape "
                     f"{target.shape}, expected two equally long rows of integers"
                 )
+        self._check_kind(source, weights)
         for low in range(0, source.size, _CHUNK_EDGES):
             part = slice(low, low + _CHUNK_EDGES)
-            self._append(self._checked(source[part]), self._checked(target[part]))
+            checked = None if weights is None else self._checked_weights(weights[part])
+            self._append(self._checked(source[part]), self._checked(target[part]), checked)
+
+    def _check_kind(self, source: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> None:
+        if self.weighted is None:
+            self.weighted = weights is not None
+        if self.weighted != (weights is not None):
+            raise GraphError(f"{self._origin}: some edges have weights and others have none; give all edges weights")
+        if weights is not None and (weights.shape != source.shape or weights.dtype.kind not in "iuf"):
+            raise GraphError(
+                f"{self._origin}: edge weights are {weights.dtype} of shape {weights.shape}, expected a number for "
+                f"each of {source.size:,} edges"
+            )
+
+    def _checked_weights(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if flaw := flaw_of_weights(weights):
+            at, reason = flaw
+            raise GraphError(f"{self._origin}: the weight of edge {self.num_edges + at:,} is {reason}")
+        return np.ascontiguousarray(weights, self.weight_dtype)
+
+    @property
+    def weight_dtype(self) -> np.dtype[Any]:
+        """Floats that take as many bytes as a node index."""
+        return np.dtype(f"f{np.dtype(self.dtype).itemsize}")
 
     def _checked(self, ends: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if ends.min() < 0 or ends.max() >= self.num_nodes:
@@ -73,10 +104,12 @@ class EdgeBuckets:
             )
         return np.ascontiguousarray(ends, self.dtype)
 
-    def _append(self, source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
-        pairs = np.empty((source.size * (2 if self._undirected else 1), 2), self.dtype)
+    def _append(self, source: npt.NDArray[Any], target: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> None:
+        pairs = np.empty((source.size * (2 if self._undirected else 1), 2 if weights is None else 3), self.dtype)
         bounds = np.zeros(self.sizes.size + 1, np.int64)
-        self.self_loops += _distribute(source, target, self._undirected, self._shift, bounds, pairs)
+        self.self_loops += _distribute(
+            source, target, weights, self._undirected, self._shift, bounds, pairs, weights_in(pairs)
+        )
         self.num_edges += source.size
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             with explain_disk_errors(self.path(number)), self.path(number).open("ab") as file:
@@ -91,9 +124,8 @@ class EdgeBuckets:
         """Ranges of rows with at most so many entries each, or of one row: a bucket, or parts of a large one."""
         for number, size in enumerate(self.sizes.tolist()):
             first = number << self._shift
-            bucket = RowRange(
-                self.path(number), first, min(first + (1 << self._shift), self.num_nodes), self.dtype, True
-            )
+            end = min(first + (1 << self._shift), self.num_nodes)
+            bucket = RowRange(self.path(number), first, end, self.dtype, True, 3 if self.weighted else 2)
             if size <= entries_at_once:
                 yield bucket
                 continue
@@ -103,24 +135,28 @@ class EdgeBuckets:
 
 
 class RowRange(NamedTuple):
-    """Rows low..high-1, whose entries are in a file; `last` if no later range needs that file."""
+    """Rows low..high-1, whose entries are in a file; `last` if no later range needs that file.
+
+    columns   numbers of an entry: 2, or 3 with a weight
+    """
 
     path: Path
     low: int
     high: int
     dtype: type
     last: bool
+    columns: int = 2
 
     def pairs(self) -> Iterator[npt.NDArray[Any]]:
-        """The entries [n, 2] of the file, a part at a time."""
+        """The entries [n, columns] of the file, a part at a time."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
             while True:
-                chunk: npt.NDArray[Any] = np.fromfile(file, self.dtype, 2 * _CHUNK_EDGES)
+                chunk: npt.NDArray[Any] = np.fromfile(file, self.dtype, self.columns * _CHUNK_EDGES)
                 if not chunk.size:
                     return
-                yield chunk.reshape(-1, 2)
+                yield chunk.reshape(-1, self.columns)
 
     def starts(self) -> npt.NDArray[np.int64]:
         """Running count [rows + 1] of the rows' entries, repeats among them."""
@@ -130,60 +166,88 @@ class RowRange(NamedTuple):
         return np.cumsum(starts, out=starts)
 
 
+def weights_in(pairs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """The weights [n] of raw entries, as a view of their third column; None where they have none."""
+    return None if pairs.shape[1] == 2 else pairs.view(f"f{pairs.itemsize}")[:, 2]
+
+
 def _shift_of(num_nodes: int) -> int:
     """Binary logarithm of the rows of a bucket: _LEAST_ROWS, or more where there would be too many buckets."""
     return max(_LEAST_ROWS.bit_length() - 1, ((num_nodes - 1) // _MOST_BUCKETS).bit_length())
 
 
 def build_rows(
-    buckets: EdgeBuckets, column: ColumnFile, memory_bytes: int, threads: int
+    buckets: EdgeBuckets, column: ColumnFile, memory_bytes: int, threads: int, weights: ColumnFile | None = None
 ) -> tuple[npt.NDArray[np.int64], CsrCounts]:
     """Append the rows, sorted and without repeats, to `column`; returns indptr and the counts of the edges.
 
+    weights   the column of the entries' weights, where edges have some: repeats add up, in whatever order they come
+
     Each thread builds one range of rows, and the entries of all these ranges fit `memory_bytes`.
     """
-    entries_at_once = max(1, memory_bytes // ((threads + 1) * column.dtype.itemsize))
-    indptr = np.zeros(buckets.num_nodes + 1, np.int64)
-    for part, degrees, entries in in_order(_rows_of, buckets.ranges(entries_at_once), threads):
-        indptr[part.low + 1 : part.high + 1] = degrees
-        column.append(entries)
+    numbers = 1 if weights is None else 2
+    entries_at_once = max(1, memory_bytes // ((threads + 1) * column.dtype.itemsize * numbers))
+    indptr, unequal = np.zeros(buckets.num_nodes + 1, np.int64), 0
+    for part, rows in in_order(_rows_of, buckets.ranges(entries_at_once), threads):
+        indptr[part.low + 1 : part.high + 1] = rows.degrees
+        column.append(rows.entries)
+        if weights is not None:
+            assert rows.weights is not None
+            weights.append(rows.weights.astype(np.float32, copy=False))
+        unequal += rows.unequal
         if part.last:
             part.path.unlink(missing_ok=True)
     np.cumsum(indptr, out=indptr)
-    return indptr, CsrCounts(buckets.num_edges, buckets.self_loops, int(indptr[-1]))
+    return indptr, CsrCounts(buckets.num_edges, buckets.self_loops, int(indptr[-1]), unequal)
 
 
-def _rows_of(part: RowRange) -> tuple[RowRange, npt.NDArray[np.int64], npt.NDArray[Any]]:
+class _BuiltRows(NamedTuple):
+    """Finished rows: their lengths, their entries, and where edges have weights those of the entries."""
+
+    degrees: npt.NDArray[np.int64]
+    entries: npt.NDArray[Any]
+    weights: npt.NDArray[Any] | None
+    unequal: int
+
+
+def _rows_of(part: RowRange) -> tuple[RowRange, _BuiltRows]:
     starts = part.starts()
     entries = np.empty(starts[-1], part.dtype)
+    weights = None if part.columns == 2 else np.empty(starts[-1], f"f{entries.itemsize}")
     position = starts[:-1].copy()
     for pairs in part.pairs():
-        _place(pairs, part.low, position, entries)
+        _place(pairs, weights_in(pairs), part.low, position, entries, weights)
     degrees = np.empty(starts.size - 1, np.int64)
-    num_entries = _sort_rows(starts, entries, degrees)
-    return part, degrees, entries[:num_entries]
+    if weights is None:
+        return part, _BuiltRows(degrees, entries[: _sort_rows(starts, entries, degrees)], None, 0)
+    end, unequal = _add_repeats(starts, entries, weights, degrees)
+    return part, _BuiltRows(degrees, entries[:end], weights[:end], unequal)
 
 
-def collecting_bytes(num_nodes: int, num_edges: int, undirected: bool) -> int:
-    """Memory for adding edges: one chunk of them and its entries."""
-    return min(num_edges, _CHUNK_EDGES) * (2 + 4 * undirected + 2) * index_dtype(num_nodes)().itemsize
+def collecting_bytes(num_nodes: int, num_edges: int, undirected: bool, columns: int = 2) -> int:
+    """Memory for adding edges: one chunk of them and its entries, of 2 numbers each, or 3 with a weight."""
+    numbers = (1 + 2 * undirected + 1) * columns
+    return min(num_edges, _CHUNK_EDGES) * numbers * index_dtype(num_nodes)().itemsize
 
 
-def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int) -> int:
+def sorting_bytes(num_nodes: int, entries: int, memory_bytes: int, threads: int, columns: int = 2) -> int:
     """Memory of `build_rows` for the ranges that its threads build at once, those of hubs included."""
     if not num_nodes:  # not known yet
         return 0
     item = index_dtype(num_nodes)().itemsize
     rows = 1 << _shift_of(num_nodes)
     bucket = min(entries, _SKEW * entries * rows // num_nodes)
-    ranges = (threads + 1) * item * bucket
-    chunks = threads * min(bucket, _CHUNK_EDGES) * 2 * item
+    ranges = (threads + 1) * item * bucket * (columns - 1)
+    chunks = threads * min(bucket, _CHUNK_EDGES) * columns * item
     return min(ranges, memory_bytes) + chunks + (threads + 1) * 4 * 8 * rows
 
 
 @kernel
-def _distribute(source, target, undirected, shift, bounds, pairs):
-    """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of dropped self-loops."""
+def _distribute(source, target, weights, undirected, shift, bounds, pairs, pair_weights):
+    """Group the entries by bucket, which ends at `bounds[bucket + 1]`; returns the number of dropped self-loops.
+
+    Numba compiles a kernel for each type of its arguments: where the weights are None it leaves out what needs them.
+    """
     self_loops = 0
     for i in range(source.size):
         u, v = source[i], target[i]
@@ -201,10 +265,14 @@ def _distribute(source, target, undirected, shift, bounds, pairs):
         if u != v:
             at = position[u >> shift]
             pairs[at, 0], pairs[at, 1] = u, v
+            if weights is not None:
+                pair_weights[at] = weights[i]
             position[u >> shift] = at + 1
             if undirected:
                 at = position[v >> shift]
                 pairs[at, 0], pairs[at, 1] = v, u
+                if weights is not None:
+                    pair_weights[at] = -weights[i]
                 position[v >> shift] = at + 1
     return self_loops
 
@@ -219,11 +287,13 @@ def _count(pairs, low, starts):
 
 
 @kernel
-def _place(pairs, low, position, entries):
+def _place(pairs, pair_weights, low, position, entries, weights):
     for i in range(pairs.shape[0]):
         row = pairs[i, 0] - low
         if 0 <= row < position.size:
             entries[position[row]] = pairs[i, 1]
+            if pair_weights is not None:
+                weights[position[row]] = pair_weights[i]
             position[row] += 1
 
 
@@ -249,3 +319,31 @@ def _sort_rows(starts, entries, degrees):
                 end += 1
         degrees[row] = end - first
     return end
+
+
+@kernel
+def _add_repeats(starts, entries, weights, degrees):
+    """Sort each row, add up the weights of repeats, and close the gaps.
+
+    Repeats are added in the order of their size, so that neither the order of the edges nor the end that a row belongs
+    to decides how their sum is rounded. Returns how many entries remain, and how many of these are unequal: they were
+    not given with the same sum in both directions.
+    """
+    end, unequal = 0, 0
+    for row in range(starts.size - 1):
+        low, high = starts[row], starts[row + 1]
+        order = low + np.argsort(np.abs(weights[low:high]))
+        order = order[np.argsort(entries[order], kind="mergesort")]  # stable: sizes stay in order
+        nodes, given = entries[order], weights[order]
+        first, i = end, 0
+        while i < nodes.size:
+            node, there, back = nodes[i], 0.0, 0.0
+            while i < nodes.size and nodes[i] == node:
+                there += max(given[i], 0.0)
+                back += max(-given[i], 0.0)
+                i += 1
+            entries[end], weights[end] = node, there + back
+            unequal += there != back
+            end += 1
+        degrees[row] = end - first
+    return end, unequal

@@ -1,5 +1,6 @@
 """From what a source read to a finished graph folder."""
 
+import contextlib
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,9 @@ import pyarrow.compute as pc
 from gscl_scale import machine, seeding
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
+from gscl_scale.graph import edge_weights
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
+from gscl_scale.graph.edge_weights import halve_weights, map_weights, note_on_weights
 from gscl_scale.graph.features import Features, beside, why_structural, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
@@ -32,7 +35,7 @@ from gscl_scale.runtime.threads import in_order, num_threads
 from gscl_scale.text import in_words, quoted
 from gscl_scale.version import __version__
 
-Edges = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+Edges = tuple[npt.NDArray[Any], ...]  # sources, targets, and weights if the edges have some
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
 _EXACT_FLOATS = 2**53
 
@@ -41,6 +44,7 @@ _EXACT_FLOATS = 2**53
 class Draft:
     """What a source read: edges as a stream of (source, target) index arrays, and the nodes' columns.
 
+    edges      may have a third array: their weights, above 0
     features   [N, F] numbers (a mapped file is welcome), a stream of rows, a scipy CSR matrix, or None for features of
                the structure
     labels     [N] integers (negative: unknown), floats (NaN: unknown), or strings (None: unknown)
@@ -109,15 +113,16 @@ def _structural_features(
     out: Path, indptr: npt.NDArray[np.int64], ids: pa.Array, width: int, folder: Path, console: Console
 ) -> npt.NDArray[np.float32]:
     """Rows for the nodes of a graph whose edges and ids are in `out`; files of the steps stand in `folder`."""
-    inputs = [sha256_of(out / f"{name}.arrow") for name in ("ids", "indptr", "indices")]
+    names = ("ids.arrow", "indptr.arrow", "indices.arrow", edge_weights.FILE)
+    inputs = [sha256_of(out / name) for name in names if (out / name).exists()]
     made_from = fingerprint_of({"version": __version__, "width": width, "inputs": inputs})
     files = StepFiles(folder, made_from, (len(ids), width))
-    indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
+    indices, weights = map_array(out / "indices.arrow", "indices", "int32", "int64"), map_weights(out)
     identities = seeding.identities_of(ids)
     if files.done:
         console.say(f"structural features: going on after step {files.done}, where an earlier command was stopped")
     with console.progress("structural features", num_steps(indptr), "steps", files.done) as tell:
-        return structural_features(indptr, indices, identities, files, num_threads(), tell)
+        return structural_features(indptr, indices, identities, files, num_threads(), tell, weights)
 
 
 def _write_rows(
@@ -126,18 +131,37 @@ def _write_rows(
     """Write the rows, without the edges that are held out; returns indptr, the counts, and notes for the user."""
     place = scratch if asked.share else out
     buckets = EdgeBuckets(scratch, draft.num_nodes, draft.origin, config.undirected)
-    for source, target in draft.edges:
-        buckets.add(source, target)
-    with column_file(place / "indices.arrow", "indices", buckets.dtype) as column:
-        indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads())
+    for edges in draft.edges:
+        buckets.add(*edges)
+    with contextlib.ExitStack() as stack:
+        column = stack.enter_context(column_file(place / "indices.arrow", "indices", buckets.dtype))
+        weights = None
+        if buckets.weighted:
+            weights = stack.enter_context(column_file(place / edge_weights.FILE, edge_weights.COLUMN, np.float32))
+        indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads(), weights)
     write_column(place / "indptr.arrow", "indptr", indptr)
-    notes = _notes_on_edges(counts, np.diff(indptr), config.undirected)
+    both_ways = config.undirected and weights is not None and not counts.unequal
+    notes = _notes_on_edges(counts, np.diff(indptr), config.undirected, weights is not None and not both_ways)
+    if weights and counts.entries:
+        notes += _finish_weights(place, both_ways)
     if asked.share:
         identities = seeding.identities_of(ids)
         indptr, note = hold_out(scratch, identities, config.undirected, asked, out, draft.origin)
-        (scratch / "indices.arrow").unlink()
+        for name in ("indices.arrow", edge_weights.FILE):
+            (scratch / name).unlink(missing_ok=True)
         counts, notes = replace(counts, entries=int(indptr[-1])), [*notes, note]
     return indptr, counts, notes
+
+
+def _finish_weights(rows: Path, both_ways: bool) -> list[str]:
+    """Let edges count once whose two directions were given with equal weights, all of them; returns notes."""
+    notes = []
+    if both_ways:
+        halve_weights(rows)
+        notes.append("every edge is given in both directions with the same weight, which counts once")
+    weights = map_weights(rows)
+    assert weights is not None
+    return [*notes, note_on_weights(weights)]
 
 
 def _write_ids(path: Path, ids: pa.Array) -> None:
@@ -245,13 +269,16 @@ def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
     return labels
 
 
-def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool) -> list[str]:
+def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
     notes = []
     if counts.self_loops:
         notes.append(f"{counts.self_loops:,} self-loops dropped")
     sides = 2 if undirected else 1
     if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
-        notes.append(f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}")
+        notes.append(
+            f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}"
+            f"{': their weights are added' if weighted else ''}"
+        )
     if isolated := int((degrees == 0).sum()) if undirected else 0:
         notes.append(
             f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"

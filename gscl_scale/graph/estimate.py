@@ -42,7 +42,7 @@ def read_if_it_fits(
     draft = read(config, preferred)
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
-        edges = sum(source.size for source, _ in draft.edges) if isinstance(draft.edges, list) else None
+        edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width)
         say(check_resources(size, config, folder))
     return draft
@@ -53,18 +53,21 @@ def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> Ingest
     num_nodes, num_edges = size.num_nodes or 0, size.num_edges or 0
     item = np.dtype(csr.index_dtype(num_nodes)).itemsize
     entries = num_edges * (2 if config.undirected else 1)
-    sorting = csr.sorting_bytes(num_nodes, entries, config.memory_mb << 20, threads)
+    spooled = 3 if size.weighted else 2  # numbers of an entry in the buckets
+    stored = item + _FLOAT * size.weighted  # bytes of an entry in the graph folder
+    sorting = csr.sorting_bytes(num_nodes, entries, config.memory_mb << 20, threads, spooled)
     structural = config.structural_features if gets_structural(size.num_features, config) else 0
     width = structural + (size.num_features or 0)
     structure = _STRUCTURE_FILES * _FLOAT * structural * num_nodes
     reading = size.reading * num_nodes
-    collecting = size.resident * num_nodes + size.chunks + csr.collecting_bytes(num_nodes, num_edges, config.undirected)
+    adding = csr.collecting_bytes(num_nodes, num_edges, config.undirected, spooled)
+    collecting = size.resident * num_nodes + size.chunks + adding
     building = (size.resident + _PER_NODE) * num_nodes + sorting
     columns = (_PER_NODE + _FLOAT * width) * num_nodes
     return IngestNeed(
         memory=_PROGRAM + size.fixed + max(reading, collecting, building),
         sorting=sorting,
-        disk=size.spooled * num_nodes + max(2 * item * entries, item * entries + columns + structure),
+        disk=size.spooled * num_nodes + max(spooled * item * entries, stored * entries + columns + structure),
     )
 
 

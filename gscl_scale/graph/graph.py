@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph.edge_weights import FILE, map_weights
 from gscl_scale.graph.types import Manifest, SparseFeatures
 from gscl_scale.graph.validate import refuse_damaged
 from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
@@ -30,6 +31,8 @@ class Graph:
 
     indptr [N + 1], indices [E]   the neighbours of v are indices[indptr[v]:indptr[v + 1]], ascending, without v itself
                                   and without repeats; for undirected graphs u is a neighbour of v as v is of u
+    edge_weights [E]              a positive weight of each neighbour, in undirected graphs the same in both directions;
+                                  None where edges have no weights
     features [N, F] float32, or SparseFeatures
     labels [N] int64              class of each node, -1 where unknown; None where no node has one
     splits                        name -> [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test)
@@ -48,6 +51,7 @@ class Graph:
     fingerprint: str
     folder: Path
     manifest: Manifest = field(repr=False)
+    edge_weights: npt.NDArray[np.float32] | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -93,6 +97,15 @@ class Graph:
                 "the tables as for the encoder's run: --set graph.encoding=RUN"
             )
 
+    def refuse_other_weights(self, weighted: bool, subject: str) -> None:
+        """GraphError for a graph with edge weights whose encoder was trained without, or the other way round."""
+        if (self.edge_weights is not None) != weighted:
+            here, there = ("no edge weights", "with some") if weighted else ("edge weights", "without any")
+            raise GraphError(
+                f"{subject} has {here}, and the encoder was trained {there}; ingest it as the encoder's graph "
+                "(graph.weight_column, or the edge weights of the source)"
+            )
+
     def identities(self) -> npt.NDArray[np.uint64]:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""
         return seeding.identities_of(self.ids)
@@ -116,6 +129,7 @@ class Graph:
             fingerprint=manifest["fingerprint"],
             folder=folder,
             manifest=manifest,
+            edge_weights=map_weights(folder) if FILE in files else None,
         )
         refuse_damaged(graph, [*files, MANIFEST])
         return graph

@@ -3,6 +3,7 @@
 Nothing that is computed from the rows of the graph, such as structural features, rings or messages, can read them.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph.edge_weights import COLUMN, FILE, map_weights
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow import map_array
@@ -69,25 +71,28 @@ def hold_out(
 ) -> tuple[npt.NDArray[np.int64], str]:
     """Write the rows of a graph without the held-out edges, and these, into a folder; returns indptr and a note.
 
-    `rows` is the folder of indptr.arrow and indices.arrow with all edges. Each pair of ids has a keyed random number,
-    the same for both directions. An edge is held out if its number is below the share, unless it is the largest at one
-    of its ends (of a directed graph: among the edges that leave the node, or among those that enter it). So every node
-    keeps an edge, and neither the order of nodes or edges nor repeats decide anything.
+    `rows` is the folder of the neighbours of all edges, and of their weights if they have some. Each pair of ids has a
+    keyed random number, the same for both directions. An edge is held out if its number is below the share, unless it
+    is the largest at one of its ends (of a directed graph: among the edges that leave the node, or among those that
+    enter it). So every node keeps an edge, and neither the order of nodes or edges nor repeats or weights decide
+    anything.
     """
     indptr = map_array(rows / "indptr.arrow", "indptr", "int64")
     indices = map_array(rows / "indices.arrow", "indices", "int32", "int64")
     key, half = (seeding.key(purpose, asked.seed) for purpose in ("held-out edges", "held-out edges, test half"))
     largest = _largest(indptr, indices, identities, undirected, key)
+    weights = map_weights(rows)
     draw = _Draw(identities, largest, np.uint64(int(asked.share * float(1 << 64))), key, half, undirected)
     degrees = np.zeros(indptr.size, np.int64)
     pair = (_COLUMN, indices.dtype, 2)
-    with (
-        column_file(out / "indices.arrow", "indices", indices.dtype) as column,
-        column_file(out / _VALIDATION, *pair) as validation,
-        column_file(out / _TEST, *pair) as test,
-    ):
+    with contextlib.ExitStack() as stack:
+        column = stack.enter_context(column_file(out / "indices.arrow", "indices", indices.dtype))
+        validation, test = (stack.enter_context(column_file(out / name, *pair)) for name in (_VALIDATION, _TEST))
+        columns = [column, validation, test]
+        if weights is not None:
+            columns.append(stack.enter_context(column_file(out / FILE, COLUMN, np.float32)))
         for low, high in _ranges(indptr):
-            draw.divide(indptr, indices, low, high, degrees[low + 1 : high + 1], (column, validation, test))
+            draw.divide(indptr, indices, weights, low, high, degrees[low + 1 : high + 1], columns)
         held, kept = validation.num_rows + test.num_rows, column.num_rows // (2 if undirected else 1)
     if not held:
         raise GraphError(
@@ -114,21 +119,24 @@ class _Draw:
         self,
         indptr: npt.NDArray[np.int64],
         indices: npt.NDArray[Any],
+        weights: npt.NDArray[np.float32] | None,
         low: int,
         high: int,
         degrees: npt.NDArray[np.int64],
-        columns: tuple[ColumnFile, ColumnFile, ColumnFile],
+        columns: list[ColumnFile],
     ) -> None:
-        """Append the entries of some rows: those that stay, then pairs for validation, then pairs for test."""
+        """Append the entries of some rows: those that stay, pairs for validation, pairs for test; the weights last."""
         size = int(indptr[high] - indptr[low])
         kept, pairs = np.empty(size, indices.dtype), np.empty((size, 2), indices.dtype)
-        tests = np.empty(size, np.bool_)
+        tests, kept_weights = np.empty(size, np.bool_), None if weights is None else np.empty(size, np.float32)
         num_kept, num_pairs = _divide_rows(
-            indptr, indices, low, high, self.identities, self.largest, self.limit, self.key, self.half,
-            self.undirected, kept, degrees, pairs, tests,
+            indptr, indices, weights, low, high, self.identities, self.largest, self.limit, self.key, self.half,
+            self.undirected, kept, kept_weights, degrees, pairs, tests,
         )  # fmt: skip
         pairs, tests = pairs[:num_pairs], tests[:num_pairs]
-        for column, part in zip(columns, (kept[:num_kept], pairs[~tests], pairs[tests]), strict=True):
+        parts = [kept[:num_kept], pairs[~tests], pairs[tests]]
+        parts += [] if kept_weights is None else [kept_weights[:num_kept]]
+        for column, part in zip(columns, parts, strict=True):
             column.append(part)
 
 
@@ -180,8 +188,9 @@ def _raise_to_largest(indptr, indices, low, high, identities, key, leaving, ente
 
 @kernel
 def _divide_rows(
-    indptr, indices, low, high, identities, largest, limit, key, half, undirected, kept, degrees, pairs, tests
-):
+    indptr, indices, weights, low, high, identities, largest, limit, key, half, undirected, kept, kept_weights, degrees,
+    pairs, tests,
+):  # fmt: skip
     """Divide entries into those that stay and pairs that are held out; returns how many there are of each."""
     num_kept, num_pairs = 0, 0
     for u in range(low, high):
@@ -191,6 +200,8 @@ def _divide_rows(
             number = _number_of(key, identities[u], identities[v])
             if number >= limit or number >= largest[u] or number >= largest[v]:
                 kept[num_kept] = v
+                if weights is not None:
+                    kept_weights[num_kept] = weights[e]
                 num_kept += 1
             elif not undirected or u < v:
                 pairs[num_pairs, 0], pairs[num_pairs, 1] = u, v

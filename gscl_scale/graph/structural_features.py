@@ -1,5 +1,6 @@
 """Features from the structure alone: for graphs without features of their own, or beside a few weak ones."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ _ROWS_AT_ONCE = 1 << 16
 # precision, whatever their order. For the same reason whitening reads rows rounded to 2^-13, and its matrices have 22
 # bits.
 _GRID, _COARSE_GRID, _MATRIX_GRID = float(1 << 20), float(1 << 13), float(1 << 22)
+_SHARES = float(1 << 32)  # whole numbers that the edge weights of a row become add up to this
 
 
 def structural_features(
@@ -34,14 +36,15 @@ def structural_features(
     files: StepFiles,
     threads: int,
     tell: Callable[[], object] = lambda: None,
+    weights: Rows | None = None,
 ) -> Rows:
     """Rows [N, width] that are alike for nodes with alike surroundings.
 
-    Each node begins with random signs. A step replaces its row by the mean of its neighbours' rows, brought to length
-    one (as Cleora, Rychalska et al. 2021). After every fourth step all rows are whitened: multiplied by the inverse
-    root of their second moments, so that directions which faded become as strong as the others (orthogonal iteration).
-    The last steps average without whitening, which favours directions that vary slowly along edges: many of them where
-    nodes have few neighbours.
+    Each node begins with random signs. A step replaces its row by the mean of its neighbours' rows, weighted where
+    edges have weights, brought to length one (as Cleora, Rychalska et al. 2021). After every fourth step all rows are
+    whitened: multiplied by the inverse root of their second moments, so that directions which faded become as strong as
+    the others (orthogonal iteration). The last steps average without whitening, which favours directions that vary
+    slowly along edges: many of them where nodes have few neighbours.
 
     The signs belong to the user's ids and all sums are exact: rows depend neither on the order of the nodes nor on
     threads. Their length is the root of the width, so that entries are near 1; a node without neighbours has zeros.
@@ -57,7 +60,7 @@ def structural_features(
         now, then, step = files.now, files.next, files.done + 1
 
         def average(part: slice, now: Rows = now, then: Rows = then) -> None:
-            _average(indptr[part.start : part.stop + 1], indices, now, then[part])
+            _average(indptr[part.start : part.stop + 1], indices, weights, now, then[part])
 
         _all(in_order(average, parts, threads))
         if step <= _AVERAGES and step % _WHITEN_EVERY == 0:
@@ -123,19 +126,47 @@ def random_signs(key, identities, out):
 
 
 @kernel
-def _average(indptr, indices, rows, out):
-    """The sum of the neighbours' rows, brought to length one, on the grid."""
+def _average(indptr, indices, weights, rows, out):
+    """The sum of the neighbours' rows, brought to length one, on the grid.
+
+    Weights become whole numbers first, so that sums stay exact. Where they are None, the kernel is compiled without
+    them.
+    """
     width = out.shape[1]
     total = np.empty(width, np.float64)
     for v in range(indptr.size - 1):
         total[:] = 0.0
+        if weights is not None:
+            scale = _whole_scale(weights[indptr[v] : indptr[v + 1]])
         for e in range(indptr[v], indptr[v + 1]):
             row = rows[indices[e]]
-            for column in range(width):
-                total[column] += row[column]
+            if weights is None:
+                for column in range(width):
+                    total[column] += row[column]
+            else:
+                share = np.rint(weights[e] * scale)
+                for column in range(width):
+                    total[column] += share * row[column]
         square = 0.0
         for column in range(width):
             square += total[column] * total[column]
         scale = _GRID / np.sqrt(square) if square > 0.0 else 0.0
         for column in range(width):
             out[v, column] = np.rint(total[column] * scale) / _GRID
+
+
+@kernel
+def _whole_scale(weights):
+    """What a row's weights are multiplied by so that as whole numbers they add up to about 2^32, whatever their order.
+
+    Products with the 20 bits of the grid then add up below 2^53. The sum of the weights is exact too: they are rounded
+    to multiples of a power of two of which 2^52 are at least as much as all of them.
+    """
+    if weights.size == 0:
+        return 0.0
+    most = weights.size * np.float64(weights.max())
+    unit = math.ldexp(1.0, math.frexp(most)[1] - 52)
+    total = 0.0
+    for weight in weights:
+        total += np.rint(weight / unit)
+    return _SHARES / (total * unit)

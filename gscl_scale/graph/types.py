@@ -97,6 +97,7 @@ class SourceSize:
     fixed      bytes in memory all the time
     chunks     bytes of the edges that are read or drawn at once
     spooled    bytes per node of features that wait in a temporary file
+    weighted   whether edges have weights
     """
 
     num_nodes: int | None = None
@@ -107,6 +108,7 @@ class SourceSize:
     fixed: int = 0
     chunks: int = 0
     spooled: int = 0
+    weighted: bool = False
 
 
 def is_csr(

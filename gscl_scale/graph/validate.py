@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError
@@ -44,6 +46,16 @@ def _flaw_of_rows(graph: "Graph") -> str:
         if (bad := int(_bad_row(indptr, indices, low, high, graph.num_nodes))) >= 0:
             return f"the neighbours of node {bad:,} are not an ascending list of other nodes"
         release_mapped_pages(_MOST_MAPPED, graph.folder)
+    return "" if graph.edge_weights is None else _flaw_of_weights(graph.edge_weights, indices.size)
+
+
+def _flaw_of_weights(weights: npt.NDArray[np.float32], entries: int) -> str:
+    if weights.shape != (entries,):
+        return f"{weights.size:,} edge weights for {entries:,} neighbours"
+    for low in range(0, entries, _ENTRIES_AT_ONCE):
+        part = weights[low : low + _ENTRIES_AT_ONCE]
+        if not (np.isfinite(part) & (part > 0)).all():
+            return "edge weights are not all positive numbers"
     return ""
 
 

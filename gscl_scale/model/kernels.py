@@ -39,7 +39,7 @@ def dots(indptr: Array, indices: Array, left: Array, right: Array) -> Array:
 def gather(a: NormalisedAdjacency, dense: Array, first: int, end: int) -> Array:
     """Rows first..end of the normalised adjacency times dense columns; no matrix is built."""
     out = np.empty((end - first, dense.shape[1]), dense.dtype)
-    parts = (a.indptr, a.indices, a.row_scale, a.column_scale, a.loops, dense, out, first)
+    parts = (a.indptr, a.indices, a.weights, a.row_scale, a.column_scale, a.loops, dense, out, first)
     _over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _gather(*parts, first + i, first + j))
     return out
 
@@ -115,8 +115,11 @@ def _dots(indptr, indices, left, right, out, first, end):
 
 
 @kernel
-def _gather(indptr, indices, row_scale, column_scale, loops, dense, out, first, begin, end):
-    """Sums of runs of neighbours are added up, so that a hub loses no more to rounding than others."""
+def _gather(indptr, indices, weights, row_scale, column_scale, loops, dense, out, first, begin, end):
+    """Sums of runs of neighbours are added up, so that a hub loses no more to rounding than others.
+
+    Where the weights are None, the kernel is compiled without them.
+    """
     width = dense.shape[1] * dense.itemsize
     part = np.empty(dense.shape[1], dense.dtype)
     for v in range(begin, end):
@@ -134,6 +137,8 @@ def _gather(indptr, indices, row_scale, column_scale, loops, dense, out, first, 
                     for byte in range(0, width, _LINE):
                         prefetch(dense, indices[e + _AHEAD], byte)
                 source, scale = dense[indices[e]], column_scale[indices[e]]
+                if weights is not None:
+                    scale *= weights[e]
                 for c in range(part.size):
                     part[c] += scale * source[c]
             for c in range(row.size):

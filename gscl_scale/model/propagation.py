@@ -53,6 +53,8 @@ def adjacency_pair(adjacency: NormalisedAdjacency, undirected: bool, product: Sp
     """The normalised adjacency of a whole graph as a matrix, whose row v gathers from the neighbours of v."""
     rows = np.repeat(adjacency.row_scale, np.diff(adjacency.indptr))
     values = rows * adjacency.column_scale[adjacency.indices]
+    if adjacency.weights is not None:
+        values *= adjacency.weights
     shape = (adjacency.num_nodes, adjacency.num_nodes)
     matrix = sp.csr_array((values, adjacency.indices, adjacency.indptr), shape=shape)
     if adjacency.loops:

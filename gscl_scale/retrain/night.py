@@ -124,7 +124,7 @@ class _Night:
         if known := self._version_from(origin):
             shutil.rmtree(folder)
             return self._repeat(known)
-        if warm and self._base and _has_other_features(graph, Graph.open(self._base.graph)):
+        if warm and self._base and _has_other_inputs(graph, Graph.open(self._base.graph)):
             warm = False
             claim(self._config, run)
         self._work(self._settings_for(warm), run, warm)
@@ -266,9 +266,14 @@ class _Night:
         return Outcome(self._where, "refused" if reason else "promoted", 0.0, name, current, reason)
 
 
-def _has_other_features(graph: Graph, before: Graph) -> bool:
-    """Whether the weights of an earlier version would meet other feature columns than those that they have learnt."""
-    return bool(graph.other_features(before.num_own, before.num_structural, before.feature_columns))
+def _has_other_inputs(graph: Graph, before: Graph) -> bool:
+    """Whether the weights of an earlier version would meet other inputs than those that they have learnt.
+
+    These are the feature columns, and edges with weights or without.
+    """
+    weighted = graph.edge_weights is not None, before.edge_weights is not None
+    others = graph.other_features(before.num_own, before.num_structural, before.feature_columns)
+    return bool(others) or weighted[0] != weighted[1]
 
 
 def _refuse_full(registry: Registry, disk_gb: float) -> None:

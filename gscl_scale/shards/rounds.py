@@ -82,7 +82,8 @@ class Rounds:
             if on_disk is not None and earlier is not None and not np.array_equal(on_disk, earlier):
                 raise self._other_weights()
             return
-        write_weights(path, pagerank(self._graph.indptr, self._graph.indices) if earlier is None else earlier)
+        graph = self._graph
+        write_weights(path, pagerank(graph.indptr, graph.indices, graph.edge_weights) if earlier is None else earlier)
         checksum = sha256_of(path)
         if recorded is None:
             self._journal.append({"weights": {"sha256": checksum, "earlier": earlier is not None}})

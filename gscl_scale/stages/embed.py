@@ -52,6 +52,7 @@ def embed(
     graph.refuse_other_features(
         trained_on.num_own, trained_on.num_structural, trained_on.feature_columns, str(graph.folder)
     )
+    graph.refuse_other_weights(trained_on.edge_weights is not None, str(graph.folder))
     made_from: list[object] = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
     fingerprint = _fingerprint(made_from, run)
     if is_complete(folder, fingerprint, config.runtime.npy):

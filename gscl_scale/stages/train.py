@@ -80,6 +80,8 @@ def train_here(
         if config.train.epochs == "auto":
             console.say(_why_epochs(config, graph))
             config = config.sized(graph.num_nodes)
+        if graph.edge_weights is not None and config.model.encoder == "gat":
+            console.say("Edge weights do not reach the encoder gat, whose attention computes its own.")
         if device.type == "cpu":
             keep_freed_memory()
         model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural).to(device)

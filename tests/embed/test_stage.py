@@ -150,6 +150,9 @@ def test_other_features_are_refused_and_those_of_a_node_table_are_known_by_name(
     ):
         with pytest.raises(GraphError, match=says):
             embed_stage(config, run, QUIET, grown(tmp_path, **other).folder, tmp_path / "out")
+    weighted = make_graph(tmp_path / "weighted", [(0, 1)], 2, features=features_of(2), weights=[2.0])
+    with pytest.raises(GraphError, match="weighted has edge weights, and the encoder was trained without any; ingest"):
+        embed_stage(config, run, QUIET, weighted.folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     named, unnamed = grown(tmp_path / "a", columns=["age", "x", "y", "z"]), grown(tmp_path / "b")
     embedder = NodeEmbedder.load(run.folder)

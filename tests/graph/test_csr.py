@@ -146,15 +146,17 @@ def test_counts_and_bounds_beyond_32_bits_are_whole():
     assert starts.tolist() == [0, 0, 2**32 + 2]
 
 
-def test_nodes_beyond_32_bits_have_64_bit_entries(tmp_path):
+@pytest.mark.parametrize("weights", [None, np.array([0.5, 3.0], np.float32)])
+def test_nodes_beyond_32_bits_have_64_bit_entries(tmp_path, weights):
     far = 2**31 + 17
     buckets = EdgeBuckets(tmp_path, far + 1, "test", True)
-    buckets.add(np.array([far, 1]), np.array([0, far]))
+    buckets.add(np.array([far, 1]), np.array([0, far]), weights)
     assert (buckets.dtype, index_dtype(2**31 - 1), index_dtype(2**31)) == (np.int64, np.int32, np.int64)
     assert buckets.sizes.size <= 256
     last = list(buckets.ranges(100))[-1]._replace(low=far - 1, high=far + 1)
-    _, degrees, entries = csr._rows_of(last)
-    assert (degrees.tolist(), entries.tolist(), entries.dtype) == ([0, 2], [0, 1], np.int64)
+    _, rows = csr._rows_of(last)
+    assert (rows.degrees.tolist(), rows.entries.tolist(), rows.entries.dtype) == ([0, 2], [0, 1], np.int64)
+    assert weights is None or rows.weights.tolist() == [0.5, 3.0]
     assert isinstance(last, RowRange)
 
 

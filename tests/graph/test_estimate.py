@@ -68,6 +68,15 @@ def test_needs_grow_with_counts_beyond_32_bits():
     assert need.memory > 2**32 * 24
 
 
+def test_weights_take_half_as_much_disk_again_and_more_memory_while_edges_are_sorted():
+    plain, weighted = (
+        estimate_need(SourceSize(10**6, 10**8, 1, weighted=given), LARGE, threads=2) for given in (False, True)
+    )
+    assert weighted.disk == plain.disk * 3 / 2
+    assert weighted.sorting > 1.2 * plain.sorting
+    assert weighted.memory > plain.memory
+
+
 def test_tables_tell_their_rows_and_the_nodes_are_told_once_they_are_counted(tmp_path, this_machine):
     this_machine(8 * GIB, 30 * GIB)
     edges = pa.table({"source": [1, 2, 3, 3], "target": [2, 3, 4, 1]})
@@ -93,6 +102,8 @@ def test_npz_files_tell_their_shapes(tmp_path):
     np.savez_compressed(tmp_path / "g.npz", edge_index=np.zeros((2, 7), np.int64), x=np.zeros((5, 3), np.float32))
     config = Config.load(None, ["graph.source=npz", f"graph.path={tmp_path / 'g.npz'}"]).graph
     assert source_size(config) == SourceSize(5, 7, 3, fixed=2 * 7 * 8 + 5 * 3 * 4)
+    np.savez_compressed(tmp_path / "g.npz", edge_index=np.zeros((2, 7), np.int64), edge_weight=np.ones(7, np.float32))
+    assert source_size(config) == SourceSize(None, 7, fixed=2 * 7 * 8 + 7 * 4, weighted=True)
     (tmp_path / "g.npz").write_bytes(b"no archive")
     assert source_size(config) == SourceSize()
 

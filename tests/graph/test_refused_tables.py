@@ -56,6 +56,36 @@ def test_bad_tables_are_refused_in_one_sentence(tmp_path, case):
     assert not (tmp_path / "graph").exists()
 
 
+WEIGHTS = {
+    "a missing one": ([1.0, None, 2.0], "edges.parquet: row 2: kg is missing: None; expected the weight of the edge"),
+    "NaN": ([1.0, float("nan"), 2.0], "row 2: kg is missing"),
+    "zero": ([1.0, 0.0, 2.0], "row 2: kg is 0; expected a number above 0 .*: an edge without weight is none, drop it"),
+    "a negative one": ([1.0, 2.0, -3.5], "row 3: kg is -3.5; expected a number above 0"),
+    "infinity": ([1.0, float("inf"), 2.0], "row 2: kg is inf; expected"),
+    "too much": ([1.0, 1e300, 2.0], "row 2: kg is 1e\\+300; expected"),
+    "text": (["1", "2", "many"], "row 3: kg is not a number: 'many'"),
+    "a list": ([[1.0], [2.0], [3.0]], "kg is of type list<.*>, expected weights .graph.weight_column."),
+}
+
+
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_weights_that_are_none_are_refused_with_row_and_column(tmp_path, case):
+    weights, sentence = WEIGHTS[case]
+    edges = {"source": ["a", "b", "c"], "target": ["b", "c", "d"], "kg": weights}
+    with pytest.raises(GraphError, match=sentence) as caught:
+        ingest(tmp_path, edges, weight_column="kg")
+    assert str(caught.value).startswith(str(tmp_path))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "graph").exists()
+
+
+def test_a_weight_column_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(GraphError, match=r"no column 'kg' \(graph.weight_column\); it has source, target"):
+        ingest(tmp_path, PAIR, weight_column="kg")
+    with pytest.raises(ValueError, match="weight_column is 'target', which holds ids; name the column of the weights"):
+        tables(tmp_path, PAIR, weight_column="target")
+
+
 def test_a_feature_column_that_cannot_be_read_is_refused_when_it_is_named(tmp_path):
     nodes = AB | {"both": [{"x": 1}, {"x": 2}], "empty": [None, ""], "title": ["x", "y"]}
     with pytest.raises(GraphError, match=r"feature 'both' is of type struct<.*, expected numbers, dates, text"):

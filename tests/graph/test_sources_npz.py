@@ -152,3 +152,24 @@ def test_real_graphs_have_the_published_numbers(tmp_path, name, num_nodes, num_e
     graph = write_graph(read(config), config, tmp_path / "graph")
     assert (graph.num_nodes, len(graph.splits)) == (num_nodes, num_splits)
     assert num_entries in (None, graph.indices.size)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_edge_weight_gives_the_weights(tmp_path, shape):
+    graph = ingest(tmp_path, edge_index=EDGES, edge_weight=np.array([2, 3, 5]).reshape(shape), x=np.eye(4))
+    assert graph.edge_weights.tolist() == [2, 2, 3, 3, 5, 5]
+    assert "edges have weights from 2 to 5, on average 3.333" in graph.manifest["notes"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        (np.ones(2), r"few.npz: edge_weight is float64 of shape \(2,\), expected numbers of shape \[3\]"),
+        (np.ones((3, 2)), r"edge_weight is float64 of shape \(3, 2\)"),
+        (np.array(["1", "2", "3"]), "edge_weight is <U1 of shape"),
+        (np.array([1.0, 0.0, 2.0]), "few.npz: the weight of edge 1 is 0; expected a number above 0"),
+    ],
+)
+def test_an_edge_weight_that_does_not_fit_is_refused(tmp_path, weights, sentence):
+    with pytest.raises(GraphError, match=sentence):
+        ingest(tmp_path, edge_index=EDGES, edge_weight=weights, x=np.eye(4))

@@ -3,6 +3,7 @@
 import json
 import pickle
 import urllib.error
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -214,3 +215,57 @@ def test_wikics_is_read_from_its_raw_file(tmp_path, offline):
     assert sorted(draft.splits) == ["split_0", "split_1"]
     assert draft.splits["split_1"].tolist() == [1, 2, 0, 3, 1, 2, 0, 3]
     assert rows_of(draft, tmp_path, undirected=False) == [[(v + 1) % 8] for v in range(8)]
+
+
+BOTH_WAYS = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def weights_of(tmp_path, **values):
+    draft = draft_from_data(Data(x=torch.eye(3), **values), "mine")
+    graph = write_graph(draft, MemoryGraph(structure="none"), tmp_path / "graph")
+    found = None if graph.edge_weights is None else graph.edge_weights.tolist()
+    return found, " ".join(graph.manifest["notes"])
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.int64, torch.bfloat16])
+def test_edge_weight_is_read_and_counts_once_where_both_directions_have_it(tmp_path, shape, kind):
+    given = torch.tensor([2, 2, 3, 3], dtype=kind).reshape(shape)
+    assert weights_of(tmp_path, edge_index=BOTH_WAYS, edge_weight=given)[0] == [2, 2, 3, 3]
+
+
+def test_an_edge_attr_of_positive_fractions_is_read_as_weights_and_noted(tmp_path):
+    found, notes = weights_of(tmp_path, edge_index=BOTH_WAYS, edge_attr=torch.tensor([[2.0], [2], [3], [3]]))
+    assert found == [2, 2, 3, 3]
+    assert "edge_attr is a column of positive numbers and is read as edge weights" in notes
+
+
+@pytest.mark.parametrize(
+    "given", [torch.tensor([1, 2, 1, 2]), torch.tensor([1.0, -1, 1, 1]), torch.zeros(4, 1), torch.ones(4, 2)], ids=str
+)
+def test_any_other_edge_attr_is_left_out_with_a_note(tmp_path, given):
+    found, notes = weights_of(tmp_path, edge_index=BOTH_WAYS, edge_attr=given)
+    assert found is None
+    assert "edge_attr is not used" in notes
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        (torch.ones(3), r"mine: edge_weight has shape \(3,\), expected one for each edge"),
+        (torch.tensor([1.0, 1.0, -2.0, 1.0]), "mine: the weight of edge 2 is -2; expected a number above 0"),
+    ],
+)
+def test_an_edge_weight_that_is_none_is_refused(tmp_path, weights, sentence):
+    with pytest.raises(GraphError, match=sentence):
+        weights_of(tmp_path, edge_index=BOTH_WAYS, edge_weight=weights)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_values_of_adj_t_are_weights_unless_all_are_one(tmp_path, layout):
+    for values, expected in (([2.0, 2, 3, 3], [2, 2, 3, 3]), ([1.0, 1, 1, 1], None)):
+        matrix = torch.sparse_coo_tensor(BOTH_WAYS, torch.tensor(values), (3, 3), check_invariants=True).coalesce()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse CSR is young
+            adj_t = matrix if layout == torch.sparse_coo else matrix.to_sparse_csr()
+        assert weights_of(tmp_path / str(values), adj_t=adj_t)[0] == expected

@@ -217,3 +217,31 @@ def test_few_long_rows_are_read_at_once(tmp_path, monkeypatch, width, at_once):
     parts = list(tablefiles.stream(tablefiles.TableFile(tmp_path / "nodes.parquet"), ["id", "features"]))
     assert parts[0].rows.num_rows == at_once
     assert pa.Table.from_batches([part.rows for part in parts]).column("features").to_pylist() == rows
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".csv"])
+@pytest.mark.parametrize("weights", [[2, 3, 5, 7], [2.0, 3, 5, 7], ["2", " 3.0", "5e0", "7"]])
+def test_a_weight_column_gives_each_edge_its_weight(tmp_path, kind, weights):
+    graph = ingest(tmp_path, {"source": SOURCES, "target": TARGETS, "kg": weights}, kind=kind, weight_column="kg")
+    assert graph.ids.to_pylist() == ["a", "b", "c", "d"]
+    expected = {("a", "c"): 2, ("a", "b"): 3, ("b", "d"): 5}
+    for (one, other), weight in expected.items():
+        for v, u in ((one, other), (other, one)):
+            row = slice(*graph.indptr["abcd".index(v) : "abcd".index(v) + 2])
+            assert graph.edge_weights[row][graph.indices[row] == "abcd".index(u)].tolist() == [weight]
+
+
+def test_dropped_edges_leave_with_their_weights(tmp_path):
+    edges = {"source": ["a", "z", "a"], "target": ["b", "b", "b"], "kg": [1.0, 50.0, 2.0]}
+    graph = ingest(tmp_path, edges, {"id": ["a", "b"]}, weight_column="kg", unknown_ids="drop")
+    assert graph.edge_weights.tolist() == [3, 3]
+
+
+def test_a_column_that_looks_like_weights_is_asked_about(tmp_path):
+    edges = {"source": SOURCES, "target": TARGETS, "Weight": [1, 2, 3, 4], "when": [1, 2, 3, 4]}
+    graph = ingest(tmp_path, edges)
+    assert graph.edge_weights is None
+    sentence = "the edges' column 'Weight' is not read: --set graph.weight_column=Weight makes it edge weights"
+    assert sentence in graph.manifest["notes"]
+    again = ingest(tmp_path / "again", edges, weight_column="Weight")
+    assert not any("is not read" in note for note in again.manifest["notes"])

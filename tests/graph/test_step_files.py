@@ -12,6 +12,7 @@ from gscl_scale.graph import draft as draft_module
 from gscl_scale.graph import step_files, structural_features
 from gscl_scale.graph.draft import write_graph
 from tests.graph.test_draft import make
+from tests.graphs import random_weights
 
 CONFIG = MemoryGraph(structural_features=8)
 LAST = "graph-structure.tmp"
@@ -41,6 +42,12 @@ class Stop:
 def ring(size=50):
     nodes = np.arange(size)
     return make(num_nodes=size, edges=[(nodes, (nodes + 1) % size), (nodes, nodes * 7 % size)], features=None)
+
+
+def weighted_ring():
+    draft = ring()
+    draft.edges = [(*ends, random_weights(50, seed)) for seed, ends in enumerate(draft.edges)]
+    return draft
 
 
 def features(folder, draft=None):
@@ -88,9 +95,10 @@ def test_a_disk_that_was_full_keeps_the_steps(tmp_path, monkeypatch, whole):
     np.testing.assert_array_equal(features(tmp_path), whole)
 
 
-@pytest.mark.parametrize("harm", ["rows", "edges", "file"])
+@pytest.mark.parametrize("harm", ["rows", "edges", "weights", "file"])
 def test_steps_that_are_damaged_or_of_another_graph_are_computed_anew(tmp_path, monkeypatch, whole, harm):
-    stopped(tmp_path, monkeypatch, at=100, draft=ring(51) if harm == "edges" else None)
+    other = {"edges": ring(51), "weights": weighted_ring()}.get(harm)
+    stopped(tmp_path, monkeypatch, at=100, draft=other)
     for path in (tmp_path / LAST).glob("*.raw"):
         if harm == "rows":
             path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\1")

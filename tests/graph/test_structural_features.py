@@ -15,6 +15,7 @@ from gscl_scale.graph import features, structural_features
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.step_files import StepFiles
 from tests.graph.test_draft import write
+from tests.graphs import random_weights
 
 WIDTH = 16
 
@@ -34,22 +35,29 @@ def communities(size=60, inside=6, across=0.5, seed=0):
     return source, target, labels
 
 
-def rows_of(source, target, identities, folder, width=WIDTH, threads=1):
+def rows_of(source, target, identities, folder, width=WIDTH, threads=1, weights=None):
     num_nodes = len(identities)
-    both = sp.coo_array((np.ones(2 * source.size), (np.r_[source, target], np.r_[target, source])), (num_nodes,) * 2)
+    values = np.ones(source.size) if weights is None else weights
+    both = sp.coo_array((np.tile(values, 2), (np.r_[source, target], np.r_[target, source])), (num_nodes,) * 2)
     matrix = both.tocsr()
     matrix.sum_duplicates()
     known = seeding.identities_of(pa.array(identities))
     indptr = matrix.indptr.astype(np.int64)
     files = StepFiles(folder, "these edges", (num_nodes, width))
-    return np.array(structural_features.structural_features(indptr, matrix.indices, known, files, threads))
+    given = None if weights is None else matrix.data.astype(np.float32)
+    return np.array(
+        structural_features.structural_features(indptr, matrix.indices, known, files, threads, weights=given)
+    )
 
 
-def dense_reference(source, target, first, smoothing):
+def dense_reference(source, target, first, smoothing, weights=None):
     """The steps of the docstring in double precision: averages to length one, whitened after every fourth of twenty."""
     num_nodes = len(first)
     adjacency = np.zeros((num_nodes, num_nodes))
-    adjacency[source, target] = adjacency[target, source] = 1
+    if weights is None:
+        adjacency[source, target] = adjacency[target, source] = 1
+    else:
+        np.add.at(adjacency, (np.r_[source, target], np.r_[target, source]), np.tile(weights, 2))
     rows = first.astype(np.float64)
     for step in range(1, 21 + smoothing):
         rows = adjacency @ rows
@@ -61,16 +69,18 @@ def dense_reference(source, target, first, smoothing):
     return rows * np.sqrt(rows.shape[1])
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("inside", "smoothing"), [(3, 16), (12, 4)])
-def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, inside, smoothing):
+def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, inside, smoothing, weighted):
     source, target, labels = communities(inside=inside, seed=1)
     ends = np.arange(len(labels))  # a ring through all nodes, so that none is alone
     source, target = np.r_[source, ends], np.r_[target, (ends + 1) % len(labels)]
-    found = rows_of(source, target, ends, tmp_path)
+    weights = random_weights(source.size) if weighted else None
+    found = rows_of(source, target, ends, tmp_path, weights=weights)
     monkeypatch.setattr(structural_features, "num_steps", lambda indptr: 0)
     signs = rows_of(source, target, ends, tmp_path) / np.sqrt(WIDTH)
     assert set(np.unique(signs)) == {-1, 1}
-    np.testing.assert_allclose(found, dense_reference(source, target, signs, smoothing), atol=0.02)
+    np.testing.assert_allclose(found, dense_reference(source, target, signs, smoothing, weights), atol=0.02)
 
 
 def test_nodes_of_a_community_get_similar_rows(tmp_path):
@@ -82,13 +92,49 @@ def test_nodes_of_a_community_get_similar_rows(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_rows_belong_to_ids_to_the_bit_whatever_the_order_and_the_threads(tmp_path, monkeypatch, threads):
+@pytest.mark.parametrize("weights", [None, *(np.array([scale, 1.0]) for scale in (1.1, 1e-3, 1e19))], ids=str)
+def test_rows_belong_to_ids_to_the_bit_whatever_the_order_and_the_threads(tmp_path, monkeypatch, threads, weights):
     source, target, labels = communities(seed=2)
-    first = rows_of(source, target, np.arange(labels.size), tmp_path / "first")
+    source, target = np.r_[source, 5 + np.arange(200)], np.r_[target, np.zeros(200, int)]  # a hub
+    if weights is not None:
+        weights = random_weights(source.size) * weights[np.arange(source.size) % 2]
+    first = rows_of(source, target, np.arange(labels.size), tmp_path / "first", weights=weights)
     place = np.random.default_rng(3).permutation(labels.size)  # of each old node
     monkeypatch.setattr(structural_features, "_ROWS_AT_ONCE", 7)
-    moved = rows_of(place[source], place[target], np.argsort(place), tmp_path / "moved", threads=threads)
+    ids = np.argsort(place)
+    moved = rows_of(place[source], place[target], ids, tmp_path / "moved", threads=threads, weights=weights)
     np.testing.assert_array_equal(moved[place], first)
+
+
+def test_weighted_sums_are_exact():
+    """Neighbours in pairs of opposite rows and equal weights have a mean of zero, to the last bit, in any order."""
+    draw = np.random.default_rng(0)
+    rows = np.rint(draw.uniform(-1, 1, (500, WIDTH)) * 2**20) / 2**20
+    rows, weights = np.r_[rows, -rows].astype(np.float32), np.tile(random_weights(500), 2).astype(np.float32)
+    for unit in (1e-15, 1.0, 1e15):
+        order, out = draw.permutation(1000), np.ones((1, WIDTH), np.float32)
+        indptr, given = np.array([0, 1000]), (weights * unit).astype(np.float32)
+        structural_features._average(indptr, order, given[order], rows, out)
+        assert not out.any()
+
+
+def test_the_scale_of_weights_does_not_depend_on_their_order():
+    draw, weights = np.random.default_rng(0), random_weights(1000).astype(np.float32) ** 3
+    found = {structural_features._whole_scale(draw.permutation(weights)) for _ in range(50)}
+    assert len(found) == 1
+    assert found.pop() * weights.sum(dtype=np.float64) == pytest.approx(2**32)
+
+
+def test_equal_weights_are_none_and_their_unit_does_not_matter(tmp_path):
+    source, target, labels = communities(seed=2)
+    source, target = np.unique(np.sort(np.c_[source, target][source != target], axis=1), axis=0).T
+    ids, weights = np.arange(labels.size), random_weights(source.size)
+    plain = rows_of(source, target, ids, tmp_path / "plain")
+    equal = rows_of(source, target, ids, tmp_path / "equal", weights=np.full(source.size, 0.3))
+    np.testing.assert_allclose(equal, plain, atol=1e-3)
+    grams, tons = (rows_of(source, target, ids, tmp_path / f"{unit}", weights=weights * unit) for unit in (2**20, 1))
+    np.testing.assert_array_equal(grams, tons)
+    assert (grams * plain).sum(axis=1).mean() / WIDTH < 0.99
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2, 5])

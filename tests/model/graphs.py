@@ -13,10 +13,12 @@ EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (5, 6)]
 NUM_NODES = 8
 
 
-def graph_of(edges, features, undirected=True):
+def graph_of(edges, features, undirected=True, weights=None):
     """A graph as users have it, mapped from files, of as many nodes as there are rows of features."""
     with tempfile.TemporaryDirectory() as folder:  # what is mapped stays readable
-        return make_graph(Path(folder) / "graph", edges, features.shape[0], features=features, undirected=undirected)
+        return make_graph(
+            Path(folder) / "graph", edges, features.shape[0], features=features, undirected=undirected, weights=weights
+        )
 
 
 def random_features(num_nodes, width, seed=0):

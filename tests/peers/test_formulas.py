@@ -26,8 +26,18 @@ def dense_graph(num_nodes=20, num_edges=60, seed=1):
 
 DENSE = dense_graph()
 SPARSE = sp.csr_array(DENSE.astype(np.float32))
-DEGREES = DENSE.sum(1)
-INVERSE = np.divide(1, DEGREES, where=DEGREES > 0, out=np.zeros_like(DEGREES))
+WEIGHTED = DENSE * np.exp(np.random.default_rng(3).normal(size=DENSE.shape))
+WEIGHTED = WEIGHTED + WEIGHTED.T  # as edge weights are, the same in both directions
+BOTH = pytest.mark.parametrize("dense", [DENSE, WEIGHTED], ids=["plain", "weighted"])
+
+
+def sparse(dense):
+    return sp.csr_array(dense.astype(np.float32))
+
+
+def inverse_degrees(dense):
+    degrees = dense.sum(1)
+    return np.divide(1, degrees, where=degrees > 0, out=np.zeros_like(degrees))
 
 
 def unit(rows):
@@ -56,21 +66,23 @@ def test_left_singular_vectors_are_scaled_by_the_root_of_their_values():
     assert products(found) == pytest.approx(products(left[:, :4] * np.sqrt(values[:4])), abs=1e-2)
 
 
-def test_spectral_rows_are_eigenvectors_of_the_normalised_adjacency_times_their_values():
-    root = np.sqrt(INVERSE)
-    normalised = root[:, None] * DENSE * root
-    assert normalised_adjacency(SPARSE).toarray() == pytest.approx(normalised, abs=1e-6)
-    assert products(spectral(SPARSE, 32, 0, 2)) == pytest.approx(normalised @ normalised, abs=1e-5)  # V L^2 V'
+@BOTH
+def test_spectral_rows_are_eigenvectors_of_the_normalised_adjacency_times_their_values(dense):
+    root = np.sqrt(inverse_degrees(dense))
+    normalised = root[:, None] * dense * root
+    assert normalised_adjacency(sparse(dense)).toarray() == pytest.approx(normalised, abs=1e-6)
+    assert products(spectral(sparse(dense), 32, 0, 2)) == pytest.approx(normalised @ normalised, abs=1e-5)  # V L^2 V'
 
 
-def test_cleora_repeats_the_mean_of_neighbours_with_rows_of_length_one():
+@BOTH
+def test_cleora_repeats_the_mean_of_neighbours_with_rows_of_length_one(dense):
     ids = np.arange(20, dtype=np.uint64) * np.uint64(7)
     rows = np.empty((20, 8), np.float32)
     random_signs(seeding.key("cleora", 3), ids, rows)
     assert set(np.unique(rows)) == {-1, 1}
     for _ in range(5):
-        rows = unit((INVERSE[:, None] * DENSE) @ rows)
-    assert cleora(SPARSE, ids, 8, 3, 5) == pytest.approx(rows, abs=1e-5)
+        rows = unit((inverse_degrees(dense)[:, None] * dense) @ rows)
+    assert cleora(sparse(dense), ids, 8, 3, 5) == pytest.approx(rows, abs=1e-5)
 
 
 def test_cleora_rows_belong_to_the_ids_whatever_the_order_of_the_nodes():
@@ -79,29 +91,32 @@ def test_cleora_rows_belong_to_the_ids_whatever_the_order_of_the_nodes():
     assert cleora(SPARSE[order][:, order].tocsr(), ids[order], 8, 0, 3) == pytest.approx(rows[order], abs=1e-6)
 
 
-def dense_edge_matrix():
-    p = INVERSE[:, None] * DENSE
+def dense_edge_matrix(dense=DENSE):
+    p = inverse_degrees(dense)[:, None] * dense
     noise = p.sum(0) ** 0.75 / (p.sum(0) ** 0.75).sum()
-    return np.where(DENSE > 0, np.log(np.where(DENSE > 0, p, 1)) - np.log(np.where(noise > 0, noise, 1)), 0)
+    return np.where(dense > 0, np.log(np.where(dense > 0, p, 1)) - np.log(np.where(noise > 0, noise, 1)), 0)
 
 
-def dense_filter(rows, mu, theta):
-    with_loops = DENSE + np.eye(20)
+def dense_filter(rows, mu, theta, dense=DENSE):
+    with_loops = dense + np.eye(20)
     laplacian = np.eye(20) - with_loops / with_loops.sum(1, keepdims=True)
     shifted = laplacian - mu * np.eye(20)
     g = scipy.linalg.expm(-theta * (shifted @ shifted / 2 - np.eye(20)))
     return with_loops @ (rows - g @ rows)
 
 
-def test_prone_factorises_the_logarithms_of_edges_over_noise():
-    assert edge_matrix(SPARSE).toarray() == pytest.approx(dense_edge_matrix(), abs=1e-5)
+@BOTH
+def test_prone_factorises_the_logarithms_of_edges_over_noise(dense):
+    assert edge_matrix(sparse(dense)).toarray() == pytest.approx(dense_edge_matrix(dense), abs=1e-5)
 
 
+@BOTH
 @pytest.mark.parametrize(("mu", "theta"), [(0.2, 0.5), (0.5, 2.0)])
-def test_prone_filters_rows_by_the_exponential_that_its_series_stands_for(mu, theta):
+def test_prone_filters_rows_by_the_exponential_that_its_series_stands_for(mu, theta, dense):
     rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-    assert propagate(SPARSE, rows, mu, theta, 12) == pytest.approx(dense_filter(rows, mu, theta), abs=1e-4)
-    assert propagate(SPARSE, rows, mu, theta, 2) != pytest.approx(dense_filter(rows, mu, theta), abs=iv(2, theta) / 10)
+    expected = dense_filter(rows, mu, theta, dense)
+    assert propagate(sparse(dense), rows, mu, theta, 12) == pytest.approx(expected, abs=1e-4)
+    assert propagate(sparse(dense), rows, mu, theta, 2) != pytest.approx(expected, abs=iv(2, theta) / 10)
 
 
 def test_prone_rows_are_the_filtered_factors_turned_to_their_strongest_directions():

@@ -51,6 +51,16 @@ def test_edges_of_a_directed_graph_are_followed_both_ways_and_that_is_noted(tmp_
     assert "both ways" not in peer_note(undirected)
 
 
+def test_edges_have_their_weights_and_those_of_both_directions_are_added(tmp_path):
+    edges, weights = [(0, 2), (0, 1), (1, 0), (3, 0)], [2, 3, 5, 7]
+    directed, undirected = (
+        make_graph(tmp_path / str(both), edges, 5, undirected=both, weights=weights) for both in (False, True)
+    )
+    expected = [[0, 8, 2, 7, 0], [8, 0, 0, 0, 0], [2, 0, 0, 0, 0], [7, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
+    for graph in (directed, undirected):
+        assert structure_of(graph).adjacency.toarray().tolist() == expected
+
+
 def test_settings_are_the_defaults_and_those_of_compare_settings():
     assert set_for("cleora") == {"width": 128, "iterations": 8}
     assert set_for("node2vec", "q=2", "walks = 3") == {

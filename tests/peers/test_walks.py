@@ -15,35 +15,38 @@ from gscl_scale.studies.peers.skip_gram import (
     negatives_table,
     train_pair,
 )
-from gscl_scale.studies.peers.walks import random_below, walk
-from tests.peers.test_formulas import DENSE, SPARSE
+from gscl_scale.studies.peers.walks import random_below, running_sums, walk
+from tests.peers.test_formulas import DENSE, SPARSE, WEIGHTED
 
 QUIET = Console(quiet=True)
 INDPTR, INDICES = SPARSE.indptr.astype(np.int64), SPARSE.indices
 
 
-def walk_from(start, length, p=1.0, q=1.0, seed=0):
+def walk_from(start, length, p=1.0, q=1.0, seed=0, sums=None):
     state, out = np.array([seed], np.uint64), np.empty(length, np.int64)
-    walk(INDPTR, INDICES, start, p, q, state, out)
+    walk(INDPTR, INDICES, sums, start, p, q, state, out)
     return out
 
 
-def steps_expected(t, v, p, q):
+def steps_expected(t, v, p, q, weights=DENSE):
     """Equation 2 of node2vec: the chances [N] of the node after v, where the walk came from t."""
-    weights = np.where(np.arange(20) == t, 1 / p, np.where(DENSE[t] > 0, 1.0, 1 / q)) * (DENSE[v] > 0)
-    return weights / weights.sum()
+    chances = np.where(np.arange(20) == t, 1 / p, np.where(DENSE[t] > 0, 1.0, 1 / q)) * weights[v]
+    return chances / chances.sum()
 
 
+@pytest.mark.parametrize("weights", [DENSE, WEIGHTED], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), (4.0, 0.5), (4.0, 2.0)])
-def test_steps_of_a_walk_have_the_chances_of_the_paper(p, q):
-    nodes = walk_from(0, 400_000, p, q)
+def test_steps_of_a_walk_have_the_chances_of_the_paper(p, q, weights):
+    sums = running_sums(sp.csr_array(weights.astype(np.float32)))
+    assert (sums is None) == (weights is DENSE)
+    nodes = walk_from(0, 400_000, p, q, sums=sums)
     assert (DENSE[nodes[:-1], nodes[1:]] == 1).all()
     t, v, x = nodes[:-2], nodes[1:-1], nodes[2:]
     pairs, counts = np.unique(np.stack([t, v]), axis=1, return_counts=True)
     for (before, here), count in zip(pairs.T, counts, strict=True):
         if count > 3000:
             seen = np.bincount(x[(t == before) & (v == here)], minlength=20) / count
-            assert seen == pytest.approx(steps_expected(before, here, p, q), abs=4.5 / np.sqrt(count))
+            assert seen == pytest.approx(steps_expected(before, here, p, q, weights), abs=4.5 / np.sqrt(count))
 
 
 def test_the_first_step_of_a_walk_goes_to_any_neighbour():
@@ -54,7 +57,7 @@ def test_the_first_step_of_a_walk_goes_to_any_neighbour():
 def test_visits_are_counted_on_the_walks_that_are_trained_on():
     starts = np.arange(19)
     visits = np.zeros(20, np.int64)
-    _count(INDPTR, INDICES, starts, np.uint64(5), Walking(1, 9, 0.5, 2.0), visits)
+    _count(INDPTR, INDICES, None, starts, np.uint64(5), Walking(1, 9, 0.5, 2.0), visits)
     walks = [walk_from(start, 9, 0.5, 2.0, seeding.mix(np.uint64(start) ^ np.uint64(5))) for start in starts]
     assert (visits == np.bincount(np.concatenate(walks), minlength=20)).all()
 
@@ -113,7 +116,8 @@ def test_training_takes_the_contexts_within_a_random_window_at_a_falling_rate():
                     targets = np.array([nodes[other], *(table[random_below(19, choice)] for _ in range(2))])
                     train_pair(slow_rows[nodes[place]], slow_others, targets, rate, np.zeros(4, np.float32))
     starts, total = np.array([2, 7]), 4  # of four walks, two are done
-    _train(INDPTR, INDICES, starts, key, Walking(1, 8, 1.0, 1.0), SkipGram(3, 2), table, 0.5, total, rows, others)
+    walking, training = Walking(1, 8, 1.0, 1.0), SkipGram(3, 2)
+    _train(INDPTR, INDICES, None, starts, key, walking, training, table, 0.5, total, rows, others)
     assert rows == pytest.approx(slow_rows, abs=1e-5)
     assert others == pytest.approx(slow_others, abs=1e-5)
 

@@ -113,8 +113,8 @@ def test_warm_and_fresh_starts_follow_the_policy(town, where):
     assert warm == [(0, 12, False), (1, 3, True), (2, 3, True), (0, 12, False)]
 
 
-@pytest.mark.parametrize("other", ["more", "moved"])
-def test_a_graph_with_other_features_starts_from_fresh_weights(town, where, other):
+@pytest.mark.parametrize("other", ["more", "moved", "weighted"])
+def test_a_graph_with_other_features_or_edges_with_weights_starts_from_fresh_weights(town, where, other):
     registry, config = Registry(where), town.config(retrain={"epochs": 3})
     retrain(config, where, QUIET)
     if other == "more":
@@ -123,6 +123,11 @@ def test_a_graph_with_other_features_starts_from_fresh_weights(town, where, othe
     if other == "moved":
         table = pq.read_table(town.folder / "nodes.parquet")
         pq.write_table(table.select(table.column_names[::-1]), town.folder / "nodes.parquet")
+    if other == "weighted":
+        table = pq.read_table(town.folder / "edges.parquet")
+        pq.write_table(table.append_column("kg", [[0.5] * len(table)]), town.folder / "edges.parquet")
+        graph = config.graph.model_copy(update={"weight_column": "kg"})
+        config = config.model_copy(update={"graph": graph})
     outcome = retrain(config, where, QUIET)
     assert outcome.result == "promoted", outcome.reason
     assert registry.version(outcome.version).index["warm"] == 0

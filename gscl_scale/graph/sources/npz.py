@@ -47,7 +47,7 @@ def read(config: NpzGraph) -> Draft:
         name=config.path.stem,
         origin=origin,
         num_nodes=_num_nodes(arrays, features, origin),
-        edges=[(edge_index[0], edge_index[1])],
+        edges=[(edge_index[0], edge_index[1], *_weights(arrays, origin))],
         features=features,
         labels=arrays.get("y"),
         splits=_splits(arrays, origin),
@@ -68,6 +68,7 @@ def size(config: NpzGraph) -> SourceSize:
         num_edges=edges[1] if len(edges) == 2 else None,
         num_features=shape["x"][1] if len(shape.get("x", ())) == 2 else 0 if "x_shape" in shape else None,
         fixed=sum(header.num_bytes for header in headers.values()),
+        weighted="edge_weight" in headers,
     )
 
 
@@ -120,6 +121,18 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
         )
     with archive.open(member) as file, _plain(archive, member):
         return read_values(file, header, member.file_size)
+
+
+def _weights(arrays: Arrays, origin: str) -> list[npt.NDArray[Any]]:
+    """The weights of the edges, if there are any; a single column [E, 1] is welcome."""
+    if "edge_weight" not in arrays:
+        return []
+    weights, edges = arrays["edge_weight"], arrays["edge_index"].shape[1]
+    if weights.shape not in ((edges,), (edges, 1)) or weights.dtype.kind not in "iuf":
+        raise GraphError(
+            f"{origin}: edge_weight is {weights.dtype} of shape {weights.shape}, expected numbers of shape [{edges:,}]"
+        )
+    return [weights.reshape(-1)]
 
 
 def _features(arrays: Arrays, origin: str) -> npt.NDArray[Any] | sp.csr_array | None:

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.sources.pickles import only_arrays
 from gscl_scale.graph.sources.splits import splits_from_masks
 from gscl_scale.graph.types import SPLIT_CODES
@@ -53,15 +54,15 @@ def read(config: PygGraph) -> Draft:
 
 
 def draft_from_data(data: Any, name: str) -> Draft:
-    """A draft of a `torch_geometric.data.Data`: edge_index or adj_t, and if present x, y, masks and n_id."""
+    """A draft of a `torch_geometric.data.Data`: edge_index or adj_t, and if present weights, x, y, masks and n_id."""
     if not isinstance(data, import_geometric("torch_geometric.data").Data):
         raise GraphError(
             f"{name}: expected a torch_geometric.data.Data with one kind of nodes, got {type(data).__name__}; "
             "data.to_homogeneous() makes one of several kinds"
         )
-    edges, rows = _edges(data, name)
-    num_nodes = _num_nodes(data, edges, rows)
     notes: list[str] = []
+    edges, rows = _edges(data, name, notes)
+    num_nodes = _num_nodes(data, edges[:2], rows)
     return Draft(
         name=name,
         origin=name,
@@ -161,8 +162,8 @@ def _is_torch_sparse(value: Any) -> bool:
     return hasattr(value, "sparse_sizes") and hasattr(value, "coo")
 
 
-def _edges(data: Any, name: str) -> tuple[Edges, int]:
-    """Both ends of the edges, and the number of nodes if adj_t gives it, else 0; the rows of adj_t are targets."""
+def _edges(data: Any, name: str, notes: list[str]) -> tuple[Edges, int]:
+    """The edges, and the number of nodes if adj_t gives it, else 0; the rows of adj_t are targets."""
     if data.get("edge_index") is not None:
         edge_index = data.edge_index
         edge_index = edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index
@@ -172,16 +173,40 @@ def _edges(data: Any, name: str) -> tuple[Edges, int]:
                 "expected integers of shape [2, E]"
             )
         source, target = _numpy(edge_index)
-        return (source, target), 0
+        return (source, target, *_weights(data, name, source.size, notes)), 0
     adj_t = data.get("adj_t")
     if adj_t is None:
         raise GraphError(f"{name}: no edges; expected edge_index or adj_t in the Data object")
     if _is_torch_sparse(adj_t):
-        target, source, _ = adj_t.coo()
-        return (_numpy(source), _numpy(target)), int(adj_t.sparse_sizes()[0])
+        target, source, values = adj_t.coo()
+        return (_numpy(source), _numpy(target), *_unless_ones(values)), int(adj_t.sparse_sizes()[0])
     matrix = adj_t.to_sparse_coo().coalesce()
     target, source = _numpy(matrix.indices())
-    return (source, target), int(matrix.shape[0])
+    return (source, target, *_unless_ones(matrix.values())), int(matrix.shape[0])
+
+
+def _weights(data: Any, name: str, num_edges: int, notes: list[str]) -> list[npt.NDArray[Any]]:
+    """edge_weight, or edge_attr if it is a column of positive fractions; else no weights."""
+    for attribute in ("edge_weight", "edge_attr"):
+        given = data.get(attribute)
+        if given is None:
+            continue
+        weights = _numpy(given.float() if given.dtype.is_floating_point else given)
+        if attribute == "edge_weight":
+            if weights.shape not in ((num_edges,), (num_edges, 1)):
+                raise GraphError(f"{name}: edge_weight has shape {weights.shape}, expected one for each edge")
+            return [weights.reshape(-1)]
+        column = weights.size == num_edges and weights.dtype.kind == "f"  # integers may be kinds of edges
+        if column and not flaw_of_weights(weights.reshape(-1)):
+            notes.append("edge_attr is a column of positive numbers and is read as edge weights (else delete it)")
+            return [weights.reshape(-1)]
+        notes.append("edge_attr is not used: expected one positive fraction per edge, or weights in edge_weight")
+    return []
+
+
+def _unless_ones(values: Any) -> list[npt.NDArray[Any]]:
+    """The values of a sparse matrix as weights; a matrix of ones gives none."""
+    return [] if values is None or bool((values == 1).all()) else [_numpy(values)]
 
 
 def _num_nodes(data: Any, edges: Edges, rows: int) -> int:

@@ -12,7 +12,9 @@ from gscl_scale import seeding
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.graph import MANIFEST
+from gscl_scale.graph.sources.cells import numbers_of, storage_of
 from gscl_scale.graph.sources.node_features import features_of
 from gscl_scale.graph.sources.nodetable import num_feature_columns, read_nodes
 from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, TableFile, files_of, num_rows, schema_of, stream
@@ -30,6 +32,7 @@ from gscl_scale.runtime.threads import ahead, in_order, num_threads
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
 
+_LIKE_WEIGHTS = {"weight", "weights", "edge_weight"}  # columns that a note asks about
 _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
@@ -42,10 +45,11 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     given = encoding_in(config.encoding) if config.encoding else []
     files = files_of(config.edges, "edges")
     columns = {config.source_column: "source_column", config.target_column: "target_column"}
-    for file in files:
-        schema_of(file, columns)
+    weight = {config.weight_column: "weight_column"} if config.weight_column else {}
+    names = [name for file in files for name in schema_of(file, columns | weight).names]
+    notes = [] if weight else _notes_on_weights([name for name in names if name not in columns])
     if config.nodes is None:
-        return _draft(config, files, _distinct_ids(files, list(columns)))
+        return _draft(config, files, _distinct_ids(files, list(columns)), notes)
     table = read_nodes(config)
     index = _IdIndex(table.ids)
     added = _unknown_ids(files, list(columns), index) if config.unknown_ids == "add" else table.ids[:0]
@@ -53,7 +57,7 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     if len(added):
         table.notes.append(f"{len(added):,} nodes that only edges name were added (graph.unknown_ids)")
         table = table.with_nodes(added)
-    draft = _draft(config, files, table.ids)
+    draft = _draft(config, files, table.ids, notes)
     draft.features = table.rows(features.encodings, len(added))
     draft.columns, draft.labels, draft.splits = features.columns, table.labels, table.splits
     draft.notes += [*features.notes, *table.notes]
@@ -61,13 +65,23 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     return draft
 
 
-def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array) -> Draft:
+def _notes_on_weights(names: list[str]) -> list[str]:
+    """A note on the first column that looks like weights and is not read as such."""
+    return [
+        f"the edges' column {quoted(name)} is not read: --set graph.weight_column={name} makes it edge weights"
+        for name in names
+        if name.lower() in _LIKE_WEIGHTS
+    ][:1]
+
+
+def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array, notes: list[str]) -> Draft:
     draft = Draft(
         name=config.edges.name.split(".")[0],
         origin=url_of(config.nodes or config.edges) or str(config.nodes or config.edges),
         num_nodes=len(ids),
         edges=(),
         ids=ids,
+        notes=notes,
     )
     draft.edges = _edges(files, config, _IdIndex(ids), draft.notes)
     return draft
@@ -99,26 +113,49 @@ def size(config: TablesGraph) -> SourceSize:
         num_features=width or None,
         reading=_BYTES_OF_ID + (0 if config.nodes else _BYTES_OF_SLOT),
         resident=_BYTES_OF_ID + _BYTES_OF_SLOT,
-        chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * 4 * _BYTES_OF_ID,
+        chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * (6 if config.weight_column else 4) * _BYTES_OF_ID,
+        weighted=config.weight_column is not None,
     )
 
 
 def _edges(files: list[TableFile], config: TablesGraph, index: "_IdIndex", notes: list[str]) -> Iterator[Edges]:
-    """The edges as rows of both ends; the note about dropped ones comes with the last of them."""
-    columns, drop = [config.source_column, config.target_column], config.unknown_ids == "drop"
+    """The edges as rows of both ends, and weights; the note about dropped ones comes with the last of them."""
+    ids, drop = [config.source_column, config.target_column], config.unknown_ids == "drop"
+    weight = [config.weight_column] if config.weight_column else []
 
     def find(part: Part) -> tuple[Edges, int]:
-        source, target = (index.rows_of(part, column, known=not drop) for column in columns)
+        source, target = (index.rows_of(part, column, known=not drop) for column in ids)
+        edges = (source, target, *(weights_of(part, column) for column in weight))
         kept = (source >= 0) & (target >= 0)
         dropped = kept.size - int(kept.sum())
-        return ((source[kept], target[kept]) if dropped else (source, target)), dropped
+        return (tuple(column[kept] for column in edges) if dropped else edges), dropped
 
     total = 0
-    for ends, dropped in in_order(find, (part for file in files for part in stream(file, columns)), num_threads()):
+    parts = (part for file in files for part in stream(file, [*ids, *weight]))
+    for edges, dropped in in_order(find, parts, num_threads()):
         total += dropped
-        yield ends
+        yield edges
     if total:
         notes.append(f"{total:,} edges to ids that are not in the node table were dropped (graph.unknown_ids)")
+
+
+def weights_of(part: Part, column: str) -> npt.NDArray[np.float64]:
+    """A column of edge weights; GraphError with the place of a cell that is none."""
+    cells = part.text_or_numbers(column)
+    if storage_of(cells.type) not in ("number", "text", "none"):
+        raise GraphError(f"{part.file}: {column} is of type {cells.type}, expected weights (graph.weight_column)")
+    numbers = numbers_of(cells)
+    for wrong, what in ((numbers.missing, "is missing"), (numbers.odd, "is not a number")):
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            given = quoted(cells[at].as_py())
+            raise GraphError(
+                f"{part.where(at)}: {column} {what}: {given}; expected the weight of the edge, correct or drop the row"
+            )
+    if flaw := flaw_of_weights(numbers.values):
+        at, reason = flaw
+        raise GraphError(f"{part.where(at)}: {column} is {reason}")
+    return numbers.values
 
 
 def _unknown_ids(files: list[TableFile], columns: list[str], index: "_IdIndex") -> pa.Array:

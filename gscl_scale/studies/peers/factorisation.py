@@ -18,6 +18,12 @@ class Eigenpairs(NamedTuple):
     vectors: Rows
 
 
+def degrees_of(adjacency: sp.csr_array) -> npt.NDArray[np.float64]:
+    """The sum of the weights of each node's edges [N]; 1 for a node without edges, so that one can divide by it."""
+    degrees = np.asarray(adjacency.sum(axis=1, dtype=np.float64))
+    return np.where(degrees > 0, degrees, 1)
+
+
 def symmetric_eigenpairs(matrix: sp.csr_array, rank: int, draw: np.random.Generator, iterations: int) -> Eigenpairs:
     """The eigenvalues of the largest size: those of the matrix within the space that it maps random vectors to."""
     basis = _range_of(matrix, matrix, rank, draw, iterations)

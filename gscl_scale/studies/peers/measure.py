@@ -82,12 +82,13 @@ def peer_note(graph: Graph) -> str:
 
 
 def structure_of(graph: Graph) -> Structure:
-    """The edges of a graph in both directions."""
-    ones, indices = np.ones(graph.indices.size, np.float32), np.array(graph.indices)
-    adjacency = sp.csr_array((ones, indices, graph.indptr), shape=(graph.num_nodes,) * 2)
+    """The edges of a graph in both directions, with their weights or ones."""
+    given, indices = graph.edge_weights, np.array(graph.indices)
+    values = np.ones(indices.size, np.float32) if given is None else np.array(given)
+    adjacency = sp.csr_array((values, indices, graph.indptr), shape=(graph.num_nodes,) * 2)
     if not graph.undirected:
         adjacency = sp.csr_array(adjacency + adjacency.T)
-        adjacency.data[:] = 1
+        adjacency.data[:] = 1 if given is None else adjacency.data
         adjacency.sort_indices()
     return Structure(adjacency, graph.identities())
 

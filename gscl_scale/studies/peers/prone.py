@@ -6,7 +6,7 @@ from scipy.special import iv
 
 from gscl_scale import seeding
 from gscl_scale.embed.store import unit_rows
-from gscl_scale.studies.peers.factorisation import Rows, left_singular
+from gscl_scale.studies.peers.factorisation import Rows, degrees_of, left_singular
 
 _ITERATIONS = 5
 _SMOOTHING = 0.75  # exponent of the noise distribution
@@ -57,6 +57,5 @@ def propagate(adjacency: sp.csr_array, rows: Rows, mu: float, theta: float, orde
 
 def _mean_of_neighbours(adjacency: sp.csr_array) -> sp.csr_array:
     """D^-1 A."""
-    degrees = np.diff(adjacency.indptr)
-    values = np.repeat(1 / np.maximum(degrees, 1), degrees)
+    values = np.repeat(1 / degrees_of(adjacency), np.diff(adjacency.indptr)) * adjacency.data
     return sp.csr_array((values.astype(np.float32), adjacency.indices, adjacency.indptr), shape=adjacency.shape)

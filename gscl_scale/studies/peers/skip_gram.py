@@ -15,7 +15,7 @@ from gscl_scale import seeding
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.peers.factorisation import Rows
-from gscl_scale.studies.peers.walks import random_below, walk
+from gscl_scale.studies.peers.walks import random_below, running_sums, walk
 
 _FIRST_RATE, _LAST_RATE = 0.025, 0.0001  # falling evenly, as in word2vec
 _NOISE = 0.75  # exponent of how often a node is visited
@@ -44,7 +44,7 @@ def embed_walks(
 ) -> Rows:
     """Rows [N, width] of the nodes as centres of their contexts; nodes without neighbours keep random rows."""
     num_nodes = adjacency.shape[0]
-    indptr, indices = adjacency.indptr.astype(np.int64), adjacency.indices
+    indptr, indices, sums = adjacency.indptr.astype(np.int64), adjacency.indices, running_sums(adjacency)
     starts = np.flatnonzero(np.diff(indptr))
     total = walking.walks * starts.size
     pairs = total * walking.length * (training.window + 1)  # windows of 1 to `window` nodes, on both sides
@@ -56,7 +56,7 @@ def embed_walks(
     ]
     visits = np.zeros(num_nodes, np.int64)
     for key, some in blocks:
-        _count(indptr, indices, some, key, walking, visits)
+        _count(indptr, indices, sums, some, key, walking, visits)
     table = negatives_table(visits)
     rows = seeding.generator("skip-gram", seed).random((num_nodes, width), np.float32)
     rows = (rows - np.float32(0.5)) / np.float32(width)
@@ -64,7 +64,9 @@ def embed_walks(
     done = 0
     with console.progress("walks", total, "walks") as advance:
         for key, some in blocks:
-            _train(indptr, indices, some, key, walking, training, table, done / max(1, total), total, rows, others)
+            _train(
+                indptr, indices, sums, some, key, walking, training, table, done / max(1, total), total, rows, others
+            )
             done += some.size
             advance(some.size)
     return rows
@@ -82,18 +84,18 @@ def _in_parts(nodes: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
 
 
 @kernel
-def _count(indptr, indices, starts, key, walking, visits):
+def _count(indptr, indices, sums, starts, key, walking, visits):
     nodes = np.empty(walking.length, np.int64)
     state = np.empty(1, np.uint64)
     for start in starts:
         state[0] = seeding.mix(np.uint64(start) ^ key)
-        walk(indptr, indices, start, walking.p, walking.q, state, nodes)
+        walk(indptr, indices, sums, start, walking.p, walking.q, state, nodes)
         for v in nodes:
             visits[v] += 1
 
 
 @kernel(fastmath=True)
-def _train(indptr, indices, starts, key, walking, training, table, done, total, rows, others):
+def _train(indptr, indices, sums, starts, key, walking, training, table, done, total, rows, others):
     """Train on a walk from each start; `done` is the share of all walks before them."""
     nodes = np.empty(walking.length, np.int64)
     targets = np.empty(1 + training.negatives, np.int64)
@@ -102,7 +104,7 @@ def _train(indptr, indices, starts, key, walking, training, table, done, total, 
     for number in range(starts.size):
         state[0] = seeding.mix(np.uint64(starts[number]) ^ key)
         choice[0] = seeding.mix(~state[0])  # of windows and negatives: the walk is that which was counted
-        walk(indptr, indices, starts[number], walking.p, walking.q, state, nodes)
+        walk(indptr, indices, sums, starts[number], walking.p, walking.q, state, nodes)
         rate = np.float32(max(_LAST_RATE, _FIRST_RATE * (1.0 - done - number / total)))
         for place in range(nodes.size):
             reach = 1 + random_below(training.window, choice)  # near contexts count more, as in word2vec

@@ -4,14 +4,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from gscl_scale import seeding
-from gscl_scale.studies.peers.factorisation import Rows, symmetric_eigenpairs
+from gscl_scale.studies.peers.factorisation import Rows, degrees_of, symmetric_eigenpairs
 
 
 def normalised_adjacency(adjacency: sp.csr_array) -> sp.csr_array:
     """D^-1/2 A D^-1/2; the row of a node without neighbours is empty."""
-    degrees = np.diff(adjacency.indptr)
-    scale = 1 / np.sqrt(np.maximum(degrees, 1))
-    values = np.repeat(scale, degrees) * scale[adjacency.indices]
+    scale = 1 / np.sqrt(degrees_of(adjacency))
+    values = np.repeat(scale, np.diff(adjacency.indptr)) * scale[adjacency.indices] * adjacency.data
     return sp.csr_array((values.astype(np.float32), adjacency.indices, adjacency.indptr), shape=adjacency.shape)
 
 

@@ -71,12 +71,17 @@ class ViewStream:
 def drop_edges(graph: Graph, share: float, key: np.uint64) -> Graph:
     """The graph in memory with a share of its edges dropped; both directions of an undirected edge go together."""
     indptr, indices = np.zeros_like(graph.indptr), np.empty_like(graph.indices)
-    kept = _drop(graph.indptr, graph.indices, graph.undirected, key, share, indptr, indices)
-    return replace(graph, indptr=indptr, indices=indices[:kept])
+    weights = None if graph.edge_weights is None else np.empty_like(graph.edge_weights)
+    kept = _drop(
+        graph.indptr, graph.indices, graph.edge_weights, graph.undirected, key, share, indptr, indices, weights
+    )
+    return replace(
+        graph, indptr=indptr, indices=indices[:kept], edge_weights=None if weights is None else weights[:kept]
+    )
 
 
 @kernel
-def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):
+def _drop(indptr, indices, weights, undirected, key, share, out_indptr, out_indices, out_weights):
     kept = 0
     for v in range(indptr.size - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -85,6 +90,8 @@ def _drop(indptr, indices, undirected, key, share, out_indptr, out_indices):
             bits = seeding.mix(node_state(key, one) + np.uint64(other) * _ODD)
             if np.float64(bits >> np.uint64(11)) * 2.0**-53 >= share:
                 out_indices[kept] = u
+                if weights is not None:
+                    out_weights[kept] = weights[e]
                 kept += 1
         out_indptr[v + 1] = kept
     return kept

@@ -1,0 +1,52 @@
+"""Edge weights: which numbers are weights, and the file that holds them beside the neighbours."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gscl_scale.io.arrow import map_array
+from gscl_scale.io.arrow_writer import column_file
+
+Weights = npt.NDArray[np.float32]
+
+FILE, COLUMN = "edge_weights.arrow", "weight"
+_LEAST, _MOST = 1e-20, 1e20  # sums of weights, and one divided by them, are then far inside the range of 32-bit floats
+_AT_ONCE = 1 << 22
+
+
+def flaw_of_weights(weights: npt.NDArray[Any]) -> tuple[int, str] | None:
+    """Place of the first number that is no weight, and what is wrong with it; None where all are weights."""
+    good = (weights >= _LEAST) & (weights <= _MOST)  # NaN is not
+    if good.all():
+        return None
+    at = int(np.argmin(good))
+    cure = "an edge without weight is none, drop it" if weights[at] == 0 else "correct it or drop the edge"
+    return at, f"{weights[at]:g}; expected a number above 0 (from {_LEAST:g} to {_MOST:g}): {cure}"
+
+
+def map_weights(folder: Path) -> Weights | None:
+    """Map the weights of a folder's rows; None where the edges have none."""
+    return map_array(folder / FILE, COLUMN, "float") if (folder / FILE).exists() else None
+
+
+def halve_weights(folder: Path) -> None:
+    """Halve the weights of a folder's rows: both directions of all edges were given, and added."""
+    weights = map_weights(folder)
+    assert weights is not None
+    with column_file(folder / FILE, COLUMN, np.float32) as column:
+        for part in _parts(weights):
+            column.append(part * np.float32(0.5))
+
+
+def note_on_weights(weights: Weights) -> str:
+    """The range of the weights, for the user."""
+    total = sum(float(part.sum(dtype=np.float64)) for part in _parts(weights))
+    least, most = min(float(part.min()) for part in _parts(weights)), max(float(part.max()) for part in _parts(weights))
+    return f"edges have weights from {least:.4g} to {most:.4g}, on average {total / weights.size:.4g}"
+
+
+def _parts(weights: Weights) -> Iterator[Weights]:
+    return (weights[low : low + _AT_ONCE] for low in range(0, weights.size, _AT_ONCE))
