@@ -57,7 +57,12 @@ def by_fraction(metrics: Metrics) -> Html:
     for share, part in shares:
         for one in shown_parts:
             accuracies = (with_std(*measured(part[name], one, metrics)) for name in names)
-            rows.append((f"{share} of {'nodes, ' + part_titles(metrics)[one].removesuffix(" %") if many else 'labels'}", *accuracies))
+            rows.append(
+                (
+                    f"{share} of {'nodes, ' + part_titles(metrics)[one].removesuffix(' %') if many else 'labels'}",
+                    *accuracies,
+                )
+            )
     shown = table(
         "F1 on test nodes in %" if many else "Test accuracy in %",
         ["train share", *(TITLES[name] for name in names)],
