@@ -107,6 +107,7 @@ def test_methods_are_compared_by_f1(npz: Path, tmp_path: Path) -> None:
     assert "| method | validation micro-F1 % | micro-F1 % | macro-F1 % | training |" in page
     assert "F1 of a linear probe on frozen vectors" in page
     assert "at a train share of 50 %" in page
+    assert "one L2 penalty for all splits, by their mean" in page
     rows = {row["method"]: row for row in result["methods"]}
     assert list(rows) == ["raw", "untrained", "spectral", "gscl-listwise"]
     for row in rows.values():

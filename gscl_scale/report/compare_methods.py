@@ -83,12 +83,14 @@ def comparison_remarks(result: Comparison) -> list[str]:
     protocol, seeds = result["protocol"], len(result["seeds"])
     remarks = []
     if protocol:
-        several = protocol["num_splits"] > 1
+        several, figure = protocol["num_splits"] > 1, figure_name(protocol)
+        penalty = "weight decay" if figure == "accuracy" else "L2 penalty"
+        of_several = f" (the epoch on those of the first split); one {penalty} for all splits, by their mean" * several
         chosen = (
             "; the epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes"
-            f"{' (the epoch on those of the first split); one weight decay for all splits, by their mean' * several}"
+            f"{of_several}"
         )
-        figure, share = figure_name(protocol), protocol.get("train_fraction")
+        share = protocol.get("train_fraction")
         starts = f" and {protocol['initialisations']} initialisations of the probe" * (figure == "accuracy")
         at = f" at a train share of {100 * share:g} %" if share and figure != "accuracy" else ""
         remarks = [
