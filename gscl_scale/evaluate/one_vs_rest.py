@@ -15,7 +15,7 @@ from gscl_scale.evaluate.vectors import Rows
 
 _MOST_ROTATED = 1024  # columns whose principal axes are computed
 _HISTORY = 10
-_LEAST = 1e-12  # variance, so that rows that are all alike give finite weights
+_LEAST = 1e-8  # variance as a share of the mean square: what is less is rounding of rows that are all alike
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def fit_one_vs_rest(parts: Sequence[Part], penalties: Sequence[float], iteration
     total = sum(part.target.shape[0] for part in parts)
     share = (_added(part.target.sum(0) for part in parts) + 0.5) / (total + 1)
     basis = _Basis.of(parts, total)
-    penalty = torch.tensor(penalties, device=share.device) * basis.variance.mean().clamp(min=_LEAST)
+    penalty = torch.tensor(penalties, device=share.device) * basis.variance.mean()
     problem = _Problem([basis.turned(part) for part in parts], total, penalty, iterations)
     spread = share * (1 - share)  # of the loss's curvature at the start, in the direction of the bias
     curvature = spread[:, None] * basis.variance[:, None, None] + penalty
@@ -79,9 +79,9 @@ class _Basis:
         if matrices[0].layout is torch.strided and mean.numel() <= _MOST_ROTATED:
             moments = _added(_moments(matrix - column_means) for matrix in matrices) / total
             variance, axes = torch.linalg.eigh(moments.double())
-            return cls(mean, axes.float(), variance.clamp(min=0).float())
+            return cls(mean, axes.float(), _above_rounding(variance.float(), column_means))
         squares = _added(_powers(matrix, 2) for matrix in matrices) / total
-        return cls(mean, None, (squares - column_means.square()).clamp(min=0))
+        return cls(mean, None, _above_rounding(squares - column_means.square(), column_means))
 
     def turned(self, part: Part) -> Part:
         """The rows in these variables."""
@@ -95,6 +95,11 @@ class _Basis:
     def back(self, weight: torch.Tensor) -> torch.Tensor:
         """Weights [d, ...] for the rows as they were given."""
         return weight if self.axes is None else torch.tensordot(self.axes, weight, 1)
+
+
+def _above_rounding(variance: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+    least = _LEAST * (variance.mean() + mean.square().mean())
+    return variance.clamp(min=float(least) + 1e-30)  # above 0 for rows of zeros too
 
 
 def _added(values: Iterable[torch.Tensor]) -> torch.Tensor:

@@ -36,7 +36,8 @@ def drawn(nodes: int = 400, columns: int = 8, labels: int = 5) -> tuple[Any, Any
     draw = seeding.generator("label blobs", 3)
     vectors = draw.standard_normal((nodes, columns)).astype(np.float32) + 0.5
     score = vectors @ draw.standard_normal((columns, labels)) + draw.standard_normal((nodes, labels))
-    return vectors, (score > np.quantile(score, 0.75, axis=0)).astype(np.int64)
+    rare = [np.quantile(column, share) for column, share in zip(score.T, np.linspace(0.5, 0.95, labels), strict=True)]
+    return vectors, (score > rare).astype(np.int64)
 
 
 def parts_of(vectors: Vectors, labels: np.ndarray, kind: Any, at_once: int = 90) -> list[Part]:
@@ -140,9 +141,16 @@ def test_without_validation_nodes_the_middle_penalty_counts() -> None:
     assert found.test_mean > 0.5
 
 
-def test_vectors_that_are_all_alike_have_finite_figures() -> None:
+@pytest.mark.parametrize("value", [0, 1, 1000])
+def test_vectors_that_are_all_alike_say_how_frequent_labels_are(value: int) -> None:
     _, labels = drawn()
-    found = probe(np.ones((400, 8), np.float32), labels, split_of(labels))
+    alike = np.full((400, 8), value, np.float32)
+    parts = parts_of(alike, labels, "l2")
+    fitted = fit_one_vs_rest(parts, PENALTIES, 30)
+    shares = torch.sigmoid(fitted.logits(parts[0].rows))
+    expected = np.broadcast_to(labels.mean(axis=0)[:, None], shares.shape)
+    np.testing.assert_allclose(shares, expected, atol=0.02)
+    found = probe(alike, labels, split_of(labels))
     assert 0 <= found.test_mean < 1
 
 
