@@ -70,7 +70,12 @@ class TablesGraph(_GraphSection):
         None, description="Edge table: column with the weight of the edge, above 0; by default all weights are 1."
     )
     id_column: str = Field("id", description="Node table: column with the id of the node.")
-    label_column: str | None = Field("label", description="Node table: column with the label, if any.")
+    label_column: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+        "label", description="Node table: column with the label, or the labels in a list; or columns of 0 and 1."
+    )
+    label_separator: Annotated[str | None, Field(min_length=1), Key(revision=4, neutral=None)] = Field(
+        None, description="Node table: what stands between the labels of a node in the text of label_column."
+    )
     split_column: str | None = Field("split", description="Node table: column with train, val or test, if any.")
     feature_columns: list[str] | None = Field(
         None, description="Node table: feature columns; by default all others except those that look like ids or codes."
@@ -91,6 +96,22 @@ class TablesGraph(_GraphSection):
     @field_serializer("edges", "nodes", when_used="json")
     def _with_both_slashes(self, path: Path | None) -> str | None:
         return None if path is None else url_of(path) or str(path)
+
+    @property
+    def label_columns(self) -> list[str]:
+        """The columns with labels."""
+        return [self.label_column] if isinstance(self.label_column, str) else list(self.label_column or ())
+
+    @model_validator(mode="after")
+    def _labels_fit_together(self) -> Self:
+        if self.label_separator is not None and len(self.label_columns) != 1:
+            raise ValueError(
+                f"label_separator splits the text of one column, label_column names {len(self.label_columns)}; "
+                "leave label_separator out"
+            )
+        if len(set(self.label_columns)) < len(self.label_columns):
+            raise ValueError("label_column names a column twice; name each once")
+        return self
 
     @model_validator(mode="after")
     def _ends_differ(self) -> Self:

@@ -273,6 +273,14 @@ class SplitsConfig(Section):
     train_fractions: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Key("splits")] = Field(
         [0.1], min_length=1, description="Random splits: shares of labelled nodes to train the probe on."
     )
+    many_labels_fractions: Annotated[
+        list[Annotated[float, Field(gt=0, lt=1)]], Key("splits", revision=4, neutral=[0.5, 0.1, 0.9])
+    ] = Field(
+        [0.5, 0.1, 0.9],
+        min_length=1,
+        description="Random splits where a node has many labels: shares of labelled nodes to train on; a fifth of each "
+        "validates, and the first is compared and chosen by.",
+    )
     val_fraction: Annotated[float, Key("splits")] = Field(
         0.1, gt=0, lt=1, description="Random splits: share of labelled nodes to validate on."
     )

@@ -63,6 +63,7 @@ class GraphStatistics(TypedDict):
     features: Count
     classes: Count
     labelled: Count
+    labels_per_node: NotRequired[Finite]  # where a node has many
     isolated: Count
     degree: Degrees
     components: NotRequired[Components]  # younger than some runs
@@ -103,7 +104,7 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
     exact = bool(chosen.size == graph.num_nodes)
     sizes, shares = _rings(graph, chosen, hops)
     entries = int(graph.indices.size)
-    return {
+    measured: GraphStatistics = {
         "name": graph.name,
         "nodes": graph.num_nodes,
         "entries": entries,
@@ -111,7 +112,7 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
         "directed": not graph.undirected,
         "features": graph.num_features,
         "classes": len(graph.classes),
-        "labelled": int((graph.labels >= 0).sum()) if graph.labels is not None else 0,
+        "labelled": int(graph.labelled.sum()),
         "isolated": int((np.diff(graph.indptr) == 0).sum()),
         "degree": _degrees(np.diff(graph.indptr)),
         "components": _components(graph),
@@ -128,6 +129,9 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
             "empty rings": "count as 0 in LC",
         },
     }
+    if graph.label_sets is not None:
+        measured["labels_per_node"] = graph.label_sets.indices.size / measured["labelled"]
+    return measured
 
 
 def statistics_table(stats: GraphStatistics) -> list[tuple[str, str]]:
@@ -139,11 +143,12 @@ def statistics_table(stats: GraphStatistics) -> list[tuple[str, str]]:
 def graph_rows(stats: GraphStatistics) -> list[tuple[str, str]]:
     """The statistics of the whole graph, as (name, value)."""
     classes = f"{stats['classes']:,} ({stats['labelled']:,} nodes labelled)" if stats["labelled"] else "no labels"
+    many = f", on average {stats['labels_per_node']:.2f} per labelled node" if "labels_per_node" in stats else ""
     rows = [
         ("nodes", f"{stats['nodes']:,}"),
         ("edges (directed)" if stats["directed"] else "edges", f"{stats['edges']:,}"),
         ("features", f"{stats['features']:,}"),
-        ("classes", classes),
+        ("labels" if many else "classes", classes + many),
         ("out-degree" if stats["directed"] else "degree", _degree_words(stats["degree"])),
         ("nodes without neighbours", f"{stats['isolated']:,}"),
     ]

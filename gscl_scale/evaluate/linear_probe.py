@@ -27,17 +27,19 @@ class ProbeResult:
     """Accuracies [S, I] at the best validation epoch, under decay and scaling with the best mean validation accuracy.
 
     val, test [S, I]   NaN where a split has no such nodes
-    best_epoch [S, I]  from 1; the last epoch where a split has no validation nodes
+    best_epoch [S, I]  from 1; the last epoch where a split has no validation nodes; None of a probe without epochs
     val_by_decay       mean validation accuracy of every decay tried; NaN where nothing could be validated
+    macro [S, I]       macro-F1 on test nodes where a node has many labels; accuracies are micro-F1 then
     """
 
     val: npt.NDArray[np.float64]
     test: npt.NDArray[np.float64]
-    best_epoch: npt.NDArray[np.int64]
+    best_epoch: npt.NDArray[np.int64] | None
     weight_decay: float
     val_by_decay: dict[float, float]
     rows_per_step: int
     scaling: ScalingKind
+    macro: npt.NDArray[np.float64] | None = None
 
     @property
     def val_mean(self) -> float:
@@ -61,15 +63,21 @@ class ProbeResult:
         if self.test.shape[0] > 1:
             accuracy["test_se"] = or_none(_std(self.test.mean(axis=1)) / math.sqrt(self.test.shape[0]))
         accuracy["scaling"] = self.scaling
+        if self.macro is not None:
+            accuracy |= {"macro_mean": or_none(_mean(self.macro)), "macro_std": or_none(_std(self.macro))}
         return accuracy
 
     def on_split(self, number: int) -> MeanAccuracy:
         """The figures on one split."""
-        return {
+        means: MeanAccuracy = {
             "val_mean": or_none(self.val[number].mean()),
             "test_mean": or_none(self.test[number].mean()),
-            "best_epoch_mean": or_none(self.best_epoch[number].mean()),
         }
+        if self.best_epoch is not None:
+            means["best_epoch_mean"] = or_none(self.best_epoch[number].mean())
+        if self.macro is not None:
+            means["macro_mean"] = or_none(self.macro[number].mean())
+        return means
 
 
 def or_none(value: float) -> float | None:

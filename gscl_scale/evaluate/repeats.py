@@ -10,7 +10,7 @@ from gscl_scale.evaluate.link_schema import LINK_FIGURES
 from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Metrics, Repeat, Repeats
 
 _OF_THE_FIRST = ("protocol", "graph", "width", "missing", "weight_decay", "scaling")
-_WITH_ERRORS = ("test_mean", "val_mean", *NMI.values(), *SIM_AT_5.values(), *LINK_FIGURES)
+_WITH_ERRORS = ("test_mean", "val_mean", "macro_mean", *NMI.values(), *SIM_AT_5.values(), *LINK_FIGURES)
 
 
 def combine_repeats(figures: Sequence[Metrics]) -> Metrics:
@@ -50,7 +50,7 @@ def _merge_mappings(values: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         if len(means) > 1 and None not in means:
             error = np.std(np.array(means, float), ddof=1) / math.sqrt(len(means))
             merged[f"{key.removesuffix('_mean')}_se"] = float(error)
-    for part in ("val", "test"):
+    for part in ("val", "test", "macro"):
         means, deviations = [v.get(f"{part}_mean") for v in values], [v.get(f"{part}_std") for v in values]
         if None not in means and None not in deviations:
             within = np.mean(np.square(np.array(deviations, float)))

@@ -13,7 +13,8 @@ from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.errors import RunError
 from gscl_scale.evaluate import link_schema, schema
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi
-from gscl_scale.evaluate.linear_probe import ProbeResult, or_none, probe_splits
+from gscl_scale.evaluate.label_probe import labels_protocol
+from gscl_scale.evaluate.linear_probe import ProbeResult, or_none
 from gscl_scale.evaluate.link_schema import LINK_TASKS
 from gscl_scale.evaluate.links import (
     NON_EDGES,
@@ -29,8 +30,8 @@ from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.schema import METHODS, NMI, RANKING, SIM_AT_5, SIMILARITY, Method, Metrics
 from gscl_scale.evaluate.search import most_queries, sim_at_5
 from gscl_scale.evaluate.similarity import BINS, PAIRS_PER_HOP, QUANTILES, RingLists, ring_similarity, spread
-from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_splits
-from gscl_scale.evaluate.validation import Selection
+from gscl_scale.evaluate.splits import MIN_TEST, TEST, Split, make_splits, why_no_class, why_no_splits
+from gscl_scale.evaluate.validation import Selection, probe
 from gscl_scale.evaluate.vectors import Vectors, blocks, num_rows, rows_per_block, width
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HeldOutEdges
@@ -65,13 +66,18 @@ def evaluate_run(
     reason = why_no_splits(graph, config)
     splits = [] if reason else make_splits(graph, config, learnt)
     held_out = HeldOutEdges.of(graph)
-    figures = len({split.fraction for split in splits}) + 2 * bool(splits) + (rings is not None) + bool(held_out)
+    no_class = why_no_class(graph)
+    figures = len({split.fraction for split in splits}) + 2 * (not reason and not no_class)
+    figures += (rings is not None) + bool(held_out)
     with (console or Console(quiet=True)).progress("evaluate", figures * len(methods), "figures") as advance:
         evaluation = _Evaluation(graph, methods, config, device, advance)
         if reason:
             metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
         else:
             evaluation.add_probes(metrics, splits, selection)
+        if no_class:
+            metrics["missing"] |= dict.fromkeys(("clusters", "search"), no_class)
+        elif not reason:
             labels = _unlearnt(graph, splits if learnt is not None else [])
             metrics["clusters"] = evaluation.clusters(labels)
             metrics["search"] = evaluation.search(labels)
@@ -144,16 +150,17 @@ class _Evaluation:
             metrics["probe_by_fraction"] = {f"{fraction:g}": probe for fraction, probe in probes.items()}
 
     def probe(self, splits: list[Split]) -> schema.Probe:
-        labels, config = self.graph.labels, self.config
-        assert labels is not None
-        classes = max(len(self.graph.classes), int(labels.max()) + 1)
-        results = self.each(lambda rows: probe_splits(rows, labels, splits, classes, config, self.device))
+        graph, config = self.graph, self.config
+        results = self.each(lambda rows: probe(rows, graph, splits, config, self.device))
         on_splits = [
             {"name": split.name, **split.counts(), **{name: one.on_split(number) for name, one in results.items()}}
             for number, split in enumerate(splits)
         ]
         accuracies = {name: result.figures() for name, result in results.items()}
         protocol = _probe_protocol(splits, results, config)
+        if graph.label_sets is not None:
+            del protocol["learning_rate"]
+            protocol = cast(schema.ProbeProtocol, {**protocol, **labels_protocol(graph.label_sets, splits[0])})
         return cast(schema.Probe, {**accuracies, "splits": on_splits, "protocol": protocol})
 
     def clusters(self, labels: npt.NDArray[np.int64]) -> schema.Clusters:

@@ -46,11 +46,15 @@ Fraction = Annotated[str, AfterValidator(_number)]  # of the labelled nodes, suc
 
 
 class MeanAccuracy(TypedDict):
-    """Mean accuracies of the probe."""
+    """Mean accuracies of the probe.
+
+    Where a node has many labels they are micro-F1, and `macro_mean` is the macro-F1 on test nodes.
+    """
 
     val_mean: Number
     test_mean: Number
     best_epoch_mean: NotRequired[Number]
+    macro_mean: NotRequired[Number]
 
 
 class Accuracy(MeanAccuracy):
@@ -60,6 +64,8 @@ class Accuracy(MeanAccuracy):
     test_std: NotRequired[Number]
     val_se: NotRequired[Number]
     test_se: NotRequired[Number]
+    macro_std: NotRequired[Number]
+    macro_se: NotRequired[Number]
     weight_decay: NotRequired[Finite]
     scaling: NotRequired[ScalingKind]
 
@@ -101,23 +107,29 @@ class LeftOut(TypedDict):
     too_few: list[str]
 
 
-class ProbeProtocol(TypedDict):
+class LabelsProtocol(TypedDict):
+    """What is different where a node has many labels; `labels` is their number."""
+
+    labels: NotRequired[Count]
+    val_fraction: NotRequired[Number]
+    initialisations: Positive
+    epochs: Count
+    weight_decays: NotRequired[list[Finite]]
+    selection: str
+
+
+class ProbeProtocol(LabelsProtocol):
     """How accuracy was measured."""
 
     kind: Literal["published", "random"]
     train_fraction: NotRequired[Number]
-    val_fraction: NotRequired[Number]
     num_splits: Count
     counts: SplitCounts
     least_val: Count
-    initialisations: Positive
-    epochs: Count
     learning_rate: NotRequired[Finite]
     rows_per_step: Count
-    weight_decays: NotRequired[list[Finite]]
     val_by_decay: NotRequired[dict[Method, dict[Fraction, Number]]]
     scaling: Literal["none", "l2", "standard", "auto"]
-    selection: str
     seed: NotRequired[int]
     left_out: NotRequired[LeftOut]
 

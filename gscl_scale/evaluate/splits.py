@@ -14,6 +14,7 @@ from gscl_scale.graph.types import SPLIT_CODES
 
 TRAIN, VAL, TEST = SPLIT_CODES["train"], SPLIT_CODES["val"], SPLIT_CODES["test"]
 MIN_LABELLED = 10
+VALIDATES = 0.2  # of the train share, where a node has many labels
 MIN_TEST = 10  # of a split from which nodes are left out: a share of fewer nodes is not reported
 
 
@@ -22,12 +23,14 @@ class Split:
     """Codes [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test); the train fraction is None for published splits.
 
     left_out  the number of test nodes that `without` has taken out
+    cut       whether the validation nodes are a part of the train share, which the probe learns from in the end
     """
 
     name: str
     fraction: float | None
     codes: npt.NDArray[np.int8]
     left_out: int = 0
+    cut: bool = False
 
     def counts(self) -> SplitCounts:
         """Nodes in each part."""
@@ -57,7 +60,7 @@ def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -
     if config.split == "published" or (config.split == "auto" and published):
         splits = published
     else:
-        splits = list(_random(graph, config))
+        splits = list(_random(graph, config) if graph.label_sets is None else _random_shares(graph, config))
     if learnt is None:
         return splits
     alike = [split for split in splits if split.fraction == splits[0].fraction]  # a mean over repeats is of one
@@ -66,30 +69,33 @@ def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -
 
 def why_no_splits(graph: Graph, config: SplitsConfig) -> str:
     """Why the labels of a graph cannot be used, in a sentence; empty where they can."""
-    if graph.labels is None or not (graph.labels >= 0).any():
+    known = int(graph.labelled.sum())
+    if not known:
         return "the graph has no labels"
-    known = graph.labels[graph.labels >= 0]
-    if np.unique(known).size < 2:
+    if graph.labels is not None and np.unique(graph.labels[graph.labels >= 0]).size < 2:
         return "all labelled nodes are of one class"
     if config.split == "published" and not _published(graph):
         return "evaluate.split is 'published', but the graph has no split with labelled train and test nodes"
     uses_random = config.split == "random" or not _published(graph)
-    if uses_random and known.size < MIN_LABELLED:
-        return f"only {known.size} nodes have a label; random splits need at least {MIN_LABELLED}"
+    if uses_random and known < MIN_LABELLED:
+        return f"only {known} nodes have a label; random splits need at least {MIN_LABELLED}"
     return ""
 
 
 def _published(graph: Graph) -> list[Split]:
     """Splits of the graph that have labelled train and test nodes; unlabelled nodes are taken out."""
-    assert graph.labels is not None
-    masked = {name: np.where(graph.labels >= 0, codes, 0).astype(np.int8) for name, codes in graph.splits.items()}
+    masked = {name: np.where(graph.labelled, codes, 0).astype(np.int8) for name, codes in graph.splits.items()}
     return [Split(name, None, codes) for name, codes in masked.items() if {TRAIN, TEST} <= set(np.unique(codes))]
+
+
+def why_no_class(graph: Graph) -> str:
+    """Why what compares the classes of nodes cannot be measured, in a sentence; empty where it can."""
+    return "a node has many labels" if graph.label_sets is not None else ""
 
 
 def _random(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
     """Plain draws without stratification, as in the paper; keyed by seed, fraction and number."""
-    assert graph.labels is not None
-    labelled = np.flatnonzero(graph.labels >= 0)
+    labelled = np.flatnonzero(graph.labelled)
     for fraction in config.train_fractions:
         # rounding never takes the last node of a part
         num_val = min(max(1, round(config.val_fraction * labelled.size)), labelled.size - 2)
@@ -102,3 +108,19 @@ def _random(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
             codes[order[:num_train]] = TRAIN
             codes[order[num_train : num_train + num_val]] = VAL
             yield Split(f"random_{fraction:g}_{number}", fraction, codes)
+
+
+def _random_shares(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
+    """Plain draws as in node2vec: a share of the labelled nodes to train on, of which some validate, and all others."""
+    labelled = np.flatnonzero(graph.labelled)
+    for fraction in dict.fromkeys(config.many_labels_fractions):
+        share = min(max(2, round(fraction * labelled.size)), labelled.size - 1)
+        num_train = share - max(1, round(VALIDATES * share))
+        for number in range(config.random_splits):
+            draw = seeding.generator("split", config.seed, round(fraction * 1_000_000_000), number)
+            order = draw.permutation(labelled)
+            codes = np.zeros(graph.num_nodes, np.int8)
+            codes[order] = TEST
+            codes[order[:share]] = VAL
+            codes[order[:num_train]] = TRAIN
+            yield Split(f"random_{fraction:g}_{number}", fraction, codes, cut=True)

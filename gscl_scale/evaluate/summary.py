@@ -3,11 +3,20 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
+from gscl_scale.evaluate.label_summary import (
+    Part,
+    by_share,
+    figure_name,
+    has_many_labels,
+    label_sentences,
+    part_titles,
+    task_titles,
+)
 from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
 from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
 from gscl_scale.evaluate.splits import MIN_TEST
@@ -19,8 +28,6 @@ SCALINGS = {
     "auto": "scaled as is best on validation nodes",
 }
 TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
-Part = Literal["val", "test"]
-PARTS: tuple[Part, ...] = ("val", "test")
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity", "links": "links"}
 _FEW_VALIDATION_NODES = 30
 _ALIKE = 0.98
@@ -32,10 +39,11 @@ _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure 
 
 def figures_table(metrics: Metrics) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
     """(headers, one row per method, remarks: the protocol, what is missing and why, warnings)."""
-    by_fraction = metrics.get("probe_by_fraction", {})
-    accuracies = [f"test %, {100 * float(fraction):g} % of labels" for fraction in by_fraction]
-    headers = ["", *(accuracies or ["validation %", "test %"]), "NMI", "Sim@5"]
-    rows = [_row(metrics, metrics["probe"], name) for name in TITLES if name in metrics.get("probe", {})]
+    many, shares = has_many_labels(metrics), [share for share, _ in by_share(metrics)]
+    accuracies = shares if many else [f"test %, {share} of labels" for share in shares]
+    first = "F1 in % by train share" if many and shares else ""
+    headers = [first, *(accuracies or part_titles(metrics).values()), *task_titles(metrics)]
+    rows = [row for name in TITLES if name in metrics.get("probe", {}) for row in _rows(metrics, name)]
     warnings = [f"Warning: {warning}" for warning in warnings_of(metrics)]
     return headers, rows, [*protocol_sentences(metrics), *missing_sentences(metrics), *warnings]
 
@@ -45,6 +53,8 @@ def measured(accuracy: Accuracy, part: Part, metrics: Metrics) -> tuple[float | 
     repeated = "repeats" in metrics
     if part == "val":
         return accuracy["val_mean"], accuracy.get("val_se") if repeated else accuracy.get("val_std")
+    if part == "macro":
+        return accuracy.get("macro_mean"), accuracy.get("macro_se") if repeated else accuracy.get("macro_std")
     return accuracy["test_mean"], accuracy.get("test_se") if repeated else accuracy.get("test_std")
 
 
@@ -66,12 +76,19 @@ def tasks(metrics: Metrics, name: Method) -> tuple[str, str]:
     return decimal(nmi), decimal(search)
 
 
-def _row(metrics: Metrics, probe: Probe, name: Method) -> tuple[str, ...]:
-    fractions = [probes[name] for probes in metrics.get("probe_by_fraction", {}).values()]
-    accuracies = [percent(*measured(one, "test", metrics)) for one in fractions or [probe[name]]]
-    if not fractions:
-        accuracies.insert(0, percent(*measured(probe[name], "val", metrics)))
-    return (TITLES[name], *accuracies, *tasks(metrics, name))
+def _rows(metrics: Metrics, name: Method) -> list[tuple[str, ...]]:
+    """The row of a method; of many labels per node at several train shares two: micro- and macro-F1."""
+    shares = [part[name] for _, part in by_share(metrics)]
+    if shares and has_many_labels(metrics):
+        figures: dict[Part, str] = {"test": "micro-F1", "macro": "macro-F1"}
+        return [
+            (f"{TITLES[name]}, {figure}", *(percent(*measured(one, part, metrics)) for one in shares))
+            for part, figure in figures.items()
+        ]
+    accuracies = [percent(*measured(one, "test", metrics)) for one in shares]
+    if not accuracies:
+        accuracies = [percent(*measured(metrics["probe"][name], part, metrics)) for part in part_titles(metrics)]
+    return [(TITLES[name], *accuracies, *(tasks(metrics, name) if task_titles(metrics) else ()))]
 
 
 # --- how figures were measured ---------------------------------------------------------------------------------------
@@ -111,21 +128,27 @@ def protocol_sentences(metrics: Metrics) -> list[str]:
 
 def _probe_sentences(probe: Probe, repeated: bool) -> list[str]:
     protocol, methods = probe["protocol"], [name for name in TITLES if name in probe]
+    decays = ", ".join(f"{TITLES[name]} {probe[name]['weight_decay']:g}" for name in methods)
+    sentences_of = label_sentences if "labels" in protocol else _class_sentences
+    sentences = sentences_of(probe, SCALINGS[protocol["scaling"]], decays, repeated)
+    if protocol["scaling"] == "auto":
+        scalings = ", ".join(f"{TITLES[name]} {SCALINGS[probe[name]['scaling']]}" for name in methods)
+        sentences.append(f"Scaling chosen on validation: {scalings}.")
+    return sentences
+
+
+def _class_sentences(probe: Probe, scaling: str, decays: str, repeated: bool) -> list[str]:
+    protocol = probe["protocol"]
     counts, splits = protocol["counts"], protocol["num_splits"]
     steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
-    decays = ", ".join(f"{TITLES[name]} {probe[name]['weight_decay']:g}" for name in methods)
-    sentences = [
-        f"Accuracy: logistic regression on frozen vectors ({SCALINGS[protocol['scaling']]}) with Adam, "
+    return [
+        f"Accuracy: logistic regression on frozen vectors ({scaling}) with Adam, "
         f"{protocol['epochs']} steps{steps}; {splits} {protocol['kind']} split{'s' * (splits > 1)} into "
         f"train / validation / test ({counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes); "
         f"{'mean' if repeated else 'mean ± standard deviation'} over {protocol['initialisations']} random "
         f"initialisations{' and all splits' * (splits > 1)}, at the {protocol['selection']}.",
         f"Weight decay chosen on validation: {decays}.",
     ]
-    if protocol["scaling"] == "auto":
-        scalings = ", ".join(f"{TITLES[name]} {SCALINGS[probe[name]['scaling']]}" for name in methods)
-        sentences.append(f"Scaling chosen on validation: {scalings}.")
-    return sentences
 
 
 def _nodes(sampling: Sampling, seed: int) -> str:
@@ -141,8 +164,8 @@ def left_out_sentences(protocol: ProbeProtocol) -> list[str]:
         return []
     few, nodes = left_out["too_few"], f"{left_out['most']:,} test node{'s' * (left_out['most'] > 1)}"
     return [
-        f"Left out of the test accuracy: up to {nodes} of a split, {100 * left_out['share']:.1f} % on average, because "
-        f"their labels, as validation nodes of another split, chose {left_out['chose']}.",
+        f"Left out of the test {figure_name(protocol)}: up to {nodes} of a split, {100 * left_out['share']:.1f} % on "
+        f"average, because their labels, as validation nodes of another split, chose {left_out['chose']}.",
         *([f"Not measured: {_listed(few)}, with fewer than {MIN_TEST} test nodes left."] if few else []),
     ]
 
@@ -210,7 +233,7 @@ def graph_warnings(statistics: GraphStatistics) -> Iterator[str]:
 
 def _gain_warnings(metrics: Metrics, probe: Probe) -> Iterator[str]:
     """Warn of a gain that is none, or within two standard errors."""
-    trained = probe["trained"]["test_mean"]
+    trained, figure = probe["trained"]["test_mean"], figure_name(probe["protocol"])
     others: dict[Method, float | None] = {name: probe[name]["test_mean"] for name in METHODS[1:] if name in probe}
     for name, other in others.items():
         if trained is None or other is None:
@@ -218,7 +241,7 @@ def _gain_warnings(metrics: Metrics, probe: Probe) -> Iterator[str]:
         gain = trained - other
         if gain <= 0:
             yield (
-                f"training brought no gain over the {TITLES[name]} ({100 * gain:+.2f} points of test accuracy); "
+                f"training brought no gain over the {TITLES[name]} ({100 * gain:+.2f} points of test {figure}); "
                 "try other rings.hops, loss.temperature or train.learning_rate"
             )
         elif gain < 2 * (error := _gain_error(metrics, probe, name)):
@@ -242,7 +265,9 @@ def validation_warnings(protocol: ProbeProtocol) -> Iterator[str]:
     """Warn of few validation nodes, or of none."""
     least = protocol["least_val"]
     if least == 0:
-        yield "a split has no validation nodes: the last epoch and, with no split validated, the first decay count"
+        first = "the middle penalty counts" if "labels" in protocol else "the first decay count"
+        last = "" if "labels" in protocol else "the last epoch and, "
+        yield f"a split has no validation nodes: {last}with no split validated, {first}"
     elif least < _FEW_VALIDATION_NODES:
         yield f"only {least} validation node{'s' * (least > 1)}: what was chosen on them is mostly chance"
 

@@ -21,6 +21,7 @@ from gscl_scale.graph.edge_weights import halve_weights, map_weights, note_on_we
 from gscl_scale.graph.features import Features, beside, why_structural, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
+from gscl_scale.graph.label_sets import LabelSets, sets_from_matrix
 from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import num_steps, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
@@ -47,7 +48,8 @@ class Draft:
     edges      may have a third array: their weights, above 0
     features   [N, F] numbers (a mapped file is welcome), a stream of rows, a scipy CSR matrix, or None for features of
                the structure
-    labels     [N] integers (negative: unknown), floats (NaN: unknown), or strings (None: unknown)
+    labels     [N] integers (negative: unknown), floats (NaN: unknown), or strings (None: unknown); where a node has
+               many, LabelSets, or [N, L] of 0 and 1
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
     ids        the user's ids; None for 0..N-1
     columns    the user's names of the features' columns, if they have any
@@ -62,7 +64,7 @@ class Draft:
     num_nodes: int
     edges: Iterable[Edges]
     features: Features | None = None
-    labels: npt.NDArray[Any] | None = None
+    labels: npt.NDArray[Any] | LabelSets | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     ids: pa.Array | None = None
     columns: list[str] = field(default_factory=list)
@@ -97,9 +99,7 @@ def write_graph(
             notes.append(reason)
         assert features is not None
         write_features(out, features, draft.origin)
-        codes, classes = encode_labels(labels) if labels is not None else (None, [])
-        if codes is not None and classes:
-            write_column(out / "labels.arrow", "label", codes)
+        classes = _write_labels(out, labels)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
@@ -169,6 +169,20 @@ def _write_ids(path: Path, ids: pa.Array) -> None:
         write_column(path, "id", ids.to_numpy())
     else:
         write_arrow(path, {"id": ids})
+
+
+def _write_labels(out: Path, labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
+    """Write one class per node, or many labels; returns their names, none where no node has a label."""
+    if isinstance(labels, LabelSets) and (labels.counts > 1).any():
+        write_column(out / "label_indptr.arrow", "indptr", labels.indptr)
+        write_column(out / "label_indices.arrow", "label", labels.indices)
+        return labels.names
+    if labels is None:
+        return []
+    codes, classes = (labels.most_common(), labels.names) if isinstance(labels, LabelSets) else encode_labels(labels)
+    if classes:
+        write_column(out / "labels.arrow", "label", codes)
+    return classes
 
 
 def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -243,11 +257,13 @@ def _check_columns(draft: Draft) -> None:
         )
 
 
-def _check_labels(draft: Draft) -> npt.NDArray[Any] | None:
-    """The labels as one array [N]; a single column [N, 1] is welcome."""
+def _check_labels(draft: Draft) -> npt.NDArray[Any] | LabelSets | None:
+    """The labels as one array [N], or as LabelSets where a node has several; a single column [N, 1] is welcome."""
     labels = draft.labels
-    if labels is None:
-        return None
+    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1:
+        labels = sets_from_matrix(labels, draft.origin)
+    if labels is None or isinstance(labels, LabelSets):
+        return labels
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:

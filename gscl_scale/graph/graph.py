@@ -12,6 +12,7 @@ import pyarrow as pa
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.edge_weights import FILE, map_weights
+from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.graph.types import Manifest, SparseFeatures
 from gscl_scale.graph.validate import refuse_damaged
 from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
@@ -34,7 +35,8 @@ class Graph:
     edge_weights [E]              a positive weight of each neighbour, in undirected graphs the same in both directions;
                                   None where edges have no weights
     features [N, F] float32, or SparseFeatures
-    labels [N] int64              class of each node, -1 where unknown; None where no node has one
+    labels [N] int64              class of each node, -1 where unknown; None where no node has one, or some have many
+    label_sets                    the labels of each node where some have many, else None
     splits                        name -> [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test)
     ids                           the user's ids, integers or strings, in the order of the user's node table
     """
@@ -44,6 +46,7 @@ class Graph:
     indices: npt.NDArray[Any]
     features: npt.NDArray[np.float32] | SparseFeatures
     labels: npt.NDArray[np.int64] | None
+    label_sets: LabelSets | None
     splits: dict[str, npt.NDArray[np.int8]]
     ids: pa.Array
     undirected: bool
@@ -62,6 +65,13 @@ class Graph:
     def num_features(self) -> int:
         """F."""
         return self.features.width if isinstance(self.features, SparseFeatures) else self.features.shape[1]
+
+    @property
+    def labelled(self) -> npt.NDArray[np.bool_]:
+        """Whether each node [N] has a label."""
+        if self.label_sets is not None:
+            return self.label_sets.counts > 0
+        return np.zeros(self.num_nodes, bool) if self.labels is None else self.labels >= 0
 
     @property
     def num_structural(self) -> int:
@@ -122,6 +132,7 @@ class Graph:
             indices=map_array(folder / "indices.arrow", "indices", "int32", "int64"),
             features=_map_features(folder, manifest),
             labels=map_array(folder / "labels.arrow", "label", "int64") if "labels.arrow" in files else None,
+            label_sets=_map_label_sets(folder, manifest),
             splits=_map_splits(folder / "splits.arrow") if "splits.arrow" in files else {},
             ids=column_of(map_arrow(folder / "ids.arrow"), "id", folder / "ids.arrow"),
             undirected=manifest["undirected"],
@@ -171,6 +182,13 @@ def _read_manifest(folder: Path) -> Manifest:
 def _map_splits(path: Path) -> dict[str, npt.NDArray[np.int8]]:
     batch = map_arrow(path)
     return {name: numbers_of(column_of(batch, name, path), path, "int8") for name in batch.schema.names}
+
+
+def _map_label_sets(folder: Path, manifest: Manifest) -> LabelSets | None:
+    if "label_indptr.arrow" not in manifest["files"]:
+        return None
+    indptr = map_array(folder / "label_indptr.arrow", "indptr", "int64")
+    return LabelSets(indptr, map_array(folder / "label_indices.arrow", "label", "int32"), manifest["classes"])
 
 
 def _map_features(folder: Path, manifest: Manifest) -> npt.NDArray[np.float32] | SparseFeatures:

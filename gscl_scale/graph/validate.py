@@ -66,6 +66,8 @@ def _flaw_of_columns(graph: "Graph") -> str:
             return f"split {name!r:.40} is not one code for each of {nodes:,} nodes"
     if labels is not None and (labels.size != nodes or labels.min() < -1 or labels.max() >= len(graph.classes)):
         return f"labels are not one of {len(graph.classes):,} classes, or -1, for each of {nodes:,} nodes"
+    if graph.label_sets is not None and (flaw := graph.label_sets.flaw(nodes)):
+        return flaw
     if isinstance(features, SparseFeatures):
         width, values = features.width, features.values.size
         if width < 1 or not is_csr(features.indptr, features.indices, values, nodes, width):

@@ -24,7 +24,7 @@ _AT_ONCE = 65536  # queries
 
 Neighbor = TypedDict(
     "Neighbor", {"rank": int, "id": int | str, "cosine": float, "class": NotRequired[str | None]}
-)  # with `class` where the graph has labels
+)  # with `class` where the graph has labels; of many labels of a node all, with commas between
 Answer = TypedDict("Answer", {"id": int | str, "class": str | None, "neighbors": list[Neighbor]})
 
 
@@ -46,17 +46,17 @@ def answers(
     place: EmbeddingSource, embeddings: Embeddings, nodes: npt.NDArray[np.int64], search: Search
 ) -> list[Answer]:
     """The nearest nodes of some nodes, as plain values."""
-    found, classes = search(nodes), place.classes(embeddings.rows)
+    found, class_of = search(nodes), place.class_of(embeddings.rows)
 
     def name(row: int) -> int | str:
         return embeddings.ids[int(row)].as_py()
 
     def label(row: int) -> str | None:
-        return classes[1][classes[0][row]] if classes and classes[0][row] >= 0 else None
+        return class_of(int(row)) if class_of else None
 
     def neighbor(rank: int, row: int, cosine: float) -> Neighbor:
         plain: Neighbor = {"rank": rank, "id": name(row), "cosine": float(cosine)}
-        return {**plain, "class": label(row)} if classes else plain
+        return {**plain, "class": label(row)} if class_of else plain
 
     def answer(node: int, rows: npt.NDArray[np.int64], cosines: npt.NDArray[np.float32]) -> Answer:
         ranked = enumerate(zip(rows[rows >= 0], cosines[rows >= 0], strict=True), start=1)

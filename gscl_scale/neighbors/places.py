@@ -1,19 +1,23 @@
 """Locate the embeddings to search: of a finished run, or in a folder that embed has written."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from gscl_scale.embed.store import FILE
 from gscl_scale.errors import FolderError
+from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.json import read_json
 from gscl_scale.registry.locate import find_run, place_for
 
-_NEEDED = (f"embeddings/{FILE}", "embeddings/manifest.json", "graph/manifest.json", "graph/labels.arrow")
+_LABELS, _LABEL_SETS = "labels.arrow", ("label_indptr.arrow", "label_indices.arrow")
+_OF_GRAPH = ("manifest.json", _LABELS, *_LABEL_SETS)
+_NEEDED = (f"embeddings/{FILE}", "embeddings/manifest.json", *(f"graph/{name}" for name in _OF_GRAPH))
+
+ClassOf = Callable[[int], str | None]
 
 
 class _Classes(TypedDict):
@@ -35,18 +39,26 @@ class EmbeddingSource:
     index: Path
     graph: Path | None = None
 
-    def classes(self, rows: int) -> tuple[npt.NDArray[np.int64], list[str]] | None:
-        """(class of each of the nodes, -1 where unknown; names of the classes); None without labels."""
-        if self.graph is None or not (self.graph / "labels.arrow").exists():
+    def class_of(self, rows: int) -> ClassOf | None:
+        """A function from nodes to the names of their classes or labels; None without labels."""
+        if self.graph is None or not any((self.graph / name).exists() for name in (_LABELS, _LABEL_SETS[0])):
             return None
-        labels = map_array(self.graph / "labels.arrow", "label", "int64")
         names = read_json(self.graph / "manifest.json", _Classes)["classes"]
-        if labels.shape != (rows,) or labels.max() >= len(names):
+        if (self.graph / _LABELS).exists():
+            labels = map_array(self.graph / _LABELS, "label", "int64")
+            self._refuse_damaged(_LABELS, labels.shape != (rows,) or labels.max() >= len(names), rows, names)
+            return lambda row: names[labels[row]] if labels[row] >= 0 else None
+        indptr = map_array(self.graph / _LABEL_SETS[0], "indptr", "int64")
+        sets = LabelSets(indptr, map_array(self.graph / _LABEL_SETS[1], "label", "int32"), names)
+        self._refuse_damaged(_LABEL_SETS[1], bool(sets.flaw(rows)), rows, names)
+        return lambda row: ", ".join(names[label] for label in sets.indices[indptr[row] : indptr[row + 1]]) or None
+
+    def _refuse_damaged(self, name: str, damaged: bool, rows: int, names: list[str]) -> None:
+        if damaged and self.graph is not None:
             raise FolderError(
-                f"{self.graph / 'labels.arrow'} is damaged: expected {rows:,} labels of {len(names):,} classes; "
+                f"{self.graph / name} is damaged: expected {rows:,} labels of {len(names):,} classes; "
                 f"delete {self.graph} and ingest the graph again"
             )
-        return labels, names
 
 
 def find_embeddings(where: str) -> EmbeddingSource:

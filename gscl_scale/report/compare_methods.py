@@ -5,22 +5,29 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.link_schema import LinkTasks
 from gscl_scale.evaluate.link_summary import TASK_TITLES, link_aucs
 from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.text import in_words, table
 
-COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", "training", "CPU", "memory"]
+_COSTS = ["training", "CPU", "memory"]
+COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", *_COSTS]
+OF_LABELS = ["", "validation micro-F1 %", "micro-F1 %", "macro-F1 %", *_COSTS]
 
 
 class MethodFigures(TypedDict, total=False):
-    """Figures of a method; `best_step` is the step at which the probe was best, on average."""
+    """Figures of a method: accuracies, or micro-F1 and `macro_mean` where a node has many labels.
+
+    `best_step` is the step at which the probe was best, on average.
+    """
 
     val_mean: Number
     val_std: Number
     test_mean: Number
     test_std: Number
+    macro_mean: Number
     best_step: Number
     nmi: Number
     sim_at_5: Number
@@ -61,9 +68,14 @@ class Comparison(TypedDict):
     methods: list[MethodRow]
 
 
+def comparison_columns(result: Comparison) -> list[str]:
+    """The columns of the table."""
+    return OF_LABELS if figure_name(result["protocol"]) == "micro-F1" else COMPARISON
+
+
 def comparison_rows(result: Comparison) -> list[tuple[str, ...]]:
     """A row per method; a failed one has a name only."""
-    return [_row(row) for row in result["methods"]]
+    return [_row(row, len(comparison_columns(result))) for row in result["methods"]]
 
 
 def comparison_remarks(result: Comparison) -> list[str]:
@@ -71,15 +83,20 @@ def comparison_remarks(result: Comparison) -> list[str]:
     protocol, seeds = result["protocol"], len(result["seeds"])
     remarks = []
     if protocol:
-        several = protocol["num_splits"] > 1
+        several, figure = protocol["num_splits"] > 1, figure_name(protocol)
+        penalty = "weight decay" if figure == "accuracy" else "L2 penalty"
+        of_several = f" (the epoch on those of the first split); one {penalty} for all splits, by their mean" * several
         chosen = (
             "; the epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes"
-            f"{' (the epoch on those of the first split); one weight decay for all splits, by their mean' * several}"
+            f"{of_several}"
         )
+        share = protocol.get("train_fraction")
+        starts = f" and {protocol['initialisations']} initialisations of the probe" * (figure == "accuracy")
+        at = f" at a train share of {100 * share:g} %" if share and figure != "accuracy" else ""
         remarks = [
-            f"Accuracy of a linear probe on frozen vectors: mean ± standard deviation over {seeds} "
-            f"seed{'s' * (seeds > 1)} of the whole run and {protocol['initialisations']} initialisations of the probe "
-            f"on each of {protocol['num_splits']} {protocol['kind']} split{'s' * several}"
+            f"{'Accuracy' if figure == 'accuracy' else 'F1'} of a linear probe on frozen vectors: mean ± standard "
+            f"deviation over {seeds} seed{'s' * (seeds > 1)} of the whole run{starts} on each of "
+            f"{protocol['num_splits']} {protocol['kind']} split{'s' * several}{at}"
             f"{chosen * (protocol['least_val'] > 0)}.",
             *left_out_sentences(protocol),
             *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
@@ -125,7 +142,7 @@ def comparison_page(result: Comparison) -> str:
         "\n\n".join(
             [
                 f"# Methods on {result['graph']['name']}",
-                table(["method", *COMPARISON[1:]], rows, left=[0]),
+                table(["method", *comparison_columns(result)[1:]], rows, left=[0]),
                 *comparison_remarks(result),
                 "## Settings",
                 table(["method", "other than in the configuration"], settings, left=[0, 1]),
@@ -135,16 +152,18 @@ def comparison_page(result: Comparison) -> str:
     )
 
 
-def _row(row: MethodRow) -> tuple[str, ...]:
+def _row(row: MethodRow, columns: int) -> tuple[str, ...]:
     if "error" in row:
-        return (row["title"], "failed", *["-"] * (len(COMPARISON) - 2))
+        return (row["title"], "failed", *["-"] * (columns - 2))
+    of_classes = [] if "macro_mean" in row else [decimal(row["nmi"]), decimal(row["sim_at_5"])]
+    of_labels = [percent(row["macro_mean"])] if "macro_mean" in row else []
     trained, cpu_s = bool(row.get("training_s")), row.get("cpu_s")
     return (
         row["title"],
         percent(row["val_mean"], row["val_std"]),
         percent(row["test_mean"], row["test_std"]),
-        decimal(row["nmi"]),
-        decimal(row["sim_at_5"]),
+        *of_classes,
+        *of_labels,
         _seconds(row["training_s"]) if trained else "-",
         "-" if cpu_s is None else _seconds(cpu_s),
         in_words(row["peak_bytes"]) if trained else "-",

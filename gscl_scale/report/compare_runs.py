@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
+from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.link_summary import TASK_TITLES
 from gscl_scale.evaluate.schema import METHODS
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
@@ -57,14 +58,15 @@ def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.
 def _headline(runs: Runs) -> Html:
     reached = {name: found.metrics.get("probe", {}).get("trained", {}).get("test_mean") for name, found in runs.items()}
     known = {name: value for name, value in reached.items() if value is not None}
+    figure = _figure(runs)
     if not _comparable(runs):
         return html("These runs cannot be ranked: they are not of the same graph, or not measured in the same way.")
     if len(known) < 2:
-        return html("Fewer than two of these runs have a test accuracy, so none can be called the better one.")
+        return html(f"Fewer than two of these runs have a test {figure}, so none can be called the better one.")
     best = max(known, key=lambda name: known[name])
     second = max(value for name, value in known.items() if name != best)
     words = f"{percent(known[best])} %, {100 * (known[best] - second):.2f} points above the next."
-    return html(element("strong", best), f" reaches the highest test accuracy, {words}")
+    return html(element("strong", best), f" reaches the highest test {figure}, {words}")
 
 
 def _warnings(runs: Runs) -> list[str]:
@@ -80,7 +82,7 @@ def _warnings(runs: Runs) -> list[str]:
 
 
 def _figures(runs: Runs) -> Html:
-    columns = [_figures_of(found) for found in runs.values()]
+    columns = [_figures_of(found, _figure(runs)) for found in runs.values()]
     rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
     shown = table("Figures of the trained embeddings, unless named otherwise", ["", *runs], rows)
     first, *others = (protocol_sentences(found.metrics)[:1] for found in runs.values())
@@ -113,18 +115,26 @@ def _overlap(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> Html:
     return section("Do they see the same neighbours?", shown, notes(["mean over a sample of nodes, by cosine"]))
 
 
-def _figures_of(found: RunData) -> dict[str, str]:
+def _figure(runs: Runs) -> str:
+    """What the probes of the runs measure."""
+    protocols = [found.metrics["probe"]["protocol"] for found in runs.values() if "probe" in found.metrics]
+    return " or ".join(sorted({figure_name(protocol) for protocol in protocols})) or figure_name(None)
+
+
+def _figures_of(found: RunData, figure: str) -> dict[str, str]:
     metrics = found.metrics
     probe, ranking = metrics.get("probe", {}), metrics.get("rings", {}).get("ranking", {}).get("accuracy")
     spread = metrics.get("spread", {}).get("trained")
     nmi, search = tasks(metrics, "trained")
     links = metrics.get("links")
     took, rate = speed(found.curve)
+    macro = percent(*measured(probe["trained"], "macro", metrics)) if probe else "-"
     test = {name: percent(*measured(probe[name], "test", metrics)) if name in probe else "-" for name in METHODS}
     return {
-        "test accuracy, %": test["trained"],
-        **{f"test accuracy of {TITLES[name]}, %": test[name] for name in METHODS[1:]},
-        "validation accuracy, %": percent(*measured(probe["trained"], "val", metrics)) if probe else "-",
+        f"test {figure}, %": test["trained"],
+        **{f"test {figure} of {TITLES[name]}, %": test[name] for name in METHODS[1:]},
+        f"validation {figure}, %": percent(*measured(probe["trained"], "val", metrics)) if probe else "-",
+        **({"test macro-F1, %": macro} if "F1" in figure else {}),
         "NMI of clusters": nmi,
         "Sim@5": search,
         "ranking accuracy, %": decimal(ranking, 1, times=100),

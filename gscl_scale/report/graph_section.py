@@ -17,7 +17,8 @@ def graph(found: RunData) -> Html:
         *found.notes,
     ]
     if not svg:
-        sentences.append("Label consistency per hop is not given, because the graph has no labels")
+        reason = "a node has many labels" if "labels_per_node" in statistics else "the graph has no labels"
+        sentences.append(f"Label consistency per hop is not given, because {reason}")
     drawn = figures((svg, "Label consistency LC(n):", words), beside=facts(graph_rows(statistics)))
     names = ["", *(f"hop {hop}" for hop in range(1, len(statistics["ring_size"]) + 1))]
     per_hop = [(name.removesuffix(", hop"), *values) for name, values in hop_rows(statistics)]

@@ -36,7 +36,7 @@ def map_section(graph: Graph, drawn: NodeMap) -> Html:
     frame = Html("\n" + fill_template("map.html", label=html(label)).rstrip())
     about = as_json("map-about", _about(graph, drawn, columns))
     data = html(about, packed("map-points", columns), packed("map-near", near))
-    rows = _class_table(graph, drawn) if graph.labels is not None else _degree_table(graph, drawn)
+    rows = _class_table(graph, drawn) if graph.classes else _degree_table(graph, drawn)
     as_table = collapsible("The map as a table", rows)
     return section("The map", element("p", words), frame, data, as_table, notes(_notes(graph, drawn)))
 
@@ -52,10 +52,10 @@ def _columns(graph: Graph, drawn: NodeMap) -> dict[str, npt.NDArray[Any]]:
         "degree": _degrees(graph, drawn.nodes).astype(np.uint32),
         **texts(graph.ids.take(drawn.nodes)),
     }
-    if graph.labels is not None:
-        labels = graph.labels[drawn.nodes]
+    if (classes := _classes(graph)) is not None:
+        labels = classes[drawn.nodes]
         columns["class"] = np.where((labels < 0) | (labels > _NO_CLASS), _NO_CLASS, labels).astype(np.uint16)
-        columns["share"] = _same_class(graph, drawn.nodes)
+        columns["share"] = _same_class(graph, classes, drawn.nodes)
     if graph.splits:
         columns["split"] = next(iter(graph.splits.values()))[drawn.nodes].astype(np.uint8)
     return columns
@@ -99,12 +99,16 @@ def _degrees(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
     return graph.indptr[nodes + 1] - graph.indptr[nodes]
 
 
-def _same_class(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def _classes(graph: Graph) -> npt.NDArray[np.int64] | None:
+    """The class of each node [N]: of many labels the one that most nodes have; None without labels."""
+    return graph.labels if graph.label_sets is None else graph.label_sets.most_common()
+
+
+def _same_class(graph: Graph, classes: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """The share of a node's neighbours with its class, in half per cents; 255 where it has neither."""
-    assert graph.labels is not None
-    sizes, same = ring_profile(graph.indptr, graph.indices, nodes, 1, graph.labels)
+    sizes, same = ring_profile(graph.indptr, graph.indices, nodes, 1, classes)
     shares = np.rint(200 * same[:, 0] / np.maximum(sizes[:, 0], 1))
-    return np.where((graph.labels[nodes] >= 0) & (sizes[:, 0] > 0), shares, _NO_SHARE).astype(np.uint8)
+    return np.where((classes[nodes] >= 0) & (sizes[:, 0] > 0), shares, _NO_SHARE).astype(np.uint8)
 
 
 # --- the same as a table ---------------------------------------------------------------------------------------------
@@ -112,8 +116,9 @@ def _same_class(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.ui
 
 def _class_table(graph: Graph, drawn: NodeMap) -> Html:
     """Of each class, how many of the nearest nodes are of it, and which other class is met most often."""
-    assert graph.labels is not None
-    labels, count = graph.labels[drawn.nodes], len(graph.classes)
+    classes = _classes(graph)
+    assert classes is not None
+    labels, count = classes[drawn.nodes], len(graph.classes)
     known = (drawn.nearest >= 0) & (labels >= 0)[:, None] & (labels[drawn.nearest] >= 0)
     pairs = np.repeat(labels, drawn.nearest.shape[1])[known.ravel()] * count + labels[drawn.nearest][known]
     pairs, often = np.unique(pairs, return_counts=True)  # of all that are possible few are met
@@ -149,6 +154,8 @@ def _notes(graph: Graph, drawn: NodeMap) -> list[str]:
     sentences = []
     if drawn.nodes.size < graph.num_nodes:
         sentences.append(f"The map shows {drawn.nodes.size:,} of {graph.num_nodes:,} nodes, drawn at random")
+    if graph.label_sets is not None:
+        sentences.append("Nodes have several labels; the class of a node here is the one of them that most nodes have")
     return [
         *sentences,
         f"The {count} nearest nodes are found exactly, by cosine of the whole embeddings, among the nodes of the map",

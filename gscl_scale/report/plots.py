@@ -16,6 +16,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
+from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.schema import Method, RingLevel
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.report.compare_methods import Comparison
@@ -113,7 +114,8 @@ def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:
     if stats["lc"]:
         axes.errorbar(hops, stats["lc"], yerr=stats["lc_se"], **style)
     else:
-        axes.text(0.5, 0.5, "the graph has no labels", transform=axes.transAxes, ha="center", color=theme.ink)
+        reason = "a node has many labels" if "labels_per_node" in stats else "the graph has no labels"
+        axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", color=theme.ink)
     for hop, value in zip(hops, stats["lc"] or [], strict=False):
         axes.annotate(f"{value:.2f}", (hop, value), (0, 7), textcoords="offset points", ha="center", color=theme.ink)
     axes.set_ylim(0, 1.08)
@@ -130,7 +132,7 @@ def plot_consistency(stats: GraphStatistics, path: Path) -> None:
 def plot_comparison(result: Comparison, path: Path) -> None:
     """Write test accuracy by method, in the order of the table, to a picture; a bar is one deviation to either side."""
     shown = [(row, mean) for row in result["methods"] if (mean := row.get("test_mean")) is not None]
-    x = f"test accuracy on {result['graph']['name']}, %, and one deviation"
+    x = f"test {figure_name(result['protocol'])} on {result['graph']['name']}, %, and one deviation"
     figure, axes = _figure(PRINT, x, "", size=(5.6, 0.9 + 0.34 * len(shown)), grid="x")
     for place, (row, share) in enumerate(shown):
         colour = PRINT.accent if row["method"].startswith("gscl") else PRINT.ink if "training_s" in row else PRINT.other

@@ -1,7 +1,8 @@
 """How good the embeddings are, and whether they rank neighbourhoods."""
 
+from gscl_scale.evaluate.label_summary import Part, by_share, figure_name, has_many_labels, part_titles, task_titles
 from gscl_scale.evaluate.schema import METHODS, RANKING, Method, Metrics, Rings
-from gscl_scale.evaluate.summary import PARTS, TITLES, decimal, measured, missing_sentences, protocol_sentences, tasks
+from gscl_scale.evaluate.summary import TITLES, decimal, measured, missing_sentences, protocol_sentences, tasks
 from gscl_scale.report.html import Html, element, figures, html, notes, section, small, table, with_std
 from gscl_scale.report.links_section import links_lead
 from gscl_scale.report.plots import violins_svg
@@ -24,31 +25,49 @@ def headline(metrics: Metrics, title: str) -> Html:
         if other is not None
     ]
     strong = element("strong", f"{100 * reached:.2f} %")
-    return html("The embeddings reach ", strong, f" test accuracy{', ' * bool(gains)}{' and '.join(gains)}.")
+    return html(
+        "The embeddings reach ",
+        strong,
+        f" test {figure_name(probe['protocol'])}{', ' * bool(gains)}{' and '.join(gains)}.",
+    )
 
 
 def accuracy(metrics: Metrics) -> Html:
     """The table of figures, with raw features and the untrained encoder above the trained one."""
-    probe = metrics.get("probe", {})
+    probe, titles, of_classes = metrics.get("probe", {}), part_titles(metrics), task_titles(metrics)
     rows = []
     for name in (name for name in TITLES if name in probe):
-        accuracies = (with_std(*measured(probe[name], part, metrics)) for part in PARTS)
-        rows.append((TITLES[name], *accuracies, *tasks(metrics, name)))
+        accuracies = (with_std(*measured(probe[name], part, metrics)) for part in titles)
+        rows.append((TITLES[name], *accuracies, *(tasks(metrics, name) if of_classes else ())))
     caption = "Accuracy of a linear probe, agreement of clusters with classes, and search"
-    shown = table(caption, ["vectors", "validation %", "test %", "NMI", "Sim@5"], rows, "methods")
+    if has_many_labels(metrics):
+        share = probe["protocol"].get("train_fraction")
+        caption = f"F1 of a linear probe{f' at a train share of {100 * share:g} %' if share else ''}"
+    shown = table(caption, ["vectors", *titles.values(), *of_classes], rows, "methods")
     words = notes([*protocol_sentences(metrics), *missing_sentences(metrics)])
     return section("How good are the embeddings?", shown, words)
 
 
 def by_fraction(metrics: Metrics) -> Html:
-    """Test accuracy for every train fraction, where there are several."""
-    fractions = metrics.get("probe_by_fraction", {})
-    names = [name for name in TITLES if all(name in part for part in fractions.values())]
+    """The figures on test nodes for every train fraction, where there are several."""
+    shares, many = by_share(metrics), has_many_labels(metrics)
+    names = [name for name in TITLES if all(name in part for _, part in shares)]
+    shown_parts: tuple[Part, ...] = ("test", "macro") if many else ("test",)
     rows = []
-    for fraction, part in fractions.items():
-        accuracies = (with_std(*measured(part[name], "test", metrics)) for name in names)
-        rows.append((f"{100 * float(fraction):g} % of labels", *accuracies))
-    shown = table("Test accuracy in %", ["train share", *(TITLES[name] for name in names)], rows)
+    for share, part in shares:
+        for one in shown_parts:
+            accuracies = (with_std(*measured(part[name], one, metrics)) for name in names)
+            rows.append(
+                (
+                    f"{share} of {'nodes, ' + part_titles(metrics)[one].removesuffix(' %') if many else 'labels'}",
+                    *accuracies,
+                )
+            )
+    shown = table(
+        "F1 on test nodes in %" if many else "Test accuracy in %",
+        ["train share", *(TITLES[name] for name in names)],
+        rows,
+    )
     return section("With fewer or more labels", shown)
 
 

@@ -51,7 +51,7 @@ def ingest(
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
     console.say(
         f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
-        f"{graph.num_features:,} features, {len(graph.classes)} classes"
+        f"{graph.num_features:,} features, {len(graph.classes)} {'classes' if graph.label_sets is None else 'labels'}"
     )
     for line in column_lines(graph.manifest.get("columns", [])):
         console.say(line)

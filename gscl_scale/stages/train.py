@@ -17,7 +17,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_settings, deciding_values
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
-from gscl_scale.evaluate.splits import make_splits, why_no_splits
+from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
@@ -151,7 +151,7 @@ def _objective(config: Config, graph: Graph) -> Objective:
         return build_objective(config, graph.num_features)
     split = next(iter(make_splits(graph, config.evaluate, config.train.label_seed)), None)
     if split is None or graph.labels is None:
-        reason = why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
+        reason = why_no_class(graph) or why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
         raise ConfigError(
             f"train.objective: supervised learns from labels of a split, but {reason}; choose another objective"
         )

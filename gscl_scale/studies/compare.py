@@ -281,14 +281,16 @@ def _free_row(name: Method, metrics: Metrics) -> MethodRow:
 
 def _figures(metrics: Metrics, vectors: Method) -> MethodFigures:
     accuracy = metrics["probe"][vectors]
+    macro: MethodFigures = {"macro_mean": accuracy["macro_mean"]} if "macro_mean" in accuracy else {}
     links: MethodFigures = {"links": metrics["links"][vectors]} if "links" in metrics else {}
     return {
         **links,
+        **macro,
         "val_mean": accuracy["val_mean"],
         "val_std": accuracy["val_std"],
         "test_mean": accuracy["test_mean"],
         "test_std": accuracy["test_std"],
         "best_step": best_step(metrics["probe"], vectors),
-        "nmi": metrics["clusters"][NMI[vectors]],
-        "sim_at_5": metrics["search"][SIM_AT_5[vectors]],
+        "nmi": metrics["clusters"][NMI[vectors]] if "clusters" in metrics else None,
+        "sim_at_5": metrics["search"][SIM_AT_5[vectors]] if "search" in metrics else None,
     }

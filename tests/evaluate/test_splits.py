@@ -58,7 +58,7 @@ def test_random_splits_depend_on_the_seed_and_on_nothing_else(random_graph: Grap
 def test_every_random_split_has_train_val_and_test_nodes(labelled: int, train: float, val: float) -> None:
     if train + val >= 0.999:
         return
-    graph = type("Labels", (), {"labels": np.zeros(labelled, np.int64), "num_nodes": labelled})()
+    graph = type("Labels", (), {"labelled": np.ones(labelled, bool), "num_nodes": labelled})()
     config = EvaluateConfig(train_fractions=[train], val_fraction=val, random_splits=1)
     (split,) = _random(graph, config)
     assert min(split.counts().values()) >= 1

@@ -136,7 +136,10 @@ REFUSED = {
     "features of text": ({"features": np.full((5, 1), "x")}, "expected numbers"),
     "few labels": ({"labels": np.zeros(4)}, "labels has 4 rows"),
     "one label": ({"labels": np.array(1)}, "labels has 0 rows"),
-    "labels of two columns": ({"labels": np.zeros((5, 2))}, r"labels have shape \(5, 2\), expected one class per node"),
+    "labels of two columns": (
+        {"labels": np.full((5, 2), 2)},
+        r"labels have shape \(5, 2\), and some are not 0 or 1; expected one class per node",
+    ),
     "complex labels": ({"labels": np.zeros(5, complex)}, "labels are of type complex128"),
     "dates as labels": ({"labels": np.zeros(5, "M8[s]")}, "expected integers or names"),
     "fractions as labels": ({"labels": np.full(5, 0.5)}, "labels are fractions"),

@@ -101,13 +101,20 @@ def test_edges_that_ogb_stores_once_count_both_ways(tmp_path, offline):
     assert neighbours(graph, 0) == [1, 3, 5]
 
 
-def test_many_labels_at_once_and_features_of_edges_are_left_out_with_a_note(tmp_path, offline):
-    make(tmp_path, "ogbn-proteins", "species", labels=np.ones((6, 112), int), features=False, edge_features=True)
+def test_many_labels_per_node_are_read_and_features_of_edges_are_left_out_with_a_note(tmp_path, offline):
+    labels = np.random.default_rng(0).integers(0, 2, (6, 112))
+    make(tmp_path, "ogbn-proteins", "species", labels=labels, features=False, edge_features=True)
     draft = read(config_of(tmp_path, "ogbn-proteins"))
-    assert draft.labels is None
+    np.testing.assert_array_equal(draft.labels, labels)
     assert draft.features is None
     assert "the edges' features are not used" in draft.notes
-    assert any("112 labels at once" in note for note in draft.notes)
+
+
+def test_many_values_per_node_that_are_no_labels_are_left_out_with_a_note(tmp_path, offline):
+    make(tmp_path, "ogbn-proteins", "species", labels=np.full((6, 112), 2), features=False)
+    draft = read(config_of(tmp_path, "ogbn-proteins"))
+    assert draft.labels is None
+    assert "112 labels per node are not used: some are not 0 or 1" in draft.notes
 
 
 def test_a_binary_data_set_is_read_too(tmp_path, offline):

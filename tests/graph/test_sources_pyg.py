@@ -136,10 +136,18 @@ def test_masks_of_one_and_of_many_splits_go_together():
     }
 
 
-def test_some_masks_alone_and_many_labels_at_once_are_left_out_with_a_note():
-    draft = draft_from_data(data_of(train_mask=torch.ones(4, dtype=torch.bool), y=torch.ones(4, 3)), "mine")
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bool])
+def test_zeros_and_ones_are_many_labels_per_node(tmp_path, kind):
+    y = torch.tensor([[1, 0, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0]], dtype=kind)
+    graph = write_graph(draft_from_data(data_of(y=y), "mine"), MemoryGraph(), tmp_path / "graph")
+    assert graph.classes == ["0", "2"]
+    assert graph.label_sets.of(np.arange(4)).tolist() == y[:, [0, 2]].bool().tolist()
+
+
+def test_some_masks_alone_and_values_that_are_no_labels_are_left_out_with_a_note():
+    draft = draft_from_data(data_of(train_mask=torch.ones(4, dtype=torch.bool), y=torch.full((4, 3), 0.5)), "mine")
     assert (draft.splits, draft.labels) == ({}, None)
-    assert "3 labels at once" in draft.notes[0]
+    assert "y has 3 values per node that are not 0 or 1: they are not used" in draft.notes[0]
     assert draft.notes[1:] == ["no val_mask and no test_mask: the other masks are not used"]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from gscl_scale.embed.store import Embeddings, write_parquet
+from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.io.arrow import write_arrow
 
 CLUSTERS = 12
@@ -35,7 +36,10 @@ def write_run(folder, vectors, ids=None, labels=None, repeats=1):
     train = {"repeats": repeats, "seed": 3}
     (folder / "run.json").write_text(json.dumps({"config": {"train": train}}))
     (folder / "graph/manifest.json").write_text(json.dumps({"classes": ["even", "odd"]}))
-    if labels is not None:
+    if isinstance(labels, LabelSets):
+        write_arrow(folder / "graph/label_indptr.arrow", {"indptr": pa.array(labels.indptr)})
+        write_arrow(folder / "graph/label_indices.arrow", {"label": pa.array(labels.indices)})
+    elif labels is not None:
         write_arrow(folder / "graph/labels.arrow", {"label": pa.array(labels)})
     for number in range(repeats):
         part = folder / f"seed-{3 + number}" if repeats > 1 else folder

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
+from gscl_scale.graph.label_sets import sets_from_matrix
+from gscl_scale.io.arrow import write_arrow
 from gscl_scale.neighbors.places import find_embeddings
 from gscl_scale.registry.lease import hold_lease
 from gscl_scale.registry.versions import Registry
@@ -47,6 +49,18 @@ def test_the_nearest_of_an_id_are_shown_with_cosine_and_class(run):
     ]
     assert "nearest to node-7, class even" in shown
     assert f"{run}: 200 nodes, exact" in shown
+
+
+def test_of_many_labels_all_are_shown(tmp_path):
+    has = np.zeros((200, 2), bool)
+    has[7], has[1] = True, [True, False]
+    labels = sets_from_matrix(has, "a test")
+    run = write_run(tmp_path / "run", VECTORS, labels=labels)
+    answer = json.loads(call(run, "--id", "node-7", "--id", "node-0", "--json"))
+    assert [node["class"] for node in answer["nodes"]] == ["even, odd", None]
+    write_arrow(run / "graph/label_indptr.arrow", {"indptr": pa.array(labels.indptr[:-1])})
+    result = CliRunner().invoke(app, ["neighbors", str(run), "--id", "node-7"])
+    assert "label_indices.arrow is damaged: expected 200 labels of 2 classes" in str(result.exception)
 
 
 def test_json_has_a_node_for_each_id(run):

@@ -33,7 +33,7 @@ class Made:
     def summaries(self) -> list[ColumnSummary]:
         """One for each column of the table: the ids, label and split, then the others in their order."""
         encoded = {encoding["name"]: encoding for encoding in self.encodings}
-        purposes = {self.config.label_column: "label", self.config.split_column: "split"}
+        purposes = dict.fromkeys(self.config.label_columns, "label") | {self.config.split_column: "split"}
         rows = [self._ids()]
         for name, stats in self.table.stats.items():
             made = [purposes[name]] if name in purposes else []

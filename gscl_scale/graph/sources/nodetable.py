@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.cells import storage_of
 from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, total_width
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.label_columns import has_many, label_lists, sets_from_lists
 from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding
@@ -40,7 +42,7 @@ class NodeTable:
     files: list[TableFile]
     ids: pa.Array
     id_column: str
-    labels: npt.NDArray[Any] | None = None
+    labels: npt.NDArray[Any] | LabelSets | None = None
     splits: dict[str, npt.NDArray[np.int8]] = field(default_factory=dict)
     features: list[str] = field(default_factory=list)
     stats: dict[str, ColumnStats] = field(default_factory=dict)
@@ -50,7 +52,9 @@ class NodeTable:
         """The table with more nodes at its end, of which nothing but the ids is known."""
         new = len(ids)
         labels = self.labels
-        if labels is not None:
+        if isinstance(labels, LabelSets):
+            labels = labels.with_nodes(new)
+        elif labels is not None:
             unknown = {"f": np.nan, "O": None}.get(labels.dtype.kind, -1)
             labels = np.concatenate([labels, np.full(new, unknown, labels.dtype)])
         splits = {name: np.concatenate([codes, np.zeros(new, np.int8)]) for name, codes in self.splits.items()}
@@ -84,10 +88,14 @@ class _EncodedRows:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of each purpose; `unread` are of types from which no feature can be made."""
+    """The columns of each purpose; `unread` are of types from which no feature can be made.
+
+    many   whether the label columns give many labels per node
+    """
 
     ids: str
-    label: str | None
+    labels: list[str]
+    many: bool
     split: str | None
     features: list[str]
     unread: list[str]
@@ -95,7 +103,8 @@ class _Columns:
     @property
     def keys(self) -> dict[str, str]:
         """Each column once, with the setting that names it."""
-        named = ((self.ids, "id_column"), (self.label, "label_column"), (self.split, "split_column"))
+        labels = [(name, "label_column") for name in self.labels]
+        named = [(self.ids, "id_column"), *labels, (self.split, "split_column")]
         keys = {name: key for name, key in named if name is not None}
         return keys | {name: "feature_columns" for name in self.features if name not in keys}
 
@@ -110,8 +119,10 @@ def read_nodes(config: TablesGraph) -> NodeTable:
     ids, labels, splits, stats = [], [], [], _new_stats(columns, config)
     for part in (part for file in files for part in stream(file, list(columns.keys))):
         ids.append(ids_of(part, columns.ids))
-        if columns.label:
-            labels.append(part.text_or_numbers(columns.label))
+        if columns.many:
+            labels.append(label_lists(part, columns.labels, config))
+        elif columns.labels:
+            labels.append(part.text_or_numbers(columns.labels[0]))
         if columns.split:
             splits.append(_split_codes(part, columns.split))
         for column in stats.values():
@@ -126,7 +137,7 @@ def read_nodes(config: TablesGraph) -> NodeTable:
         files=files,
         ids=_one_type(ids, files, config),
         id_column=columns.ids,
-        labels=_labels(labels, files[0], columns.label) if labels else None,
+        labels=_labels(labels, files[0], columns) if labels else None,
         splits={columns.split: codes} if columns.split and codes.any() else {},
         features=columns.features,
         stats=stats,
@@ -149,6 +160,7 @@ def _unreadable(part: Part, name: str, error: str) -> str:
 
 def _new_stats(columns: _Columns, config: TablesGraph) -> dict[str, ColumnStats]:
     as_words = {name for name, kind in config.column_types.items() if kind in ("category", "text")}
+    as_words |= set(columns.labels) if columns.many else set()
     stats = {name: ColumnStats(name, name in as_words) for name in columns.keys if name != columns.ids}
     return stats | {name: ColumnStats(name, storage="other") for name in columns.unread}
 
@@ -156,9 +168,12 @@ def _new_stats(columns: _Columns, config: TablesGraph) -> dict[str, ColumnStats]
 def _choose(file: TableFile, config: TablesGraph) -> _Columns:
     """The columns that the config names; by default features are made from all others."""
     schema = schema_of(file, {config.id_column: "id_column"} | dict.fromkeys(config.column_types, "column_types"))
-    label, split = (_optional(schema, file, config, key) for key in ("label_column", "split_column"))
+    labels = [name for name in config.label_columns if _is_there(name, schema, file, config, "label_column")]
+    split = config.split_column
+    split = split if split is not None and _is_there(split, schema, file, config, "split_column") else None
+    many = bool(labels) and has_many(labels, config, schema.field(labels[0]).type)
     named = config.feature_columns
-    others = [name for name in schema.names if name not in (config.id_column, label, split)]
+    others = [name for name in schema.names if name not in (config.id_column, *labels, split)]
     unread = [name for name in others if storage_of(schema.types[schema.names.index(name)]) == "other"]
     for name in named or ():
         if name in unread:
@@ -167,17 +182,14 @@ def _choose(file: TableFile, config: TablesGraph) -> _Columns:
                 "or lists of numbers; leave it out of graph.feature_columns"
             )
     features = [name for name in others if name not in unread] if named is None else list(named)
-    return _Columns(config.id_column, label, split, features, unread if named is None else [])
+    return _Columns(config.id_column, labels, many, split, features, unread if named is None else [])
 
 
-def _optional(schema: pa.Schema, file: TableFile, config: TablesGraph, key: str) -> str | None:
-    """The column that a key names; its default may be absent."""
-    name: str | None = getattr(config, key)
-    if name is None or name in schema.names:
-        return name
-    if name != TablesGraph.model_fields[key].default:
+def _is_there(name: str, schema: pa.Schema, file: TableFile, config: TablesGraph, key: str) -> bool:
+    """Whether the table has a column that a key names; only its default may be absent."""
+    if name not in schema.names and getattr(config, key) != TablesGraph.model_fields[key].default:
         raise GraphError(f"{file}: no column {quoted(name)} (graph.{key}); it has {listed(schema.names)}")
-    return None
+    return name in schema.names
 
 
 def _name_of(files: list[TableFile], config: TablesGraph) -> str:
@@ -223,9 +235,11 @@ def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
     return codes
 
 
-def _labels(parts: list[pa.Array], file: TableFile, column: str | None) -> npt.NDArray[Any]:
-    """Integers with -1, floats with NaN, or names with None where a label is unknown."""
-    where = f"{file}: {column}"
+def _labels(parts: list[pa.Array], file: TableFile, columns: _Columns) -> npt.NDArray[Any] | LabelSets:
+    """Integers with -1, floats with NaN, or names with None where a label is unknown; of many labels all of a node."""
+    if columns.many:
+        return sets_from_lists(parts)
+    where = f"{file}: {columns.labels[0]}"
     if len({part.type for part in parts}) > 1:
         raise GraphError(f"{where} is of different types in different files; write all files with one type")
     labels = pa.concat_arrays(parts)

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.splits import split_from_rows
 from gscl_scale.io.atomic import publish_file, publish_folder
@@ -64,15 +65,15 @@ def read(config: OgbGraph) -> Draft:
     notes = []
     if graph.get("edge_feat") is not None:
         notes.append("the edges' features are not used")
-    if labels.shape[1] > 1:
-        notes.append(f"each node has {labels.shape[1]} labels at once: they are not used, expected one class per node")
+    if not (usable := labels.shape[1] == 1 or is_indicator(labels)):
+        notes.append(f"{labels.shape[1]} labels per node are not used: some are not 0 or 1")
     return Draft(
         name=config.dataset,
         origin=f"{config.dataset} in {folder}",
         num_nodes=num_nodes,
         edges=[(graph["edge_index"][0], graph["edge_index"][1])],
         features=graph["node_feat"],
-        labels=labels[:, 0] if labels.shape[1] == 1 else None,
+        labels=(labels[:, 0] if labels.shape[1] == 1 else labels) if usable else None,
         splits={"official": _split(folder, info["split"], num_nodes)},
         notes=notes,
     )

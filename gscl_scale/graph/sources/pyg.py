@@ -23,6 +23,7 @@ from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.edge_weights import flaw_of_weights
+from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.pickles import only_arrays
 from gscl_scale.graph.sources.splits import splits_from_masks
 from gscl_scale.graph.types import SPLIT_CODES
@@ -241,8 +242,11 @@ def _labels(data: Any, notes: list[str]) -> npt.NDArray[Any] | None:
     if y is None:
         return None
     labels = _numpy(y)
-    if labels.ndim == 2 and labels.shape[1] > 1:
-        notes.append(f"each node has {labels.shape[1]} labels at once: they are not used, expected one class per node")
+    if labels.ndim == 2 and labels.shape[1] > 1 and not is_indicator(labels):
+        notes.append(
+            f"y has {labels.shape[1]} values per node that are not 0 or 1: they are not used, expected one class per "
+            "node, or 0 and 1 for each label"
+        )
         return None
     return labels
 

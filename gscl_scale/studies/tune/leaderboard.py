@@ -80,7 +80,10 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
     """Write leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
     trials = book.ended()
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
-    remark = f"Accuracy on validation nodes, in brackets by the quick probe of a training that was stopped. {_UNREAD}"
+    remark = (
+        "Accuracy on validation nodes (micro-F1 where a node has many labels), in brackets by the quick probe of a "
+        f"training that was stopped. {_UNREAD}"
+    )
     remark = _TRIED_ON.get(config.evaluate.select_by, remark)
     rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
     write_text(book.folder / "leaderboard.md", f"{counts(trials)}. {remark}\n\n{rows}\n")
