@@ -58,6 +58,25 @@ def test_several_columns_mark_the_labels_of_each_node(tmp_path, kind, one):
     assert [one["made"] for one in graph.manifest["columns"]].count("label") == 3
 
 
+@pytest.mark.parametrize(
+    ("names", "sign"),
+    [
+        (["news", "news;sport", "sport;art", "art; news"], ";"),
+        (["a|b", "b|c", "a|c", "a"], "|"),
+        (["a,b", "b,c", "a,c", "b"], ","),
+        (["Paris, France", "Lyon, France", "Rome, Italy", ""], ""),
+        (["a;b", "c", "d", "e"], ""),
+        (["a", "b", "c", "c"], ""),
+    ],
+)
+def test_cells_that_seem_to_have_several_labels_get_a_note(tmp_path, names, sign):
+    graph = ingest(tmp_path, PAIR, IDS | {"label": names}, kind=".csv")
+    assert graph.label_sets is None
+    told = [note for note in graph.manifest["notes"] if "graph.label_separator" in note]
+    seems = f"column label seems to have several labels in a cell; graph.label_separator={sign!r} splits them"
+    assert told == ([seems] if sign else [])
+
+
 def test_lists_with_one_name_each_are_classes(tmp_path):
     graph = ingest(tmp_path, PAIR, IDS | {"label": [["x"], ["y"], [], ["x"]]})
     assert (graph.classes, graph.labels.tolist(), graph.label_sets) == (["x", "y"], [0, 1, -1, 0], None)

@@ -69,7 +69,7 @@ PARQUET = parquet_of(GOOD)
 COLUMNS = [
     {"id": NUMBER}, {"id": [[1]] * ROWS}, {"id": [None] * ROWS}, {"id": [True] * ROWS}, {"id": ["n1"] * ROWS},
     {"x": [[1.0]] * 39 + [[1.0, 2.0]]}, {"x": [[[1.0]]] * ROWS}, {"x": [float("inf")] * ROWS}, {"x": [1e300] * ROWS},
-    {"split": NUMBER}, {"label": [[1]] * ROWS}, {"label": [{"x": 1}] * ROWS},
+    {"split": NUMBER}, {"label": [[0.5]] * ROWS}, {"label": [[1, 1]] * ROWS}, {"label": [{"x": 1}] * ROWS},
 ]  # fmt: skip
 rows = st.integers(0, ROWS - 2)
 words = st.text("abcxyz_", min_size=3, max_size=8).filter(lambda word: word not in ("nan", "nil", "inf"))

@@ -1,6 +1,6 @@
 """Many labels per node in a node table: lists, text with a separator, or a column for each label."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,25 @@ from gscl_scale.io.arrow import is_text
 from gscl_scale.text import quoted
 
 _NAMES = pa.list_(pa.large_string())
+_SEPARATORS = ";|,"
 
 
 def has_many(columns: Sequence[str], config: TablesGraph, kind: pa.DataType) -> bool:
     """Whether the label columns, the first of this type, give many labels per node."""
     return len(columns) > 1 or config.label_separator is not None or _is_list(kind)
+
+
+def separator_of(names: Collection[str]) -> str:
+    """What seems to separate several labels in a cell: the pieces come again in other cells; "" if nothing does.
+
+    >>> separator_of({"news", "news;sport", "sport;art", "art;news"})
+    ';'
+    """
+    for sign in _SEPARATORS:
+        pieces = {piece.strip() for name in names for piece in name.split(sign)}
+        if len(pieces) < len(names) and sum(sign in name for name in names) > 1:
+            return sign
+    return ""
 
 
 def label_lists(part: Part, columns: Sequence[str], config: TablesGraph) -> pa.Array:

@@ -18,7 +18,7 @@ from gscl_scale.graph.sources.cells import storage_of
 from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, total_width
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.explain import explained
-from gscl_scale.graph.sources.label_columns import has_many, label_lists, sets_from_lists
+from gscl_scale.graph.sources.label_columns import has_many, label_lists, separator_of, sets_from_lists
 from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, schema_of, stream
 from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding
@@ -130,19 +130,30 @@ def read_nodes(config: TablesGraph) -> NodeTable:
                 column.add(part)
     if not ids:
         raise GraphError(f"{_name_of(files, config)} has no rows; expected one row per node")
-    codes, notes = np.concatenate(splits) if splits else np.zeros(0, np.int8), []
-    if columns.split and not codes.any():
-        notes = [f"column {columns.split} has no train, val or test: the graph has no split"]
+    codes = np.concatenate(splits) if splits else np.zeros(0, np.int8)
+    classes = _labels(labels, files[0], columns) if labels else None
     return NodeTable(
         files=files,
         ids=_one_type(ids, files, config),
         id_column=columns.ids,
-        labels=_labels(labels, files[0], columns) if labels else None,
+        labels=classes,
         splits={columns.split: codes} if columns.split and codes.any() else {},
         features=columns.features,
         stats=stats,
-        notes=notes,
+        notes=_notes(columns, codes, classes),
     )
+
+
+def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
+    notes = []
+    if columns.split and not codes.any():
+        notes.append(f"column {columns.split} has no train, val or test: the graph has no split")
+    if isinstance(labels, np.ndarray) and labels.dtype == object and (sign := separator_of(set(labels) - {None})):
+        notes.append(
+            f"column {columns.labels[0]} seems to have several labels in a cell; graph.label_separator={quoted(sign)} "
+            "splits them"
+        )
+    return notes
 
 
 def num_feature_columns(config: TablesGraph) -> int:
