@@ -17,7 +17,7 @@ from gscl_scale.io.arrow_writer import column_file, write_column
 Rows = npt.NDArray[np.float32]
 Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
 
-_FEW = 64  # a graph with fewer features gets those of its structure beside them
+FEW = 64  # a graph with fewer features gets those of its structure beside them
 _FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as this
 _ROWS_AT_ONCE = 65536
 
@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 65536
 def gets_structural(num_features: int | None, config: GraphConfig) -> bool:
     """Whether dense features, None for no features, are joined by those of the structure."""
     if config.structure == "auto":
-        return num_features is None or num_features < _FEW
+        return num_features is None or num_features < FEW
     return config.structure == "always"
 
 
@@ -46,7 +46,7 @@ def why_structural(features: Features | None, config: GraphConfig, origin: str) 
         return ""
     if not gets_structural(features.shape[-1], config):
         return ""
-    reason = "graph.structure is always" if config.structure == "always" else f"fewer than {_FEW}"
+    reason = "graph.structure is always" if config.structure == "always" else f"fewer than {FEW}"
     return (
         f"features of its own: {features.shape[1]}; {reason}, so {width} of the structure stand beside them, and its "
         "own were scaled to mean 0 and deviation 1 (graph.structure: none keeps them as they are)"
