@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from gscl_scale import machine, seeding
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.alikeness import alikeness
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
-from gscl_scale.graph.features import Features, beside, why_structural, write_features
+from gscl_scale.graph.features import DENSE, Features, beside, why_structural, why_structural_after_all, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
 from gscl_scale.graph.structural_features import num_steps, structural_features
@@ -74,28 +75,55 @@ def write_graph(
     """
     _check_columns(draft)
     labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
-    features, structural = draft.features, 0
     with publish_folder(folder) as out, tempfile.TemporaryDirectory(dir=out) as scratch:
         indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch), ids, asked)
         notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
-        if reason := why_structural(features, config, draft.origin):
-            structural = config.structural_features
-            rows = _structural_features(out, indptr, ids, structural, Path(scratch), console or Console(quiet=True))
-            features = rows if features is None else beside(features, rows, draft.origin)
-            notes.append(reason)
-        assert features is not None
-        write_features(out, features, draft.origin)
+        widths, reason = _write_features(out, draft, config, indptr, ids, Path(scratch), console)
+        notes += [reason] * bool(reason)
         codes, classes = encode_labels(labels) if labels is not None else (None, [])
         if codes is not None and classes:
             write_column(out / "labels.arrow", "label", codes)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
-        widths = int(features.shape[1]), structural
         _write_manifest(out, draft, config, counts, widths, classes, notes)
-        del features  # the scratch files that it maps are removed next
     return Graph.open(folder)
+
+
+def _write_features(
+    out: Path,
+    draft: Draft,
+    config: GraphConfig,
+    indptr: npt.NDArray[np.int64],
+    ids: pa.Array,
+    scratch: Path,
+    console: Console | None,
+) -> tuple[tuple[int, int], str]:
+    """Write the features; returns how many they are, how many of these are structural, and why.
+
+    Many dense features are looked at once they are written, where any row can be read; the structural ones are
+    computed, and all written again, only where they are needed.
+    """
+    features, origin, width = draft.features, draft.origin, config.structural_features
+    reason = why_structural(features, config, origin)
+    if not reason:
+        assert features is not None
+        write_features(out, features, origin)
+        if (out / DENSE).exists():
+            indices, own = map_array(out / "indices.arrow", "indices", "int32", "int64"), _map_features(out / DENSE)
+            reason = why_structural_after_all(own, alikeness(own, indptr, indices), config)
+        if not reason:
+            return (int(features.shape[1]), 0), ""
+        features = _map_features((out / DENSE).replace(scratch / DENSE))
+    rows = _structural_features(out, indptr, ids, width, scratch, console or Console(quiet=True))
+    joined = rows if features is None else beside(features, rows, origin)
+    write_features(out, joined, origin)
+    return (int(joined.shape[1]), width), reason
+
+
+def _map_features(path: Path) -> npt.NDArray[np.float32]:
+    return map_array(path, "features", "float")
 
 
 def _structural_features(
