@@ -35,9 +35,11 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
         size = sum(entry["bytes"] for entry in one.index["files"].values()) / 1e6
         rows.append(
             (one.name, _state_of(one, state), f"{nodes:,}", _share(figures.get("probe")),
-             _share(figures.get("ranking")), _share(figures.get("alignment")), f"{size:,.1f} MB")
+             _share(figures.get("ranking")), _share(figures.get("links")), _share(_foreseen(one)),
+             _share(figures.get("alignment")), f"{size:,.1f} MB")
         )  # fmt: skip
-    print_table(["version", "", "nodes", "probe", "ranking", "alignment", "size"], rows, title=f"registry {where}")
+    headers = ["version", "", "nodes", "probe", "ranking", "links", "foreseen", "alignment", "size"]
+    print_table(headers, rows, title=f"registry {where}")
 
 
 @registry.command()
@@ -80,6 +82,12 @@ def _state_of(version: Version, state: State) -> str:
     if version.name not in state.refused:
         return "earlier"
     return "rolled back" if version.name in state.rolled_back or not version.refusal else "refused"
+
+
+def _foreseen(version: Version) -> float | None:
+    """AUC of the version before on the edges that had come when this one was made."""
+    since = version.index.get("links", {}).get("since")
+    return since["current"]["auc"] if since else None
 
 
 def _share(value: float | None) -> str:

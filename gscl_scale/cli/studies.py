@@ -23,7 +23,7 @@ def compare(
     Methods: raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
     gscl-listwise; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and node2vec. Skips
     finished methods."""
-    from gscl_scale.report.compare_methods import comparison_columns, comparison_remarks, comparison_rows
+    from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages import train as training
     from gscl_scale.studies.compare import MEASURED, compare
 
@@ -36,7 +36,7 @@ def compare(
     if as_json:
         print_json(result)
     else:
-        print_table(comparison_columns(result), comparison_rows(result), title=result["graph"]["name"])
+        print_table(comparison_headers(result), comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
     if failed := [

@@ -11,7 +11,10 @@ from gscl_scale.storage.urls import url_of
 ColumnType = Literal["number", "category", "date", "text", "skip"]
 
 Structure = Literal["auto", "none", "always"]
-_STRUCTURE = "Structural features: auto: where a graph has no features, or few; none; always: beside all dense ones."
+_STRUCTURE = (
+    "Structural features: auto: where a graph has no features, few, or dense ones that tell nothing of its edges; "
+    "none; always: beside all dense ones."
+)
 
 
 class _GraphSection(Section):

@@ -33,6 +33,12 @@ class GateConfig(Section):
         0.55, ge=0, le=1, description="Smallest ring-ranking accuracy, of held-out anchors if any; 0.5 is chance."
     )
     ranking_fall: float = Field(0.02, ge=0, le=1, description="Largest fall of the ring-ranking accuracy.")
+    links_least: float = Field(
+        0.55, ge=0, le=1, description="Smallest AUC on held-out edges; 0.5 is chance; needs evaluate.held_out_edges."
+    )
+    links_fall: float = Field(
+        0.02, ge=0, le=1, description="Largest fall of the AUC, on edges held out by both versions and on new edges."
+    )
     alignment_least: float = Field(
         0.5, ge=-1, le=1, description="Smallest mean cosine with the current embeddings, after the best rotation."
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinkMethod, LinkTask, LinkTasks
+from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinkMethod, LinksProtocol, LinkTask, LinkTasks
 from gscl_scale.evaluate.schema import Metrics
 
 LINK_TITLES: dict[LinkMethod, str] = {
@@ -48,19 +48,21 @@ def link_aucs(links: LinkTasks) -> str:
 
 def link_sentences(metrics: Metrics) -> list[str]:
     """How links were measured."""
-    if not (links := metrics.get("links")):
-        return []
-    protocol = links["protocol"]
+    return [links_sentence(links["protocol"])] if (links := metrics.get("links")) else []
+
+
+def links_sentence(protocol: LinksProtocol) -> str:
+    """How links were measured, by the protocol."""
     sample = f" (a sample of {protocol['test']:,})" if protocol["sampled"] else ""
     apart = (
         f"; {protocol['validation']:,} others are kept to choose epochs and settings" if protocol["validation"] else ""
     )
-    return [
+    return (
         f"Links: {protocol['edges']:,} held-out edges{sample}, each against {protocol['non_edges']} pairs of one of "
         f"its ends and a node without an edge to it: a random one / one drawn by degree{apart}. Vectors score a pair "
         "by cosine; AUC and average precision (AP) weigh non-edges as one per edge; Hits@10 and mean reciprocal rank "
-        "(MRR) are of the rank among the pairs of an edge.",
-    ]
+        "(MRR) are of the rank among the pairs of an edge."
+    )
 
 
 def missing_link_sentences(metrics: Metrics) -> list[str]:

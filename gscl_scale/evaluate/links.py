@@ -44,26 +44,32 @@ class LinkPairs:
         seed: int,
         most: int = MOST_EDGES,
         non_edges: int = NON_EDGES,
+        among: npt.NDArray[np.bool_] | None = None,
     ) -> "LinkPairs":
         """Draw the near end of each edge, of at most `most`, and far ends that make no edge with it, held out or not.
 
         The task `random` draws any node as a far end, `degree_matched` each with probability proportional to its
-        degree, as it is the end of an edge. An edge whose near end has an edge to nearly all nodes is left out.
+        degree, as it is the end of an edge; `among` [N] are the nodes that may be drawn, all by default. An edge whose
+        near end has an edge to nearly all of them is left out.
         """
         chosen = edges[seeding.sample(np.arange(len(edges)), most, "link edges", seed)].astype(np.int64)
         first = seeding.generator("near ends", seed).integers(0, 2, len(chosen))
         near, far = (chosen[np.arange(len(chosen)), end] for end in (first, 1 - first))
-        draw, known = seeding.generator(f"non-edges, {task}", seed), _AllEdges.of(graph)
+        draw, known = seeding.generator(f"non-edges, {task}", seed), EdgeRows.of(graph)
 
         def drawn(count: int) -> Nodes:
             if task == "random":
                 return draw.integers(0, graph.num_nodes, count)
             return graph.indices[draw.integers(0, graph.indices.size, count)].astype(np.int64)
 
+        def is_wrong(places: Nodes) -> npt.NDArray[np.bool_]:
+            found = known.has(near[places // non_edges], others[places])
+            return found if among is None else found | ~among[others[places]]
+
         others = drawn(near.size * non_edges)
         wrong = np.arange(others.size)
         for _ in range(_REDRAWS):
-            wrong = wrong[known.among(near[wrong // non_edges], others[wrong])]
+            wrong = wrong[is_wrong(wrong)]
             if not wrong.size:
                 break
             others[wrong] = drawn(wrong.size)
@@ -71,25 +77,34 @@ class LinkPairs:
         measurable[wrong // non_edges] = False
         return cls(near[measurable], far[measurable], others.reshape(-1, non_edges)[measurable])
 
+    def renumbered(self, numbers: Nodes) -> "LinkPairs":
+        """The same pairs in a graph where node v has the number numbers[v]."""
+        return LinkPairs(numbers[self.near], numbers[self.far], numbers[self.others])
+
 
 @dataclass(frozen=True)
-class _AllEdges:
-    """The rows of a graph, and those of its held-out edges, both ways."""
+class EdgeRows:
+    """Edges to look pairs of nodes up in, as rows of sorted neighbours (indptr, indices)."""
 
     rows: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]
 
     @classmethod
-    def of(cls, graph: Graph) -> "_AllEdges":
+    def of(cls, graph: Graph) -> "EdgeRows":
+        """All edges of a graph, the held-out ones too."""
         rows = [(graph.indptr, graph.indices)]
         if held_out := HeldOutEdges.of(graph):
-            pairs = np.concatenate([held_out.validation, held_out.test])
-            left, right = (np.concatenate([pairs[:, one], pairs[:, 1 - one]]) for one in (0, 1))
-            starts = np.zeros(graph.num_nodes + 1, np.int64)
-            np.cumsum(np.bincount(left, minlength=graph.num_nodes), out=starts[1:])
-            rows.append((starts, right[np.lexsort((right, left))]))
+            rows += cls.of_pairs(np.concatenate([held_out.validation, held_out.test]), graph.num_nodes).rows
         return cls(rows)
 
-    def among(self, left: Nodes, right: Nodes) -> npt.NDArray[np.bool_]:
+    @classmethod
+    def of_pairs(cls, pairs: Pairs, num_nodes: int) -> "EdgeRows":
+        """Edges given as pairs of nodes."""
+        left, right = (np.concatenate([pairs[:, one], pairs[:, 1 - one]]) for one in (0, 1))
+        starts = np.zeros(num_nodes + 1, np.int64)
+        np.cumsum(np.bincount(left, minlength=num_nodes), out=starts[1:])
+        return cls([(starts, right[np.lexsort((right, left))])])
+
+    def has(self, left: Nodes, right: Nodes) -> npt.NDArray[np.bool_]:
         """Which pairs [n] are an edge in either direction, or one node twice."""
         found = left == right
         for indptr, indices in self.rows:

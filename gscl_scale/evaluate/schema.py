@@ -278,7 +278,10 @@ class MadeFrom(TypedDict, total=False):
 
 
 class Metrics(TypedDict):
-    """metrics.json of a run; `missing` gives the reason for each section that was not measured."""
+    """metrics.json of a run; `missing` gives the reason for each section that was not measured.
+
+    cure   what to set, where the embeddings have collapsed
+    """
 
     graph: NotRequired[MeasuredGraph]
     width: NotRequired[dict[Method, Count]]
@@ -290,6 +293,7 @@ class Metrics(TypedDict):
     rings: NotRequired[Rings]
     links: NotRequired[Links]
     spread: NotRequired[dict[Method, Spread]]
+    cure: NotRequired[str]
     repeats: NotRequired[Repeats]
     made_from: NotRequired[MadeFrom]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import (
     Part,
@@ -30,9 +31,6 @@ SCALINGS = {
 TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity", "links": "links"}
 _FEW_VALIDATION_NODES = 30
-_ALIKE = 0.98
-_FLAT = 1.5
-_FEW_DIRECTIONS = 0.05
 _ALL_GATED = 0.95
 _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure wherever it was tried
 
@@ -299,18 +297,10 @@ def _collapse_warnings(metrics: Metrics) -> Iterator[str]:
     spread = metrics.get("spread", {}).get("trained")
     if not spread:
         return
-    rank, cosine, width = spread["effective_rank"], spread["mean_cosine"], metrics["width"]["trained"]
-    if cosine > _ALIKE or (rank is not None and rank < _FLAT):
-        ranks = f", effective rank {rank:.1f}" if rank else ""
-        yield (
-            "the embeddings have collapsed: nearly all vectors point the same way "
-            f"(mean cosine of random pairs {cosine:.3f}{ranks})"
-        )
-    elif rank is not None and rank < _FEW_DIRECTIONS * width:
-        yield (
-            f"the embeddings use few of their {width:,} dimensions (effective rank {rank:.1f}); "
-            "try a smaller model.width or a lower loss.temperature"
-        )
+    width, cure = metrics["width"]["trained"], metrics.get("cure")
+    if is_flat(spread, width):
+        flaw, smaller = flaw_of_spread(spread, width), "try a smaller model.width or a lower loss.temperature"
+        yield f"{flaw}; {cure or smaller}" if cure or not is_collapsed(spread) else flaw
 
 
 def _ranking_warnings(metrics: Metrics) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """From what a source read to a finished graph folder."""
 
 import contextlib
+import functools
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from gscl_scale import machine, seeding
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import edge_weights
+from gscl_scale.graph.alikeness import alikeness
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
 from gscl_scale.graph.edge_weights import halve_weights, map_weights, note_on_weights
-from gscl_scale.graph.features import Features, beside, why_structural, write_features
+from gscl_scale.graph.features import DENSE, Features, beside, why_structural, why_structural_after_all, write_features
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
-from gscl_scale.graph.label_sets import LabelSets, sets_from_matrix
+from gscl_scale.graph.label_sets import LabelSets
+from gscl_scale.graph.labels import checked_labels, write_labels
 from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import num_steps, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
@@ -38,7 +41,6 @@ from gscl_scale.version import __version__
 
 Edges = tuple[npt.NDArray[Any], ...]  # sources, targets, and weights if the edges have some
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
-_EXACT_FLOATS = 2**53
 
 
 @dataclass
@@ -81,8 +83,7 @@ def write_graph(
     Edges that are held out leave the rows before features of the structure are computed from them.
     """
     _check_columns(draft)
-    labels, ids = _check_labels(draft), check_ids(draft.ids, draft.num_nodes, draft.origin)
-    features, structural = draft.features, 0
+    labels, ids = checked_labels(draft.labels, draft.origin), check_ids(draft.ids, draft.num_nodes, draft.origin)
     unfinished = folder.with_name(f"{folder.name}-structure.tmp")
     with (
         kept_when_stopped(unfinished) as steps,
@@ -92,21 +93,50 @@ def write_graph(
         indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch), ids, asked)
         notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
-        if reason := why_structural(features, config, draft.origin):
-            structural = config.structural_features
-            rows = _structural_features(out, indptr, ids, structural, steps, console or Console(quiet=True))
-            features = rows if features is None else beside(features, rows, draft.origin)
-            notes.append(reason)
-        assert features is not None
-        write_features(out, features, draft.origin)
-        classes = _write_labels(out, labels)
+        console, width = console or Console(quiet=True), config.structural_features
+        structural = functools.partial(_structural_features, out, indptr, ids, width, steps, console)
+        widths, reason = _write_features(out, draft, config, indptr, Path(scratch), structural)
+        notes += [reason] * bool(reason)
+        classes = write_labels(out, labels)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
-        widths = int(features.shape[1]), structural
         _write_manifest(out, draft, config, counts, widths, classes, notes)
-        del features  # the files that it maps are removed next
     return Graph.open(folder)
+
+
+def _write_features(
+    out: Path,
+    draft: Draft,
+    config: GraphConfig,
+    indptr: npt.NDArray[np.int64],
+    scratch: Path,
+    structural: Callable[[], npt.NDArray[np.float32]],
+) -> tuple[tuple[int, int], str]:
+    """Write the features; returns how many they are, how many of these are structural, and why.
+
+    Many dense features are looked at once they are written, where any row can be read; the structural ones are
+    computed, and all written again, only where they are needed.
+    """
+    features, origin = draft.features, draft.origin
+    reason = why_structural(features, config, origin)
+    if not reason:
+        assert features is not None
+        write_features(out, features, origin)
+        if (out / DENSE).exists():
+            indices, own = map_array(out / "indices.arrow", "indices", "int32", "int64"), _map_features(out / DENSE)
+            reason = why_structural_after_all(own, alikeness(own, indptr, indices), config)
+        if not reason:
+            return (int(features.shape[1]), 0), ""
+        features = _map_features((out / DENSE).replace(scratch / DENSE))
+    rows = structural()
+    joined = rows if features is None else beside(features, rows, origin)
+    write_features(out, joined, origin)
+    return (int(joined.shape[1]), rows.shape[1]), reason
+
+
+def _map_features(path: Path) -> npt.NDArray[np.float32]:
+    return map_array(path, "features", "float")
 
 
 def _structural_features(
@@ -171,48 +201,6 @@ def _write_ids(path: Path, ids: pa.Array) -> None:
         write_arrow(path, {"id": ids})
 
 
-def _write_labels(out: Path, labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
-    """Write one class per node, or many labels; returns their names, none where no node has a label."""
-    if isinstance(labels, LabelSets) and (labels.counts > 1).any():
-        write_column(out / "label_indptr.arrow", "indptr", labels.indptr)
-        write_column(out / "label_indices.arrow", "label", labels.indices)
-        return labels.names
-    if labels is None:
-        return []
-    codes, classes = (labels.most_common(), labels.names) if isinstance(labels, LabelSets) else encode_labels(labels)
-    if classes:
-        write_column(out / "labels.arrow", "label", codes)
-    return classes
-
-
-def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Number the classes in sorted order, -1 where a label is unknown; returns the codes and the names.
-
-    >>> encode_labels(np.array([7, -1, 3]))
-    (array([ 1, -1,  0]), ['3', '7'])
-    """
-    if labels.dtype.kind in "iu" and labels.size and 0 <= labels.max() <= labels.size:
-        return _encode_small_numbers(labels)
-    if labels.dtype.kind in "OUS":
-        known = np.array([label is not None and label == label for label in labels], bool)
-        named = labels[known].astype(str)
-    else:
-        known = labels >= 0  # NaN is not
-        named = labels[known] if labels.dtype.kind in "iu" else labels[known].astype(np.int64)
-    classes, inverse = np.unique(named, return_inverse=True)
-    codes = np.full(labels.size, -1, np.int64)
-    codes[known] = inverse
-    return codes, [str(name) for name in classes]
-
-
-def _encode_small_numbers(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The same without sorting, for integers up to about the number of labels."""
-    classes = np.flatnonzero(np.bincount(labels[labels >= 0].astype(np.int64)))
-    codes = np.full(classes[-1] + 2, -1, np.int64)  # the last for all that are negative
-    codes[classes] = np.arange(classes.size)
-    return codes[np.maximum(labels, -1)] if labels.dtype.kind == "i" else codes[labels], [str(name) for name in classes]
-
-
 def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
     """Return the ids as one array of integers or text, distinct and one per node; 0..N-1 where there are none."""
     if ids is None:
@@ -255,34 +243,6 @@ def _check_columns(draft: Draft) -> None:
             f"{draft.origin}: {draft.num_nodes:,} nodes take {in_words(least)} without any edge and {in_words(memory)} "
             "of memory are available; check the number of nodes, or give scattered ids in a node table"
         )
-
-
-def _check_labels(draft: Draft) -> npt.NDArray[Any] | LabelSets | None:
-    """The labels as one array [N], or as LabelSets where a node has several; a single column [N, 1] is welcome."""
-    labels = draft.labels
-    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1:
-        labels = sets_from_matrix(labels, draft.origin)
-    if labels is None or isinstance(labels, LabelSets):
-        return labels
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise GraphError(f"{draft.origin}: labels have shape {labels.shape}, expected one class per node")
-    if labels.dtype.kind not in "iubfOUS":
-        raise GraphError(f"{draft.origin}: labels are of type {labels.dtype}, expected integers or names")
-    if labels.dtype.kind == "f":
-        known = labels[~np.isnan(labels)]
-        if not np.array_equal(known, np.round(known)) or (np.abs(known) > _EXACT_FLOATS).any():
-            raise GraphError(f"{draft.origin}: labels are fractions, expected classes; give integers or names")
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8", "replace")
-    for row, label in enumerate(labels) if labels.dtype.kind == "O" else ():
-        if label is not None and not isinstance(label, str | int | float | np.integer | np.floating):
-            raise GraphError(
-                f"{draft.origin}: the label of node {row:,} is a {type(label).__name__}, "
-                "expected a name, an integer, or None"
-            )
-    return labels
 
 
 def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:

@@ -11,13 +11,15 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.alikeness import Alikeness
 from gscl_scale.graph.row_file import RowFile, RowStream
 from gscl_scale.io.arrow_writer import column_file, write_column
 
 Rows = npt.NDArray[np.float32]
 Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
 
-_FEW = 64  # a graph with fewer features gets those of its structure beside them
+DENSE = "features.arrow"
+FEW = 64  # a graph with fewer features gets those of its structure beside them
 _FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as this
 _ROWS_AT_ONCE = 65536
 
@@ -25,7 +27,7 @@ _ROWS_AT_ONCE = 65536
 def gets_structural(num_features: int | None, config: GraphConfig) -> bool:
     """Whether dense features, None for no features, are joined by those of the structure."""
     if config.structure == "auto":
-        return num_features is None or num_features < _FEW
+        return num_features is None or num_features < FEW
     return config.structure == "always"
 
 
@@ -46,10 +48,22 @@ def why_structural(features: Features | None, config: GraphConfig, origin: str) 
         return ""
     if not gets_structural(features.shape[-1], config):
         return ""
-    reason = "graph.structure is always" if config.structure == "always" else f"fewer than {_FEW}"
+    reason = "graph.structure is always" if config.structure == "always" else f"fewer than {FEW}"
     return (
         f"features of its own: {features.shape[1]}; {reason}, so {width} of the structure stand beside them, and its "
         "own were scaled to mean 0 and deviation 1 (graph.structure: none keeps them as they are)"
+    )
+
+
+def why_structural_after_all(own: Rows, found: Alikeness | None, config: GraphConfig) -> str:
+    """Why many features that tell nothing of the edges are joined by those of the structure; "" where they are not."""
+    if config.structure != "auto" or found is None or not found.is_chance:
+        return ""
+    return (
+        f"features of its own: {own.shape[1]}; those of neighbours are no more alike than those of other nodes (mean "
+        f"correlation {found.neighbours:.3f}, of random pairs {found.random:.3f}), so {config.structural_features} of "
+        "the structure stand beside them, and its own were scaled to mean 0 and deviation 1 (graph.structure: none "
+        "keeps them as they are)"
     )
 
 
@@ -120,7 +134,7 @@ def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
 
 def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> None:
     num_rows, width = features.shape
-    with column_file(out / "features.arrow", "features", np.float32, width) as column:
+    with column_file(out / DENSE, "features", np.float32, width) as column:
         for rows in _finite_parts(features, origin):
             column.append(rows)
         assert column.num_rows == num_rows

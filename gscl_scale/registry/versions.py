@@ -40,6 +40,30 @@ class Figures(TypedDict, total=False):
     norm: float | None  # median length of the embeddings
     cosine: float | None  # mean cosine of random pairs of nodes
     rank: float | None  # effective rank of the embeddings
+    links: float | None  # AUC on the held-out edges, against nodes drawn by degree
+
+
+class LinkScore(TypedDict):
+    """How well a version tells edges from pairs of an end and a node drawn by degree."""
+
+    auc: float
+    mrr: float
+
+
+class LinkComparison(TypedDict):
+    """Some edges, how many of them were measured, and the scores of both versions on the same pairs."""
+
+    edges: Count
+    measured: Count
+    new: LinkScore
+    current: LinkScore
+
+
+class Links(TypedDict, total=False):
+    """Edges that both versions held out; and those that came since the current one, which it has not seen."""
+
+    held_out: LinkComparison
+    since: LinkComparison
 
 
 class Changes(TypedDict, total=False):
@@ -68,6 +92,7 @@ class About(TypedDict, total=False):
     figures: Figures
     checks: list[Check]
     changes: Changes
+    links: Links
     graph: GraphSize
 
 

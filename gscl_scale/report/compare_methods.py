@@ -6,15 +6,15 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from gscl_scale.evaluate.label_summary import figure_name
-from gscl_scale.evaluate.link_schema import LinkTasks
-from gscl_scale.evaluate.link_summary import TASK_TITLES, link_aucs
+from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinksProtocol, LinkTasks
+from gscl_scale.evaluate.link_summary import LINK_COLUMNS, TASK_TITLES, link_aucs, links_sentence
 from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
 from gscl_scale.text import in_words, table
 
-_COSTS = ["training", "CPU", "memory"]
-COMPARISON = ["", "validation %", "test %", "NMI", "Sim@5", *_COSTS]
-OF_LABELS = ["", "validation micro-F1 %", "micro-F1 %", "macro-F1 %", *_COSTS]
+_BY_LABELS = ["validation %", "test %", "NMI", "Sim@5"]
+_BY_MANY_LABELS = ["validation micro-F1 %", "micro-F1 %", "macro-F1 %"]
+_COST = ["training", "CPU", "memory"]
 
 
 class MethodFigures(TypedDict, total=False):
@@ -54,28 +54,44 @@ class MethodRow(MethodFigures, MethodCost):
     method: str
     title: str
     settings: NotRequired[dict[str, object]]  # by key: those that the configuration has otherwise, or of a peer all
+    chosen: NotRequired[list[dict[str, float]]]  # for each seed, of a peer that has several values of a setting
     note: NotRequired[str]
     error: NotRequired[str]
 
 
 class Comparison(TypedDict):
-    """compare.json: all methods on one graph; `protocol` is None where every method failed."""
+    """compare.json: all methods on one graph; `protocol` is that of accuracy, None where none was measured."""
 
     graph: MeasuredGraph
     seeds: list[int]
     protocol: ProbeProtocol | None
+    links_protocol: NotRequired[LinksProtocol]
     config: dict[str, dict[str, object]]
     methods: list[MethodRow]
 
 
-def comparison_columns(result: Comparison) -> list[str]:
-    """The columns of the table."""
-    return OF_LABELS if figure_name(result["protocol"]) == "micro-F1" else COMPARISON
+def is_by_links(result: Comparison) -> bool:
+    """Whether methods are compared by held-out edges, because there are no labels."""
+    return result["protocol"] is None and "links_protocol" in result
+
+
+def comparison_headers(result: Comparison) -> list[str]:
+    """The headers of the table."""
+    if is_by_links(result):
+        return ["", *LINK_COLUMNS, *_COST]
+    many = figure_name(result["protocol"]) == "micro-F1"
+    return ["", *(_BY_MANY_LABELS if many else _BY_LABELS), *_COST]
 
 
 def comparison_rows(result: Comparison) -> list[tuple[str, ...]]:
     """A row per method; a failed one has a name only."""
-    return [_row(row, len(comparison_columns(result))) for row in result["methods"]]
+    figures = _links if is_by_links(result) else _accuracy
+    return [
+        (row["title"], "failed", *["-"] * (len(comparison_headers(result)) - 2))
+        if "error" in row
+        else (row["title"], *figures(row), *_cost(row))
+        for row in result["methods"]
+    ]
 
 
 def comparison_remarks(result: Comparison) -> list[str]:
@@ -100,20 +116,39 @@ def comparison_remarks(result: Comparison) -> list[str]:
             f"{chosen * (protocol['least_val'] > 0)}.",
             *left_out_sentences(protocol),
             *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
+        ]
+    if is_by_links(result):
+        remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
+    if remarks:
+        remarks.append(
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "
             "on a GPU the most that was allocated there. CPU: seconds of all cores from the graph to the embeddings, "
-            "ring samples and validation included.",
-        ]
-    if linked := [f"{row['title']} {link_aucs(row['links'])}" for row in result["methods"] if "links" in row]:
+            "ring samples and validation included."
+        )
+    if protocol and (
+        linked := [f"{row['title']} {link_aucs(row['links'])}" for row in result["methods"] if "links" in row]
+    ):
         remarks.append(f"AUC of held-out edges in %, {' / '.join(TASK_TITLES.values())}: {', '.join(linked)}.")
     sampled = [row for row in result["methods"] if row.get("sampling_s")]
     if sampled:
         seconds = ", ".join(f"{row['title']} {_seconds(row['sampling_s'])}" for row in sampled)
         remarks.append(f"Ring samples took beside that: {seconds}; methods that read the same samples share them.")
-    if any(row["method"] == "supervised" for row in result["methods"]):
+    if any(row["method"] == "supervised" and "error" not in row for row in result["methods"]):
         remarks.append("The supervised encoder learns and is measured on one split per seed.")
     remarks += _notes(result)
     return [*remarks, *(f"{row['title']} failed: {row['error']}" for row in result["methods"] if "error" in row)]
+
+
+def _by_links(seeds: int) -> list[str]:
+    """What a reader of a comparison without labels has to know."""
+    means = [f"Means of {seeds} seeds of the whole run; ± is their standard error."] if seeds > 1 else []
+    return [
+        "The table is against nodes drawn by degree.",
+        *means,
+        "All methods read the graph without these edges, and are measured on the same edges and pairs. Adamic-Adar and "
+        "preferential attachment score the remaining edges without embeddings. There are no labels to measure "
+        "accuracy with, so methods that learn labels are left out.",
+    ]
 
 
 def _notes(result: Comparison) -> list[str]:
@@ -133,16 +168,12 @@ def _late(result: Comparison, protocol: ProbeProtocol) -> Iterator[str]:
 def comparison_page(result: Comparison) -> str:
     """The page in Markdown, with the settings of each method that differ from the configuration."""
     rows = comparison_rows(result)
-    settings = [
-        (row["title"], ", ".join(f"`{key}={value}`" for key, value in row["settings"].items()) or "as configured")
-        for row in result["methods"]
-        if "settings" in row
-    ]
+    settings = [(row["title"], _settings(row)) for row in result["methods"] if "settings" in row]
     return (
         "\n\n".join(
             [
                 f"# Methods on {result['graph']['name']}",
-                table(["method", *comparison_columns(result)[1:]], rows, left=[0]),
+                table(["method", *comparison_headers(result)[1:]], rows, left=[0]),
                 *comparison_remarks(result),
                 "## Settings",
                 table(["method", "other than in the configuration"], settings, left=[0, 1]),
@@ -152,18 +183,33 @@ def comparison_page(result: Comparison) -> str:
     )
 
 
-def _row(row: MethodRow, columns: int) -> tuple[str, ...]:
-    if "error" in row:
-        return (row["title"], "failed", *["-"] * (columns - 2))
+def _settings(row: MethodRow) -> str:
+    settings = ", ".join(f"`{key}={value}`" for key, value in row["settings"].items()) or "as configured"
+    chosen = [", ".join(f"`{key}={value}`" for key, value in one.items()) for one in row.get("chosen", [])]
+    return f"{settings}; chosen by held-out edges for validation: {'; '.join(chosen)}" if chosen else settings
+
+
+def _accuracy(row: MethodRow) -> tuple[str, ...]:
     of_classes = [] if "macro_mean" in row else [decimal(row["nmi"]), decimal(row["sim_at_5"])]
     of_labels = [percent(row["macro_mean"])] if "macro_mean" in row else []
-    trained, cpu_s = bool(row.get("training_s")), row.get("cpu_s")
     return (
-        row["title"],
         percent(row["val_mean"], row["val_std"]),
         percent(row["test_mean"], row["test_std"]),
         *of_classes,
         *of_labels,
+    )
+
+
+def _links(row: MethodRow) -> tuple[str, ...]:
+    """The figures against nodes drawn by degree."""
+    figures = row["links"]["degree_matched"]
+    others = (f"{100 * figures[name]:.1f}" for name in LINK_FIGURES[1:])
+    return (percent(figures["auc"], figures.get("auc_se")), *others)
+
+
+def _cost(row: MethodRow) -> tuple[str, str, str]:
+    trained, cpu_s = bool(row.get("training_s")), row.get("cpu_s")
+    return (
         _seconds(row["training_s"]) if trained else "-",
         "-" if cpu_s is None else _seconds(cpu_s),
         in_words(row["peak_bytes"]) if trained else "-",

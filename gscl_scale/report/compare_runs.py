@@ -56,17 +56,29 @@ def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.
 
 
 def _headline(runs: Runs) -> Html:
-    reached = {name: found.metrics.get("probe", {}).get("trained", {}).get("test_mean") for name, found in runs.items()}
-    known = {name: value for name, value in reached.items() if value is not None}
-    figure = _figure(runs)
     if not _comparable(runs):
         return html("These runs cannot be ranked: they are not of the same graph, or not measured in the same way.")
+    known, what = _accuracies(runs), f"test {_figure(runs)}"
+    if not known:
+        known, what = _link_aucs(runs), "AUC of held-out edges against nodes drawn by degree"
     if len(known) < 2:
-        return html(f"Fewer than two of these runs have a test {figure}, so none can be called the better one.")
+        return html(f"Fewer than two of these runs have a test {_figure(runs)}, so none can be called the better one.")
     best = max(known, key=lambda name: known[name])
     second = max(value for name, value in known.items() if name != best)
     words = f"{percent(known[best])} %, {100 * (known[best] - second):.2f} points above the next."
-    return html(element("strong", best), f" reaches the highest test {figure}, {words}")
+    return html(element("strong", best), f" reaches the highest {what}, {words}")
+
+
+def _accuracies(runs: Runs) -> dict[str, float]:
+    reached = {name: found.metrics["probe"]["trained"] for name, found in runs.items() if "probe" in found.metrics}
+    return {name: one["test_mean"] for name, one in reached.items() if one["test_mean"] is not None}
+
+
+def _link_aucs(runs: Runs) -> dict[str, float]:
+    """The AUCs by which runs without labels are ranked; none where they differ in how links were measured."""
+    links = {name: found.metrics["links"] for name, found in runs.items() if "links" in found.metrics}
+    alike = len({str(one["protocol"]) for one in links.values()}) == 1
+    return {name: one["trained"]["degree_matched"]["auc"] for name, one in links.items()} if alike else {}
 
 
 def _warnings(runs: Runs) -> list[str]:

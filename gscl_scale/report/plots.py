@@ -19,7 +19,7 @@ from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.schema import Method, RingLevel
 from gscl_scale.io.atomic import publish_file
-from gscl_scale.report.compare_methods import Comparison
+from gscl_scale.report.compare_methods import Comparison, MethodRow, is_by_links
 from gscl_scale.report.html import Html
 
 Panels = Mapping[str, Mapping[str, Sequence[tuple[float, float] | None]]]  # lines of each panel: (value, deviation)
@@ -130,19 +130,34 @@ def plot_consistency(stats: GraphStatistics, path: Path) -> None:
 
 
 def plot_comparison(result: Comparison, path: Path) -> None:
-    """Write test accuracy by method, in the order of the table, to a picture; a bar is one deviation to either side."""
-    shown = [(row, mean) for row in result["methods"] if (mean := row.get("test_mean")) is not None]
-    x = f"test {figure_name(result['protocol'])} on {result['graph']['name']}, %, and one deviation"
+    """Write test accuracy by method, in the order of the table, to a picture; a bar is one deviation to either side.
+
+    Without labels it is the AUC of held-out edges against nodes drawn by degree; a bar is one standard error.
+    """
+    by_links = is_by_links(result)
+    shown = [(row, *found) for row in result["methods"] if (found := _auc(row) if by_links else _accuracy(row))]
+    accuracy = f"test {figure_name(result['protocol'])} on {result['graph']['name']}, %, and one deviation"
+    x = f"AUC of held-out edges of {result['graph']['name']}, %" if by_links else accuracy
     figure, axes = _figure(PRINT, x, "", size=(5.6, 0.9 + 0.34 * len(shown)), grid="x")
-    for place, (row, share) in enumerate(shown):
+    for place, (row, share, wide) in enumerate(shown):
         colour = PRINT.accent if row["method"].startswith("gscl") else PRINT.ink if "training_s" in row else PRINT.other
-        mean, deviation = 100 * share, 100 * (row["test_std"] or 0)
+        mean, deviation = 100 * share, 100 * wide
         axes.errorbar([mean], [place], xerr=[deviation], color=colour, marker="o", markersize=5, capsize=3)
         axes.annotate(f"{mean:.1f}", (mean, place), (0, 6), textcoords="offset points", ha="center", color=colour)
-    axes.set_yticks(range(len(shown)), [row["title"] for row, _ in shown])
+    axes.set_yticks(range(len(shown)), [row["title"] for row, _, _ in shown])
     axes.set_ylim(len(shown) - 0.5, -0.7)
     axes.margins(x=0.08)
     _save(figure, path, "comparison")
+
+
+def _accuracy(row: MethodRow) -> tuple[float, float] | None:
+    mean = row.get("test_mean")
+    return None if mean is None else (mean, row["test_std"] or 0.0)
+
+
+def _auc(row: MethodRow) -> tuple[float, float] | None:
+    figures = row["links"]["degree_matched"] if "links" in row else None
+    return (figures["auc"], figures.get("auc_se", 0.0)) if figures else None
 
 
 def _save(figure: Figure, path: Path, name: str) -> None:

@@ -3,8 +3,9 @@
 from gscl_scale.config.retrain import GateConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.evaluate.schema import Metrics
-from gscl_scale.registry.versions import Check, Figures
+from gscl_scale.registry.versions import Check, Figures, LinkComparison, Links
 
+FEWEST_EDGES = 100  # that a fall is judged by; of fewer, the AUC is mostly chance
 _LENGTH = "median length of the embeddings"
 
 
@@ -21,10 +22,11 @@ def figures_of(metrics: Metrics, norm: float, alignment: float | None = None) ->
         "norm": norm,
         "cosine": metrics["spread"]["trained"]["mean_cosine"],
         "rank": metrics["spread"]["trained"]["effective_rank"],
+        "links": metrics["links"]["trained"]["degree_matched"]["auc"] if "links" in metrics else None,
     }
 
 
-def judge(new: Figures, current: Figures | None, gate: GateConfig) -> list[Check]:
+def judge(new: Figures, current: Figures | None, gate: GateConfig, links: Links | None = None) -> list[Check]:
     """The conditions that a new version has to meet; a figure that was not measured has none.
 
     Without a current version they are those that need no comparison.
@@ -32,6 +34,7 @@ def judge(new: Figures, current: Figures | None, gate: GateConfig) -> list[Check
     checks = [
         *_check("mean cosine of random pairs", new["cosine"], gate.cosine_most, "gate.cosine_most", most=True),
         *_check("ring-ranking accuracy", new["ranking"], gate.ranking_least, "gate.ranking_least"),
+        *_check("AUC on held-out edges", new.get("links"), gate.links_least, "gate.links_least"),
     ]
     if current is None:
         return checks
@@ -44,6 +47,7 @@ def judge(new: Figures, current: Figures | None, gate: GateConfig) -> list[Check
     ):
         if theirs is not None:
             checks += _check(name, ours, theirs - fall, f"that of the current version, {theirs:.4f}, less {key}")
+    checks += _link_checks(links or {}, gate)
     checks += _check(
         "alignment with the current embeddings", new["alignment"], gate.alignment_least, "gate.alignment_least"
     )
@@ -54,6 +58,20 @@ def judge(new: Figures, current: Figures | None, gate: GateConfig) -> list[Check
     sentence = f"{_LENGTH} is {ratio:.3g} times that of the current version (gate.norm_factor)"
     holds = 1 / gate.norm_factor <= ratio <= gate.norm_factor
     return [*checks, Check(name=_LENGTH, figure=ratio, limit=gate.norm_factor, holds=holds, sentence=sentence)]
+
+
+def _link_checks(links: Links, gate: GateConfig) -> list[Check]:
+    """No fall on edges that neither version learnt; and none on new ones, which only the new version has learnt."""
+    both = _fall("AUC on edges that both versions held out", links.get("held_out"), gate)
+    return [*both, *_fall("AUC on new edges", links.get("since"), gate)]
+
+
+def _fall(name: str, compared: LinkComparison | None, gate: GateConfig) -> list[Check]:
+    if not compared or compared["measured"] < FEWEST_EDGES:
+        return []
+    theirs = compared["current"]["auc"]
+    source = f"that of the current version on the same edges, {theirs:.4f}, less gate.links_fall"
+    return _check(name, compared["new"]["auc"], theirs - gate.links_fall, source)
 
 
 def _check(name: str, figure: float | None, limit: float, source: str, most: bool = False) -> list[Check]:

@@ -22,7 +22,8 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.registry.lease import Lease, hold_lease
-from gscl_scale.registry.versions import Changes, Check, Figures, Registry, Version, refusal_of
+from gscl_scale.registry.versions import Changes, Check, Figures, Links, Registry, Version, refusal_of
+from gscl_scale.retrain.foresight import compare_links, link_sentences
 from gscl_scale.retrain.gate import figures_of, judge
 from gscl_scale.retrain.work_folder import (
     NOTE,
@@ -57,6 +58,7 @@ class Outcome:
     version   the one that this is about; current: the one that is current now
     checks    the conditions of the gate
     changes   what changed in the graph since the current version
+    links     how well this version and the current one told edges from other pairs
     """
 
     registry: str
@@ -67,6 +69,7 @@ class Outcome:
     reason: str = ""
     checks: list[Check] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
+    links: Links = field(default_factory=Links)
 
     def dump(self) -> dict[str, Any]:
         """Plain values."""
@@ -129,7 +132,8 @@ class _Night:
             claim(self._config, run)
         self._work(self._settings_for(warm), run, warm)
         figures, before = self._figures(run)
-        checks, changes = judge(figures, before, self._config.gate), changes_since(run, graph)
+        links, changes = self._links(run), changes_since(run, graph)
+        checks = judge(figures, before, self._config.gate, links)
         version = self._registry.keep(
             self._lease,
             folder,
@@ -141,6 +145,7 @@ class _Night:
                 "figures": figures,
                 "checks": checks,
                 "changes": changes,
+                "links": links,
                 "graph": {
                     "nodes": graph.num_nodes,
                     "entries": int(graph.indices.size),
@@ -150,7 +155,7 @@ class _Night:
         )
         outcome = self._decide(version.name, checks)
         shutil.rmtree(folder)
-        return replace(outcome, checks=checks, changes=changes)
+        return replace(outcome, checks=checks, changes=changes, links=links)
 
     # --- the way to a new version ------------------------------------------------------------------------------------
 
@@ -252,6 +257,16 @@ class _Night:
         ours = take_rows(run.embeddings, common.later)
         theirs = take_rows(self._base.embeddings, common.earlier)
         return figures_of(metrics, norm, alignment(ours, theirs)), self._base_index.get("figures", {})
+
+    def _links(self, run: Run) -> Links:
+        """Both versions compared by edges, and printed."""
+        if self._base is None:
+            return {}
+        links = compare_links(self._base, run, self._config.evaluate.seed)
+        for sentence in link_sentences(links, self._state.current):
+            self._console.say(sentence)
+        self._console.event("retrain", "links", **links)
+        return links
 
     def _decide(self, name: str, checks: list[Check]) -> Outcome:
         """Write the one record that counts; then the pointer follows."""

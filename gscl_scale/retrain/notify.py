@@ -28,6 +28,9 @@ _HELP = {
     "rows_changed": "Nodes whose neighbours changed since the current version.",
     "nodes_come": "Nodes that are new since the current version.",
     "nodes_gone": "Nodes that are gone since the current version.",
+    "edges_come": "New edges between nodes that the current version knows.",
+    "foreseen_auc": "AUC of the current version on new edges, against nodes drawn by degree.",
+    "foreseen_mrr": "Mean reciprocal rank of new edges by the current version.",
 }
 
 
@@ -69,6 +72,7 @@ def write_metrics(path: Path, outcome: Outcome) -> None:
     """Publish the figures of the last night for the textfile collector of Prometheus."""
     success = time.time() if outcome.result in ("promoted", "unchanged") else _last_success(path)
     version, changes = outcome.current.removeprefix("v"), outcome.changes
+    since = outcome.links.get("since")
     metrics: dict[str, list[tuple[dict[str, str], float]]] = {  # labels and value of each sample
         "last_run_timestamp_seconds": [({}, time.time())],
         "duration_seconds": [({}, outcome.seconds)],
@@ -81,6 +85,9 @@ def write_metrics(path: Path, outcome: Outcome) -> None:
         "rows_changed": [({}, changes["rows_changed"])] if "rows_changed" in changes else [],
         "nodes_come": [({}, changes["nodes_come"])] if "nodes_come" in changes else [],
         "nodes_gone": [({}, changes["nodes_gone"])] if "nodes_gone" in changes else [],
+        "edges_come": [({}, since["edges"])] if since else [],
+        "foreseen_auc": [({}, since["current"]["auc"])] if since else [],
+        "foreseen_mrr": [({}, since["current"]["mrr"])] if since else [],
     }
     lines = []
     for name, text in _HELP.items():

@@ -26,6 +26,7 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
+from gscl_scale.stages.collapse import cure_of
 from gscl_scale.stages.selection import reported_anchors, selection_kind
 
 
@@ -69,6 +70,9 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
             graph, vectors, rings, config.evaluate, device, config.train.label_seed, console,
             selection_of(graph, config.evaluate, by_labels, config.train.label_seed),
         )  # fmt: skip
+    found, width = metrics["spread"]["trained"], metrics["width"]["trained"]
+    if cure := cure_of(found, width, config, graph, lambda: metrics["spread"].get("untrained")):
+        metrics["cure"] = cure
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)
     console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})

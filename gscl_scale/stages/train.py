@@ -34,6 +34,7 @@ from gscl_scale.runtime.settings import Meter
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import RoundSource, Samples
+from gscl_scale.stages.collapse import warn_of_collapse
 from gscl_scale.stages.selection import quick_figure, selection_for_training
 from gscl_scale.train.checkpoint import Checkpoints, load_state, load_weights
 from gscl_scale.train.follow_log import follow
@@ -94,7 +95,7 @@ def train_here(
         inputs = prepare_inputs(graph, config.model, device)
         validate = None
         if config.train.validate_every:
-            validate = _validation(config, run, graph, inputs, run.folder / f".validation-{world.rank}")
+            validate = _validation(config, run, graph, inputs, run.folder / f".validation-{world.rank}", console)
             if (kind := selection_for_training(config, graph)) != "probe":
                 console.event("train", "selection", by=kind)
         stream: Stream
@@ -286,9 +287,9 @@ def _refuse_shared_work(config: Config, world: World) -> None:
         )
 
 
-def _validation(config: Config, run: Run, graph: Graph, inputs: Inputs, scratch: Path) -> Validate:
+def _validation(config: Config, run: Run, graph: Graph, inputs: Inputs, scratch: Path, console: Console) -> Validate:
     """The figure that chooses the epoch; no test node or test edge is ever read."""
-    figure = quick_figure(config, run, graph, inputs.device)
+    figure = warn_of_collapse(quick_figure(config, run, graph, inputs.device), config, graph, inputs, console)
     if inputs.features is not None:
         return lambda model: figure(encode_all(model, inputs))
     scaling = Scaling.of(graph.features, config.model.feature_scaling)

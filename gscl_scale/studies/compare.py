@@ -13,15 +13,14 @@ from typing_extensions import TypedDict
 from gscl_scale import machine
 from gscl_scale.config.baselines import BaselineConfig
 from gscl_scale.config.config import Config
-from gscl_scale.errors import ConfigError, RunError, StoppedError, UserError
+from gscl_scale.errors import ConfigError, StoppedError, UserError
 from gscl_scale.evaluate.repeats import combine_repeats
-from gscl_scale.evaluate.schema import NMI, SIM_AT_5, Method, Metrics
-from gscl_scale.evaluate.splits import why_no_splits
-from gscl_scale.evaluate.summary import TITLES, best_step
+from gscl_scale.evaluate.schema import Method, Metrics
+from gscl_scale.evaluate.summary import TITLES
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json, write_json
-from gscl_scale.report.compare_methods import Comparison, MethodCost, MethodFigures, MethodRow, comparison_page
+from gscl_scale.report.compare_methods import Comparison, MethodCost, MethodRow, comparison_page
 from gscl_scale.report.plots import plot_comparison
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve, read_events
@@ -33,13 +32,16 @@ from gscl_scale.stages.evaluate import evaluate
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
-from gscl_scale.studies.peers.measure import is_measured, measure_peer, peer_cost, peer_note
-from gscl_scale.studies.peers.table import PEERS, peer_settings
+from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_unmeasured
+from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
+from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
 from gscl_scale.train.objectives.methods import METHODS, configured, settings_of
 from gscl_scale.train.process_group import join_world
 
-FREE = {name: title for name, title in TITLES.items() if name != "trained"}  # measured with every trained method
+FREE: dict[Method, str] = {
+    name: title for name, title in TITLES.items() if name != "trained"
+}  # measured with every trained method
 MEASURED = (*PEERS, *METHODS)  # each with runs of its own, in the order of the table
 Seeds = list[tuple[Config, Run]]  # of one method, a run for each seed
 
@@ -74,10 +76,10 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     failed = _earlier_failures(config, unfinished, folder / "compare.json")
     study = open_run(config, folder)
     graph = ingest(config, study, console)
-    if reason := why_no_splits(graph, config.evaluate):
-        raise ConfigError(f"compare: methods are compared by accuracy, and {reason}; bring labels with the graph")
+    if ground_of(graph, config.evaluate) == "links" and not names:
+        begun = [name for name in begun if not _learns_labels(config, name)]
     for name in METHODS:
-        for one, _ in seeds[name] if name in asked else ():
+        for one, _ in seeds[name] if name in asked and name in begun else ():
             refuse_untrainable(one, study)
     metrics: dict[str, Metrics] = {}
     rows = [
@@ -87,14 +89,17 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     ]
     beside = _reference(config, metrics)
     reference = metrics[beside] if beside else None
-    protocols = [one["probe"]["protocol"] for one in (reference, *metrics.values()) if one]
+    measured = [one for one in (reference, *metrics.values()) if one]
+    protocols = [one["probe"]["protocol"] for one in measured if "probe" in one]
     result: Comparison = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
         "seeds": [repeat_config(config, number).train.seed for number in range(config.train.repeats)],
         "protocol": protocols[0] if protocols else None,
         "config": config.dump(),
-        "methods": [*(_free_row(name, reference) for name in FREE if reference), *rows],
+        "methods": [*free_rows(reference, measured[0] if measured else None, FREE), *rows],
     }
+    if measured and "links" in measured[0]:
+        result["links_protocol"] = measured[0]["links"]["protocol"]
     write_json(folder / "compare.json", result)
     write_text(folder / "compare.md", comparison_page(result))
     plot_comparison(result, folder / "compare.png")
@@ -124,6 +129,10 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
     return methods
 
 
+def _learns_labels(config: Config, name: str) -> bool:
+    return name in METHODS and configured(config, name).train.label_seed is not None
+
+
 def _seeds(config: Config, name: str, study: Run) -> Seeds:
     method = Run(study.folder / "compare" / name, study.graph)
     own = config if name in PEERS else configured(config, name)
@@ -150,7 +159,7 @@ def _earlier_failures(config: Config, names: Sequence[str], path: Path) -> dict[
 def _head(config: Config, name: str) -> MethodRow:
     """The name of a method and the settings that differ from the user's configuration; of a peer all that it reads."""
     if name in PEERS:
-        return {"method": name, "title": PEERS[name].title, "settings": dict(peer_settings(config, name))}
+        return {"method": name, "title": PEERS[name].title, "settings": plain_settings(peer_settings(config, name))}
     ours, its = config.dump(), configured(config, name).dump()
     settings = {
         f"{section}.{key}": value
@@ -187,9 +196,10 @@ def _method(
             console.say(f"{title} failed: {reason}")
             return {**row, "error": f"seed {one.train.seed}: {reason}"}
     metrics[name] = measured[0] if len(measured) == 1 else combine_repeats(measured)
-    row, runs = {**row, **_figures(metrics[name], "trained")}, [run for _, run in seeds]
+    row, runs = {**row, **figures_of(metrics[name], "trained")}, [run for _, run in seeds]
     if name in PEERS:
-        return {**row, **peer_cost(runs), "note": peer_note(Graph.open(study.graph))}
+        row = {**row, **peer_cost(runs), "note": peer_note(Graph.open(study.graph))}
+        return {**row, "chosen": chosen} if (chosen := chosen_settings(runs)) else row
     return {**row, **_cost(runs, sampled)}
 
 
@@ -216,8 +226,7 @@ def _measure(config: Config, run: Run, console: Console) -> Metrics:
         train(config, run, console)
         embed(config, run, console)
     metrics = evaluate(config, run, console)
-    if "probe" not in metrics:
-        raise RunError(f"there is no accuracy to compare: {metrics['missing']['probe']}")
+    refuse_unmeasured(metrics, Graph.open(run.graph), config.evaluate)
     return metrics
 
 
@@ -270,27 +279,4 @@ def _cost(runs: list[Run], sampled: list[_Cost]) -> MethodCost:
         "cpu_s": None if None in cpu_s else sum(filter(None, cpu_s)) / len(runs),
         "sampling_s": sum(cost.seconds for cost in sampled) / len(runs),
         "peak_bytes": max((step.get("gpu_peak_bytes") or step.get("peak_bytes") or 0 for step in steps), default=0),
-    }
-
-
-def _free_row(name: Method, metrics: Metrics) -> MethodRow:
-    """The row of raw features or of the untrained encoder, as measured with a trained one."""
-    row: MethodRow = {"method": name, "title": TITLES[name]}
-    return {**row, **_figures(metrics, name)}
-
-
-def _figures(metrics: Metrics, vectors: Method) -> MethodFigures:
-    accuracy = metrics["probe"][vectors]
-    macro: MethodFigures = {"macro_mean": accuracy["macro_mean"]} if "macro_mean" in accuracy else {}
-    links: MethodFigures = {"links": metrics["links"][vectors]} if "links" in metrics else {}
-    return {
-        **links,
-        **macro,
-        "val_mean": accuracy["val_mean"],
-        "val_std": accuracy["val_std"],
-        "test_mean": accuracy["test_mean"],
-        "test_std": accuracy["test_std"],
-        "best_step": best_step(metrics["probe"], vectors),
-        "nmi": metrics["clusters"][NMI[vectors]] if "clusters" in metrics else None,
-        "sim_at_5": metrics["search"][SIM_AT_5[vectors]] if "search" in metrics else None,
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gscl_scale.graph import features
+from gscl_scale.graph import alikeness, features
 from tests.storage_fixtures import s3
 
 __all__ = ["features_as_they_are", "s3"]
@@ -10,7 +10,8 @@ __all__ = ["features_as_they_are", "s3"]
 
 @pytest.fixture(autouse=True)
 def features_as_they_are(monkeypatch):
-    """Few features stay as they are: these tests look at what was read. Yields the bound of few features."""
-    few = features._FEW
-    monkeypatch.setattr(features, "_FEW", 0)
+    """Features stay as they are: these tests look at what was read. Returns the bound of few features."""
+    few = features.FEW
+    monkeypatch.setattr(features, "FEW", 0)
+    monkeypatch.setattr(alikeness, "_FEWEST_EDGES", 1 << 62)
     return few

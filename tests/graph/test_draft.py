@@ -11,8 +11,9 @@ from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph import draft, structural_features
 from gscl_scale.graph import features as features_of_graphs
-from gscl_scale.graph.draft import Draft, encode_labels, write_graph
+from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.labels import encode_labels
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.io.arrow_writer import ColumnFile

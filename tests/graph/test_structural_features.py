@@ -22,7 +22,7 @@ WIDTH = 16
 
 @pytest.fixture(autouse=True)
 def few_are_joined(features_as_they_are, monkeypatch):
-    monkeypatch.setattr(features, "_FEW", features_as_they_are)
+    monkeypatch.setattr(features, "FEW", features_as_they_are)
 
 
 def communities(size=60, inside=6, across=0.5, seed=0):

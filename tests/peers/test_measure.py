@@ -8,7 +8,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.peers.measure import embed_peer, peer_note, structure_of
-from gscl_scale.studies.peers.table import PEERS, Structure, peer_settings
+from gscl_scale.studies.peers.table import PEERS, Structure, combinations, peer_settings
 from tests.graphs import make_graph
 from tests.peers.test_formulas import SPARSE
 
@@ -17,7 +17,12 @@ IDS = np.arange(20, dtype=np.uint64)
 
 
 def set_for(name, *settings):
-    return peer_settings(Config.parse({"compare": {"settings": {name: list(settings)}}}), name)
+    (found,) = choices_of(name, *settings)
+    return found
+
+
+def choices_of(name, *settings):
+    return combinations(peer_settings(Config.parse({"compare": {"settings": {name: list(settings)}}}), name))
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -68,6 +73,11 @@ def test_settings_are_the_defaults_and_those_of_compare_settings():
     }  # fmt: skip
 
 
+def test_several_values_are_all_combinations():
+    expected = [{"width": width, "iterations": number} for width in (64, 128) for number in (4, 8)]
+    assert choices_of("cleora", "iterations=[4, 8]", "width = [64,128]") == expected
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
@@ -77,6 +87,8 @@ def test_settings_are_the_defaults_and_those_of_compare_settings():
         ("walks", "expected a whole number from 1, got ''"),
         ("p=-1", "node2vec: p: expected a number above 0, got '-1'"),
         ("p=nan", "expected a number above 0"),
+        ("walks=[3, x]", "expected a whole number from 1, got 'x'"),
+        ("walks=[]", "expected a whole number from 1, got ''"),
         ("p=inf", "expected a number above 0"),
     ],
 )

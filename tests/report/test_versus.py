@@ -57,3 +57,22 @@ def test_runs_without_labels_and_hostile_names_are_compared(tmp_path: Path) -> N
     assert "Fewer than two of these runs have a test accuracy" in page.text
     assert page.text.count(HOSTILE) >= 1
     assert page.all("script") == []
+
+
+def linked(auc: float, **protocol: Any) -> RunData:
+    bare = {key: value for key, value in metrics().items() if key not in ("probe", "clusters", "search", "rings")}
+    task = {"auc": auc, "average_precision": 0.9, "hits_at_10": 0.8, "mrr": 0.5}
+    measured = {"edges": 10, "test": 10, "validation": 9, "sampled": False, "non_edges": 100, "score": "cosine"}
+    links = {name: {"random": task, "degree_matched": task} for name in ("trained", "adamic_adar")}
+    found: Any = {**bare, "links": {**links, "protocol": {**measured, "seed": 0, **protocol}}}
+    return RunData(metrics=found, statistics=statistics())
+
+
+def test_runs_without_labels_are_ranked_by_held_out_edges_measured_alike(tmp_path: Path) -> None:
+    page = compare(tmp_path / "c.html", {"first": linked(0.8), "second": linked(0.9)})
+    words = (
+        "second reaches the highest AUC of held-out edges against nodes drawn by degree, 90.00 %, 10.00 points above"
+    )
+    assert words in page.text
+    page = compare(tmp_path / "c.html", {"first": linked(0.8), "second": linked(0.9, seed=1)})
+    assert "reaches the highest" not in page.text

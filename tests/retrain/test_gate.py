@@ -61,6 +61,7 @@ def test_figures_come_from_the_metrics_of_a_run():
         "spread": {"trained": {"mean_cosine": 0.3, "effective_rank": 20.0}},
         "probe": {"trained": {"val_mean": 0.9}},
         "rings": {"ranking": {"accuracy": 0.8}},
+        "links": {"trained": {"random": {"auc": 0.9}, "degree_matched": {"auc": 0.7}}},
     }
-    assert figures_of(metrics, 2.0, 0.9) == NEW
+    assert figures_of(metrics, 2.0, 0.9) == {**NEW, "links": 0.7}
     assert figures_of({"spread": metrics["spread"]}, 2.0)["probe"] is None

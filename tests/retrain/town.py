@@ -14,8 +14,8 @@ NODES, COMMUNITIES, EDGES = 1200, 4, 3000
 class Town:
     """Edge and node tables in a folder; every method changes them as the data of another night does."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, labelled: bool = True) -> None:
+        self.folder, self._labelled = folder, labelled
         folder.mkdir(parents=True, exist_ok=True)
         self._draw = np.random.Generator(np.random.Philox(7))
         self.names = np.array([f"person-{number}" for number in self._draw.permutation(NODES)])
@@ -45,6 +45,11 @@ class Town:
         self.features = self.features[self._draw.permutation(len(self.features))]
         self.write()
 
+    def flatten_features(self) -> None:
+        """Nearly nothing tells anybody's features from those of anybody else."""
+        self.features = (0.001 * self.features + self.features.mean(axis=0)).astype(np.float32)
+        self.write()
+
     def garble_labels(self) -> None:
         """Everybody has somebody else's label."""
         self.labels = self._draw.permutation(self.labels)
@@ -55,7 +60,8 @@ class Town:
         ends = self.names[self.edges]
         pq.write_table(pa.table({"source": ends[:, 0], "target": ends[:, 1]}), self.folder / "edges.parquet")
         features = {f"f{column}": self.features[:, column] for column in range(self.features.shape[1])}
-        table = pa.table({"id": self.names, "label": np.char.add("c", self.labels.astype(str)), **features})
+        labels = {"label": np.char.add("c", self.labels.astype(str))} if self._labelled else {}
+        table = pa.table({"id": self.names, **labels, **features})
         pq.write_table(table, self.folder / "nodes.parquet")
 
     def config(self, **changes: dict[str, object]) -> Config:

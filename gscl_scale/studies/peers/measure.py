@@ -1,6 +1,8 @@
 """Embed a graph with a peer and measure the rows as those of a trained encoder; what is finished is not done again."""
 
+import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.section import RESULTS
 from gscl_scale.embed.store import is_complete, open_embeddings, write_embeddings
-from gscl_scale.errors import RunError
+from gscl_scale.errors import ConfigError
+from gscl_scale.evaluate.links import validation_auc
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.schema import MadeFrom, Metrics, read_metrics
 from gscl_scale.evaluate.validation import selection_of
@@ -23,8 +26,9 @@ from gscl_scale.report.compare_methods import MethodCost
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_events
 from gscl_scale.runtime.console import Console
+from gscl_scale.studies.figures import refuse_unmeasured
 from gscl_scale.studies.peers.factorisation import Rows
-from gscl_scale.studies.peers.table import PEERS, Settings, Structure, peer_settings
+from gscl_scale.studies.peers.table import PEERS, Settings, Structure, combinations, peer_settings, plain_settings
 
 _REVISION = 1  # of the peers: higher where their rows are no longer the same
 
@@ -56,8 +60,7 @@ def measure_peer(config: Config, name: str, run: Run, console: Console) -> Metri
             graph, {"trained": rows}, None, config.evaluate, chosen_device(config.runtime), None, console,
             selection_of(graph, config.evaluate, validated),
         )  # fmt: skip
-    if "probe" not in metrics:
-        raise RunError(f"there is no accuracy to compare: {metrics['missing']['probe']}")
+    refuse_unmeasured(metrics, graph, config.evaluate)
     metrics["made_from"] = made_from
     write_json(run.metrics, metrics)
     return metrics
@@ -71,6 +74,11 @@ def peer_cost(runs: list[Run]) -> MethodCost:
         "cpu_s": sum(event["cpu_s"] for event in logged) / len(logged),
         "peak_bytes": max(event["peak_bytes"] for event in logged),
     }
+
+
+def chosen_settings(runs: list[Run]) -> list[dict[str, float]]:
+    """The combination of several values that was chosen for each seed; none where there was no choice."""
+    return [chosen for run in runs if (chosen := _last_embedding(run).get("chosen"))]
 
 
 def peer_note(graph: Graph) -> str:
@@ -106,17 +114,36 @@ def _embed(config: Config, name: str, run: Run, graph: Graph, console: Console) 
     fingerprint = fingerprint_of([_identity(config, name), graph.fingerprint])
     if is_complete(run.embeddings, fingerprint, config.runtime.npy):
         return
-    settings, seed = peer_settings(config, name), config.train.seed
-    structure = structure_of(graph)
-    _warm_up(name, settings)
+    choices, seed = combinations(peer_settings(config, name)), config.train.seed
+    figure = _figure_of_choice(config, name, graph) if len(choices) > 1 else None
+    structure, best, highest = structure_of(graph), None, -math.inf
+    _warm_up(name, choices[0])
     machine.reset_peak_memory()
-    began, cpu_began = time.monotonic(), machine.cpu_seconds()
-    rows = embed_peer(name, structure, settings, seed, console)
+    seconds = cpu_s = 0.0
+    for settings in choices:
+        began, cpu_began = time.monotonic(), machine.cpu_seconds()
+        rows = embed_peer(name, structure, settings, seed, console)
+        seconds, cpu_s = seconds + time.monotonic() - began, cpu_s + machine.cpu_seconds() - cpu_began
+        value = figure(rows) if figure else 0.0
+        if value > highest:
+            best, chosen, highest = rows, settings, value
+    assert best is not None
     console.event(
-        "compare", "embedded", seconds=time.monotonic() - began, cpu_s=machine.cpu_seconds() - cpu_began,
-        peak_bytes=machine.peak_memory(),
+        "compare", "embedded", seconds=seconds, cpu_s=cpu_s, peak_bytes=machine.peak_memory(),
+        chosen=chosen if figure else None,
     )  # fmt: skip
-    write_embeddings(run.embeddings, graph, rows, fingerprint, config.runtime.npy)
+    write_embeddings(run.embeddings, graph, best, fingerprint, config.runtime.npy)
+
+
+def _figure_of_choice(config: Config, name: str, graph: Graph) -> Callable[[Rows], float]:
+    """The figure that chooses among several values of a setting: no figure that is reported reads its edges."""
+    figure = validation_auc(graph, config.evaluate.seed)
+    if figure is None:
+        raise ConfigError(
+            f"compare.settings: {name}: of several values of a setting, held-out edges choose one, and no edges are "
+            "held out; give one value, or use a new run folder (--run) and add --set evaluate.held_out_edges=0.1"
+        )
+    return figure
 
 
 def _warm_up(name: str, settings: Settings) -> None:
@@ -131,4 +158,5 @@ def _last_embedding(run: Run) -> dict[str, Any]:
 
 
 def _identity(config: Config, name: str) -> str:
-    return fingerprint_of([_REVISION, name, peer_settings(config, name), config.train.seed])
+    settings = plain_settings(peer_settings(config, name))
+    return fingerprint_of([_REVISION, name, settings, config.train.seed])

@@ -1,5 +1,6 @@
 """The peers in the order of the tables, with their settings."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -73,17 +74,32 @@ PEERS: dict[str, Peer] = {
 }
 
 
-def peer_settings(config: Config, name: str) -> Settings:
-    """The settings of a peer: its defaults, then those of `compare.settings`."""
-    settings = dict(PEERS[name].settings)
+def peer_settings(config: Config, name: str) -> dict[str, list[float]]:
+    """The values of each setting of a peer: its defaults, then those of `compare.settings`, such as `width=[64, 128]`.
+
+    The rows with the best combination of several values are those of the peer.
+    """
+    settings = {key: [value] for key, value in PEERS[name].settings.items()}
     for setting in config.compare.settings.get(name, []):
         key, _, text = (part.strip() for part in setting.partition("="))
         if key not in settings:
             raise ConfigError(
                 f"compare.settings: {name}: there is no setting {quoted(key)}; {name} reads {', '.join(settings)}"
             )
-        settings[key] = _number(f"compare.settings: {name}: {key}", text, type(settings[key]))
+        where, kind = f"compare.settings: {name}: {key}", type(PEERS[name].settings[key])
+        several = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else [text]
+        settings[key] = [_number(where, one.strip(), kind) for one in several]
     return settings
+
+
+def combinations(settings: Mapping[str, list[float]]) -> list[Settings]:
+    """Every combination of the values of settings."""
+    return [dict(zip(settings, values, strict=True)) for values in itertools.product(*settings.values())]
+
+
+def plain_settings(settings: Mapping[str, list[float]]) -> dict[str, object]:
+    """Settings with one value as this value, the others as lists."""
+    return {key: values[0] if len(values) == 1 else values for key, values in settings.items()}
 
 
 def _number(where: str, text: str, kind: type[float]) -> float:
