@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph import csr, draft
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.edge_weights import FILE
 from gscl_scale.graph.graph import Graph
@@ -102,10 +103,20 @@ def test_a_note_names_the_range_and_a_graph_without_weights_has_no_such_file(tmp
     graph = write(tmp_path / "graph", draft_of([(0, 1), (1, 2), (0, 1)], [2.0, 0.5, 1.0]))
     assert "edges have weights from 0.5 to 3, on average 1.75" in graph.manifest["notes"]
     assert FILE in graph.manifest["files"]
+    for unit, hint in ((1, False), (1000, True), (0.001, True)):
+        notes = write(tmp_path / str(unit), draft_of([(0, 1)], [unit])).manifest["notes"]
+        assert any("gcn counts a node itself with weight 1" in note for note in notes) == hint
     plain = make_graph(tmp_path / "plain", [(0, 1)], 2)
     assert plain.edge_weights is None
     assert not (plain.folder / FILE).exists()
     assert write(tmp_path / "none", draft_of([], [])).edge_weights is None
+
+
+def test_weights_of_self_loops_alone_leave_a_graph_without_edges(tmp_path):
+    graph = write(tmp_path / "graph", draft_of([(1, 1), (2, 2)], [2.0, 0.5]))
+    assert graph.edge_weights.size == graph.indices.size == 0
+    assert (NormalisedAdjacency.of(graph, "gcn").row_scale == 1).all()
+    assert not graph.features.any()
 
 
 @pytest.mark.parametrize("undirected", [True, False])
