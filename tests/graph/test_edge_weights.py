@@ -74,9 +74,10 @@ def test_order_of_edges_memory_and_buckets_change_no_byte(tmp_path, monkeypatch,
     assert whole.fingerprint == parts.fingerprint
 
 
-def test_both_directions_of_an_undirected_edge_have_the_same_bits_whatever_the_order(tmp_path):
-    """The sum of these is just above the middle of two 32-bit floats, unless the small ones are added one by one."""
-    weights = np.array([1, 2**-24, *[2**-60] * 1024])
+@pytest.mark.parametrize(("number", "small"), [(16, 2**-54), (1024, 2**-60)])
+def test_both_directions_of_an_undirected_edge_have_the_same_bits_whatever_the_order(tmp_path, number, small):
+    """The sum of these is just above the middle of two 32-bit floats, unless large ones are added first."""
+    weights = np.array([1, 2**-24, *[small] * number])
     expected = np.float32(1 + 2**-23)
     for name, numbers in (("falling", weights), ("rising", weights[::-1])):
         edges = np.tile([[5, 2]], (weights.size, 1))
