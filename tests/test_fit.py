@@ -103,3 +103,11 @@ def test_features_in_a_tiny_or_huge_unit_are_embedded_as_those_near_one(data, pr
         embeddings.append(gscl_scale.fit(data, settings))
     assert np.isfinite(embeddings[0]).all()
     assert all(np.array_equal(other, embeddings[0]) for other in embeddings[1:])
+
+
+def test_an_encoder_that_computes_its_own_weights_of_edges_says_so(data, capsys):
+    data.edge_weight = torch.ones(200)
+    sentence = "Edge weights do not reach the encoder gat"
+    for encoder in ("gat", "sage"):
+        gscl_scale.fit(data, {**SMALL, "model": {**SMALL["model"], "encoder": encoder}}, quiet=False)
+        assert (sentence in "".join(capsys.readouterr())) == (encoder == "gat")

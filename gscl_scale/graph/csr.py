@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.edge_weights import flaw_of_weights
+from gscl_scale.graph.edge_weights import add_repeats, flaw_of_weights
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
 from gscl_scale.io.atomic import explain_disk_errors
@@ -220,7 +220,7 @@ def _rows_of(part: RowRange) -> tuple[RowRange, _BuiltRows]:
     degrees = np.empty(starts.size - 1, np.int64)
     if weights is None:
         return part, _BuiltRows(degrees, entries[: _sort_rows(starts, entries, degrees)], None, 0)
-    end, unequal = _add_repeats(starts, entries, weights, degrees)
+    end, unequal = add_repeats(starts, entries, weights, degrees)
     return part, _BuiltRows(degrees, entries[:end], weights[:end], unequal)
 
 
@@ -319,31 +319,3 @@ def _sort_rows(starts, entries, degrees):
                 end += 1
         degrees[row] = end - first
     return end
-
-
-@kernel
-def _add_repeats(starts, entries, weights, degrees):
-    """Sort each row, add up the weights of repeats, and close the gaps.
-
-    Repeats are added in the order of their size, so that neither the order of the edges nor the end that a row belongs
-    to decides how their sum is rounded. Returns how many entries remain, and how many of these are unequal: they were
-    not given with the same sum in both directions.
-    """
-    end, unequal = 0, 0
-    for row in range(starts.size - 1):
-        low, high = starts[row], starts[row + 1]
-        order = low + np.argsort(np.abs(weights[low:high]))
-        order = order[np.argsort(entries[order], kind="mergesort")]  # stable: sizes stay in order
-        nodes, given = entries[order], weights[order]
-        first, i = end, 0
-        while i < nodes.size:
-            node, there, back = nodes[i], 0.0, 0.0
-            while i < nodes.size and nodes[i] == node:
-                there += max(given[i], 0.0)
-                back += max(-given[i], 0.0)
-                i += 1
-            entries[end], weights[end] = node, there + back
-            unequal += there != back
-            end += 1
-        degrees[row] = end - first
-    return end, unequal

@@ -9,12 +9,15 @@ import numpy.typing as npt
 
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.arrow_writer import column_file
+from gscl_scale.kernel import kernel
 
 Weights = npt.NDArray[np.float32]
 
 FILE, COLUMN = "edge_weights.arrow", "weight"
 _LEAST, _MOST = 1e-20, 1e20  # sums of weights, and one divided by them, are then far inside the range of 32-bit floats
+_FAR = 20  # times: farther from 1 the mean weight is worth a hint
 _AT_ONCE = 1 << 22
+_SHORT_ROW = 32  # entries up to which insertion sort is faster
 
 
 def flaw_of_weights(weights: npt.NDArray[Any]) -> tuple[int, str] | None:
@@ -42,11 +45,54 @@ def halve_weights(folder: Path) -> None:
 
 
 def note_on_weights(weights: Weights) -> str:
-    """The range of the weights, for the user."""
-    total = sum(float(part.sum(dtype=np.float64)) for part in _parts(weights))
+    """The range of the weights, for the user, and where their unit hides nodes or neighbours."""
+    mean = sum(float(part.sum(dtype=np.float64)) for part in _parts(weights)) / weights.size
     least, most = min(float(part.min()) for part in _parts(weights)), max(float(part.max()) for part in _parts(weights))
-    return f"edges have weights from {least:.4g} to {most:.4g}, on average {total / weights.size:.4g}"
+    hint = "" if 1 / _FAR < mean < _FAR else "; the encoder gcn counts a node itself with weight 1 (see docs/graphs.md)"
+    return f"edges have weights from {least:.4g} to {most:.4g}, on average {mean:.4g}{hint}"
 
 
 def _parts(weights: Weights) -> Iterator[Weights]:
     return (weights[low : low + _AT_ONCE] for low in range(0, weights.size, _AT_ONCE))
+
+
+@kernel
+def add_repeats(starts, entries, weights, degrees):
+    """Sort each row, add up the weights of repeats, and close the gaps; a weight below 0 was given the other way.
+
+    Repeats are added in the order of their size, so that neither the order of the edges nor the end that a row belongs
+    to decides how their sum is rounded. Returns how many entries remain, and how many of these are unequal: they were
+    not given with the same sum in both directions.
+    """
+    end, unequal = 0, 0
+    for row in range(starts.size - 1):
+        low, high = starts[row], starts[row + 1]
+        _sort(entries[low:high], weights[low:high])
+        first, i = end, low
+        while i < high:
+            node, there, back = entries[i], 0.0, 0.0
+            while i < high and entries[i] == node:
+                there += max(weights[i], 0.0)
+                back += max(-weights[i], 0.0)
+                i += 1
+            entries[end], weights[end] = node, there + back
+            unequal += there != back
+            end += 1
+        degrees[row] = end - first
+    return end, unequal
+
+
+@kernel
+def _sort(entries, weights):
+    """Sort a row by its entries, and repeats by the size of their weights."""
+    if entries.size > _SHORT_ROW:
+        order = np.argsort(np.abs(weights))
+        order = order[np.argsort(entries[order], kind="mergesort")]  # stable: sizes stay in order
+        entries[:], weights[:] = entries[order], weights[order]
+        return
+    for i in range(1, entries.size):  # by insertion
+        entry, weight, j = entries[i], weights[i], i
+        while j > 0 and (entries[j - 1] > entry or (entries[j - 1] == entry and abs(weights[j - 1]) > abs(weight))):
+            entries[j], weights[j] = entries[j - 1], weights[j - 1]
+            j -= 1
+        entries[j], weights[j] = entry, weight

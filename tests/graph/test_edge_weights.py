@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph import csr, draft
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.draft import Draft, write_graph
 from gscl_scale.graph.edge_weights import FILE
 from gscl_scale.graph.graph import Graph
@@ -73,9 +74,10 @@ def test_order_of_edges_memory_and_buckets_change_no_byte(tmp_path, monkeypatch,
     assert whole.fingerprint == parts.fingerprint
 
 
-def test_both_directions_of_an_undirected_edge_have_the_same_bits_whatever_the_order(tmp_path):
-    """The sum of these is just above the middle of two 32-bit floats, unless the small ones are added one by one."""
-    weights = np.array([1, 2**-24, *[2**-60] * 1024])
+@pytest.mark.parametrize(("number", "small"), [(16, 2**-54), (1024, 2**-60)])
+def test_both_directions_of_an_undirected_edge_have_the_same_bits_whatever_the_order(tmp_path, number, small):
+    """The sum of these is just above the middle of two 32-bit floats, unless large ones are added first."""
+    weights = np.array([1, 2**-24, *[small] * number])
     expected = np.float32(1 + 2**-23)
     for name, numbers in (("falling", weights), ("rising", weights[::-1])):
         edges = np.tile([[5, 2]], (weights.size, 1))
@@ -102,10 +104,20 @@ def test_a_note_names_the_range_and_a_graph_without_weights_has_no_such_file(tmp
     graph = write(tmp_path / "graph", draft_of([(0, 1), (1, 2), (0, 1)], [2.0, 0.5, 1.0]))
     assert "edges have weights from 0.5 to 3, on average 1.75" in graph.manifest["notes"]
     assert FILE in graph.manifest["files"]
+    for unit, hint in ((1, False), (1000, True), (0.001, True)):
+        notes = write(tmp_path / str(unit), draft_of([(0, 1)], [unit])).manifest["notes"]
+        assert any("gcn counts a node itself with weight 1" in note for note in notes) == hint
     plain = make_graph(tmp_path / "plain", [(0, 1)], 2)
     assert plain.edge_weights is None
     assert not (plain.folder / FILE).exists()
     assert write(tmp_path / "none", draft_of([], [])).edge_weights is None
+
+
+def test_weights_of_self_loops_alone_leave_a_graph_without_edges(tmp_path):
+    graph = write(tmp_path / "graph", draft_of([(1, 1), (2, 2)], [2.0, 0.5]))
+    assert graph.edge_weights.size == graph.indices.size == 0
+    assert (NormalisedAdjacency.of(graph, "gcn").row_scale == 1).all()
+    assert not graph.features.any()
 
 
 @pytest.mark.parametrize("undirected", [True, False])

@@ -91,6 +91,16 @@ def test_nodes_of_a_community_get_similar_rows(tmp_path):
     assert cosines[same].mean() > cosines[~same].mean() + 0.4
 
 
+def test_weights_show_communities_that_edges_alone_do_not(tmp_path):
+    draw = np.random.default_rng(0)
+    labels, (source, target) = np.repeat(np.arange(4), 60), draw.integers(0, 240, (2, 3000))
+    same = labels[:, None] == labels
+    for weights, least, most in ((None, -0.1, 0.1), (np.where(same[source, target], 10.0, 0.3), 0.4, 1.0)):
+        rows = rows_of(source, target, np.arange(240), tmp_path / str(least), weights=weights)
+        cosines = rows @ rows.T / WIDTH
+        assert least < cosines[same & ~np.eye(240, dtype=bool)].mean() - cosines[~same].mean() < most
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("weights", [None, *(np.array([scale, 1.0]) for scale in (1.1, 1e-3, 1e19))], ids=str)
 def test_rows_belong_to_ids_to_the_bit_whatever_the_order_and_the_threads(tmp_path, monkeypatch, threads, weights):
