@@ -15,6 +15,7 @@ from gscl_scale import fit
 from gscl_scale.config.config import Config
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
+from gscl_scale.report.plots import plot_comparison
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.report import report_runs
@@ -91,6 +92,7 @@ def test_the_page_shows_f1_and_a_map_with_the_most_common_labels(finished: tuple
         "the class of a node here is the one of them that most nodes have",
     ):
         assert words in text
+    assert 'aria-label="Lines over epoch: micro-F1 ' in page
     assert "accuracy" not in text.replace("Ranking accuracy", "").replace("ranking accuracy", "")
 
 
@@ -112,7 +114,8 @@ def test_methods_are_compared_by_f1(npz: Path, tmp_path: Path) -> None:
     assert list(rows) == ["raw", "untrained", "spectral", "gscl-listwise"]
     for row in rows.values():
         assert f"| {100 * row['macro_mean']:.2f} |" in page
-    assert (tmp_path / "run" / "compare.png").exists()
+    plot_comparison(result, tmp_path / "compare.svg")
+    assert "test micro-F1 on groups, %" in (tmp_path / "compare.svg").read_text()
 
 
 def test_a_search_compares_its_trials_by_micro_f1_on_validation_nodes(finished: tuple[Path, str], npz: Path) -> None:
