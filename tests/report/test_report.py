@@ -270,7 +270,7 @@ def test_settings_that_differ_from_the_defaults_come_first(tmp_path: Path) -> No
     _, page = render(tmp_path / "report.html", record={"config": config.dump()})
     start = page.text.index("Settings that differ from the defaults")
     shown = page.text[start : page.text.index("All settings")]
-    for words in ("graph.edges", "e.csv", "train.epochs", "7", "100"):
+    for words in ("graph.edges", "e.csv", "train.epochs", "7", "auto"):
         assert words in shown
     assert "model.width" not in shown
 

@@ -112,7 +112,7 @@ def test_the_nearest_settings_are_those_of_the_config_where_the_space_has_them()
         "train.epochs": Range(10, 50),
         "loss.temperature": Range(0.1, 0.9),
     }
-    assert nearest(space, CONFIG) == {
+    assert nearest(space, CONFIG.sized(1000)) == {
         "model.width": 300,
         "model.activation": "prelu",
         "rings.per_ring": "all",
