@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 
-LEAST = (
-    0.01  # 100 columns of junk were measured at up to 0.006, features that tell of edges from 0.03 on (docs/graphs.md)
-)
+LEAST = 0.01  # 100 columns of junk were measured at up to 0.006, features that tell of edges from 0.03 on
 _FEWEST_EDGES = 500
 _MOST_EDGES = 10_000
 _NUMBERS = 1 << 25  # of both ends of all sampled edges, at most
