@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from mmap import MADV_DONTNEED, PAGESIZE, mmap
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,15 @@ def kept_when_stopped(folder: Path) -> Iterator[Path]:
     finally:
         if not stays:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def release_pages(rows: Rows, part: slice = slice(None)) -> None:
+    """Take some rows of a mapped file out of the memory of this process; they stay in the cache of the system."""
+    low, high, _ = part.indices(len(rows))
+    first, end = (-(-low * rows.strides[0] // PAGESIZE) * PAGESIZE, high * rows.strides[0] // PAGESIZE * PAGESIZE)
+    if end > first:
+        assert isinstance(rows.base, mmap)
+        rows.base.madvise(MADV_DONTNEED, first, end - first)
 
 
 class StepFiles:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.graph.step_files import StepFiles
+from gscl_scale.graph.step_files import StepFiles, release_pages
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order
 
@@ -61,8 +61,10 @@ def structural_features(
 
         def average(part: slice, now: Rows = now, then: Rows = then) -> None:
             _average(indptr[part.start : part.stop + 1], indices, weights, now, then[part])
+            release_pages(then, part)
 
         _all(in_order(average, parts, threads))
+        release_pages(now)
         if step <= _AVERAGES and step % _WHITEN_EVERY == 0:
             _whiten(then, parts, threads)
         files.finish()
@@ -71,6 +73,7 @@ def structural_features(
         now, then = files.now, files.next
         scale = np.float32(np.sqrt(now.shape[1]))
         _all(in_order(lambda part: np.multiply(now[part], scale, out=then[part]), parts, threads))
+        release_pages(now)
         files.finish()
     return files.now
 
@@ -83,7 +86,7 @@ def num_steps(indptr: npt.NDArray[np.int64]) -> int:
 
 def _all(results: Iterator[Any]) -> None:
     for _ in results:
-        pass
+        release_pages(now)
 
 
 def _whiten(rows: Rows, parts: Parts, threads: int) -> None:

@@ -1,6 +1,7 @@
 """Structural features that go on where a process was stopped."""
 
 import itertools
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from gscl_scale.errors import GraphError, RunError
 from gscl_scale.graph import draft as draft_module
 from gscl_scale.graph import step_files, structural_features
 from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.step_files import StepFiles
 from tests.graph.test_draft import make
 from tests.graphs import random_weights
 
@@ -121,3 +123,28 @@ def test_a_graph_that_is_refused_leaves_no_steps(tmp_path, monkeypatch):
 def test_nothing_stays_where_no_step_was_saved(tmp_path, monkeypatch):
     stopped(tmp_path, monkeypatch, at=1)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells how much of a file is in memory")
+def test_the_rows_of_one_step_at_most_are_in_memory(tmp_path):
+    num_nodes, width = 40_000, 64
+    files = StepFiles(tmp_path / "steps", "a ring", (num_nodes, width))
+    indptr, nodes = np.arange(0, 2 * num_nodes + 1, 2), np.arange(num_nodes)
+    indices = np.stack([(nodes - 1) % num_nodes, (nodes + 1) % num_nodes], axis=1).ravel()
+    held = []
+    structural_features.structural_features(
+        indptr, indices, nodes.astype(np.uint64), files, 1, lambda: held.append(in_memory(tmp_path / "steps"))
+    )
+    assert max(held) <= 1.1 * 4 * num_nodes * width
+
+
+def in_memory(folder):
+    """Bytes of the files in a folder that are in the memory of this process."""
+    resident, counts = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, _, rest = line.partition(" ")
+        if "-" in name:
+            counts = str(folder) in rest
+        elif counts and name == "Rss:":
+            resident += int(rest.split()[0]) << 10
+    return resident
