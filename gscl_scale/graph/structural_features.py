@@ -86,7 +86,7 @@ def num_steps(indptr: npt.NDArray[np.int64]) -> int:
 
 def _all(results: Iterator[Any]) -> None:
     for _ in results:
-        release_pages(now)
+        pass
 
 
 def _whiten(rows: Rows, parts: Parts, threads: int) -> None:
