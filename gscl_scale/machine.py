@@ -104,13 +104,14 @@ def _machine_memory(root: Path) -> int:
 def _group_memory(root: Path) -> Iterator[int]:
     """Free bytes in each control group (v1 or v2) of this process; file cache counts as free."""
     for version, folder in _groups(root, "memory"):
-        limit, used, cache = (
-            ("memory.max", "memory.current", "inactive_file")
+        limit, used, total = (
+            ("memory.max", "memory.current", "")
             if version == 2
-            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
         )
         if (most := _first_word(folder / limit)).isdigit() and int(most) < _UNLIMITED:
-            yield int(most) - int(_first_word(folder / used) or 0) + _statistic(folder / "memory.stat", cache)
+            cache = (_statistic(folder / "memory.stat", f"{total}{kind}_file") for kind in ("inactive", "active"))
+            yield int(most) - int(_first_word(folder / used) or 0) + sum(cache)
 
 
 def _group_cores(root: Path) -> Iterator[float]:

@@ -28,14 +28,14 @@ V2 = {
     "sys/fs/cgroup/outer/inner/memory.max": "max\n",
     "sys/fs/cgroup/outer/memory.max": f"{8 * GIB}\n",
     "sys/fs/cgroup/outer/memory.current": f"{5 * GIB}\n",
-    "sys/fs/cgroup/outer/memory.stat": f"anon 7\ninactive_file {2 * GIB}\n",
+    "sys/fs/cgroup/outer/memory.stat": f"anon 7\ninactive_file {GIB}\nactive_file {GIB}\n",
 }
 V1 = {
     "proc/self/cgroup": "5:cpu,cpuacct:/a\n4:memory:/a\n1:name=systemd:/a\n",
     "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
     "sys/fs/cgroup/memory/a/memory.limit_in_bytes": f"{4 * GIB}\n",
     "sys/fs/cgroup/memory/a/memory.usage_in_bytes": f"{3 * GIB}\n",
-    "sys/fs/cgroup/memory/a/memory.stat": f"inactive_file 5\ntotal_inactive_file {GIB}\n",
+    "sys/fs/cgroup/memory/a/memory.stat": f"inactive_file 5\ntotal_inactive_file {GIB // 2}\ntotal_active_file {GIB // 2}\n",
 }
 
 
