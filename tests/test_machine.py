@@ -35,7 +35,8 @@ V1 = {
     "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
     "sys/fs/cgroup/memory/a/memory.limit_in_bytes": f"{4 * GIB}\n",
     "sys/fs/cgroup/memory/a/memory.usage_in_bytes": f"{3 * GIB}\n",
-    "sys/fs/cgroup/memory/a/memory.stat": f"total_inactive_file {GIB // 2}\ntotal_active_file {GIB // 2}\n",
+    "sys/fs/cgroup/memory/a/memory.stat": "inactive_file 5\nactive_file 5\n"
+    f"total_inactive_file {GIB // 2}\ntotal_active_file {GIB // 2}\n",
 }
 
 
