@@ -100,14 +100,10 @@ def _random(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
         # rounding never takes the last node of a part
         num_val = min(max(1, round(config.val_fraction * labelled.size)), labelled.size - 2)
         num_train = min(max(1, round(fraction * labelled.size)), labelled.size - num_val - 1)
-        for number in range(config.random_splits):
-            draw = seeding.generator("split", config.seed, round(fraction * 1_000_000_000), number)
-            order = draw.permutation(labelled)
-            codes = np.zeros(graph.num_nodes, np.int8)
-            codes[order] = TEST
+        for name, order, codes in _draws(graph, labelled, config, fraction):
             codes[order[:num_train]] = TRAIN
             codes[order[num_train : num_train + num_val]] = VAL
-            yield Split(f"random_{fraction:g}_{number}", fraction, codes)
+            yield Split(name, fraction, codes)
 
 
 def _random_shares(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
@@ -116,11 +112,18 @@ def _random_shares(graph: Graph, config: SplitsConfig) -> Iterator[Split]:
     for fraction in dict.fromkeys(config.many_labels_fractions):
         share = min(max(2, round(fraction * labelled.size)), labelled.size - 1)
         num_train = share - max(1, round(VALIDATES * share))
-        for number in range(config.random_splits):
-            draw = seeding.generator("split", config.seed, round(fraction * 1_000_000_000), number)
-            order = draw.permutation(labelled)
-            codes = np.zeros(graph.num_nodes, np.int8)
-            codes[order] = TEST
+        for name, order, codes in _draws(graph, labelled, config, fraction):
             codes[order[:share]] = VAL
             codes[order[:num_train]] = TRAIN
-            yield Split(f"random_{fraction:g}_{number}", fraction, codes, cut=True)
+            yield Split(name, fraction, codes, cut=True)
+
+
+def _draws(
+    graph: Graph, labelled: npt.NDArray[np.int64], config: SplitsConfig, fraction: float
+) -> Iterator[tuple[str, npt.NDArray[np.int64], npt.NDArray[np.int8]]]:
+    """The name of each random split, a random order of the labelled nodes, and codes by which these are test nodes."""
+    for number in range(config.random_splits):
+        draw = seeding.generator("split", config.seed, round(fraction * 1_000_000_000), number)
+        codes = np.zeros(graph.num_nodes, np.int8)
+        codes[labelled] = TEST
+        yield f"random_{fraction:g}_{number}", draw.permutation(labelled), codes

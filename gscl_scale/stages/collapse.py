@@ -1,6 +1,6 @@
 """Collapsed embeddings: recognized at the first validation of a training, and the setting that cures this run.
 
-The cures were measured on customers in groups with two columns, with a hundred columns of which one is huge, with
+The cures were measured on customers in groups with two columns, with a hundred columns of which two are huge, with
 eight layers, and with high learning rates.
 """
 
