@@ -70,9 +70,10 @@ def test_what_a_reader_must_not_do_is_noticed(tmp_path, monkeypatch, act, outcom
 
 def test_memory_a_hang_and_a_crash_are_noticed(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("tests.hostile.campaign.TIME_S", 4)
+    monkeypatch.setattr("tests.hostile.campaign.MEMORY", 300_000_000)  # filled at once, also on a busy machine
     told = {}
     for name, line in {
-        "memory": "x = b'x' * 2_400_000_000; __import__('time').sleep(60)",
+        "memory": "x = b'x' * 400_000_000; __import__('time').sleep(60)",
         "hang": "__import__('time').sleep(60)",
         "crash": "__import__('os').kill(__import__('os').getpid(), 11)",
     }.items():
