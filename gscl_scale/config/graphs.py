@@ -10,10 +10,10 @@ from gscl_scale.storage.urls import url_of
 
 ColumnType = Literal["number", "category", "date", "text", "skip"]
 
-Structure = Literal["auto", "none", "always"]
+Structure = Literal["auto", "none", "always", "only"]
 _STRUCTURE = (
     "Structural features: auto: where a graph has no features, few, or dense ones that tell nothing of its edges; "
-    "none; always: beside all dense ones."
+    "none; always: beside all dense ones; only: in place of all others."
 )
 
 

@@ -120,7 +120,9 @@ def _write_features(
     """
     features, origin = draft.features, draft.origin
     reason = why_structural(features, config, origin)
-    if not reason:
+    if config.structure == "only":
+        features = None
+    elif not reason:
         assert features is not None
         write_features(out, features, origin)
         if (out / DENSE).exists():
@@ -286,7 +288,7 @@ def _write_manifest(
         "index_type": np.dtype(index_dtype(draft.num_nodes)).name,
         "num_features": widths[0],
         "structural_features": widths[1],
-        "feature_columns": draft.columns,
+        "feature_columns": [] if config.structure == "only" else draft.columns,
         "classes": classes,
         "splits": list(draft.splits),
         "notes": notes,

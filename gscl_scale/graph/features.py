@@ -28,12 +28,15 @@ def gets_structural(num_features: int | None, config: GraphConfig) -> bool:
     """Whether dense features, None for no features, are joined by those of the structure."""
     if config.structure == "auto":
         return num_features is None or num_features < FEW
-    return config.structure == "always"
+    return config.structure in ("always", "only")
 
 
 def why_structural(features: Features | None, config: GraphConfig, origin: str) -> str:
     """Why structural features are computed, as a note for the user; "" where they are not."""
     width = config.structural_features
+    if config.structure == "only":
+        others = "" if features is None else f"; the {features.shape[-1]:,} that it brings are not used"
+        return f"graph.structure is only: {width} features were computed from the structure{others}"
     if features is None:
         if config.structure == "none":
             raise GraphError(

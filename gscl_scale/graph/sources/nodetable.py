@@ -183,7 +183,7 @@ def _choose(file: TableFile, config: TablesGraph) -> _Columns:
     split = config.split_column
     split = split if split is not None and _is_there(split, schema, file, config, "split_column") else None
     many = bool(labels) and has_many(labels, config, schema.field(labels[0]).type)
-    named = config.feature_columns
+    named = [] if config.structure == "only" else config.feature_columns
     others = [name for name in schema.names if name not in (config.id_column, *labels, split)]
     unread = [name for name in others if storage_of(schema.types[schema.names.index(name)]) == "other"]
     for name in named or ():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -22,6 +22,7 @@ from gscl_scale.config.identity import Sections, deciding_settings, naming_value
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
+from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.schema import Metrics, flaw_of_metrics
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.json import read_json, write_json
@@ -32,6 +33,8 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.stages.evaluate import stats
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.repeats import each_repeat
+from gscl_scale.studies.peers.measure import measure_peer
+from gscl_scale.studies.peers.table import peer_settings, plain_settings
 from gscl_scale.studies.reproduce.tables import DATA, OF_PYG, Line, Table
 from gscl_scale.train.objectives.methods import configured
 from gscl_scale.version import __version__
@@ -81,17 +84,19 @@ class Cell:
 
     graph     the name of its config file
     trained   False: only the graph is measured
+    peer      embeds the structure in place of an encoder
     """
 
     graph: str
     config: Config
     trained: bool = True
+    peer: str | None = None
 
     @property
     def name(self) -> str:
         """Names the graph and, by a fingerprint, all that changes a figure."""
         values = self.settings()
-        if self.config.train.reads_samples and self.config.rings.hops == 1:
+        if "loss" in values and self.config.rings.hops == 1:
             values["loss"].pop("ranking")  # one ring and what is beyond: both rankings are the same loss
         return f"{self.graph}-{fingerprint_of([values, self.trained])[:12]}"
 
@@ -101,9 +106,13 @@ class Cell:
             name: naming_values(getattr(self.config, name), *RESULTS, first_revision=_FIRST_REVISION)
             for name in _SECTIONS
         }
-        if not self.config.train.reads_samples:
+        if self.peer:
+            seeds = {name: values["train"][name] for name in ("seed", "repeats")}
+            settings = plain_settings(peer_settings(self.config, self.peer))
+            values = {"graph": values["graph"], "evaluate": values["evaluate"], "train": seeds, self.peer: settings}
+        elif not self.config.train.reads_samples:
             del values["rings"], values["loss"]
-        if self.config.train.objective != "supervised":
+        if not self.peer and self.config.train.objective != "supervised":
             values["baseline"]["dropout"] = None  # was a setting of it, with a classifier that is gone
         if "path" in values["graph"]:
             values["graph"]["path"] = Path(values["graph"]["path"]).name
@@ -127,25 +136,36 @@ def cells_of(
         wanted = [f"train.repeats={repeats if trained else 1}", *line.defaults, *settings, *line.settings]
         cells[line] = []
         for graph in graphs:
-            config = _config_of(configs / f"{graph}.yaml", wanted, at_hand)
+            config = _config_of(_values_of(table, graph, configs), graph, wanted, at_hand)
             if line.method:
                 config = configured(config, line.method)
             if config.rings.hops == 1:  # lines that differ in the ranking alone share a cell, and its run
                 config = config.model_copy(update={"loss": config.loss.model_copy(update={"ranking": "listwise"})})
-            cells[line].append(Cell(graph, config, trained))
+            cells[line].append(Cell(graph, config, trained, line.peer))
     return cells
 
 
-def _config_of(path: Path, settings: list[str], at_hand: bool) -> Config:
+def has_config(table: Table, graph: str, configs: Path) -> bool:
+    """Whether it is known what a graph is measured with."""
+    return graph in table.files or (configs / f"{graph}.yaml").exists()
+
+
+def _values_of(table: Table, graph: str, configs: Path) -> dict[str, Any]:
+    """The config of a graph; for one of the `files` of a table nothing but where it is."""
+    if graph not in table.files:
+        return read_yaml(configs / f"{graph}.yaml", "configs")
+    return {"graph": {"source": "npz", "path": f"${DATA}/{table.files[graph]}", "structure": "only"}}
+
+
+def _config_of(values: dict[str, Any], name: str, settings: list[str], at_hand: bool) -> Config:
     """The configuration of a graph; without a folder of data sets, torch-geometric brings those that it knows."""
-    values = read_yaml(path, "configs")
     for setting in settings:
         apply_setting(values, setting)
     graph = values.get("graph") or {}
     where = str(graph.get("path") or "")
     if where.startswith(f"${DATA}/") and DATA not in os.environ:
-        if path.stem in OF_PYG:
-            graph = {**graph, "source": "pyg", "dataset": OF_PYG[path.stem]}
+        if name in OF_PYG:
+            graph = {**graph, "source": "pyg", "dataset": OF_PYG[name]}
             graph.pop("path")
         elif not at_hand:
             graph = {**graph, "path": Path(where).name}
@@ -187,7 +207,9 @@ def measure(cell: Cell, out: Path, console: Console) -> None:
     with _attempt(_journal(folder)) as attempts:
         metrics: Metrics = {}
         statistics = None
-        if cell.trained:
+        if cell.peer:
+            metrics = _measure_peer(cell.config, cell.peer, folder, console)
+        elif cell.trained:
             metrics = pipeline.run(cell.config, folder, console, pages=False)
         else:
             _, run, _ = next(each_repeat(cell.config, folder, console))
@@ -210,6 +232,12 @@ def measure(cell: Cell, out: Path, console: Console) -> None:
     }
     write_json(cell.file(out), record)
     delete_run(cell, out)
+
+
+def _measure_peer(config: Config, name: str, folder: Path, console: Console) -> Metrics:
+    """The figures of a peer, over all seeds."""
+    measured = [measure_peer(one, name, run, part) for one, run, part in each_repeat(config, folder, console)]
+    return measured[0] if len(measured) == 1 else combine_repeats(measured)
 
 
 def delete_run(cell: Cell, out: Path) -> None:

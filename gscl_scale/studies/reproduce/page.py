@@ -10,13 +10,12 @@ from gscl_scale.evaluate.schema import ProbeProtocol
 from gscl_scale.evaluate.summary import SCALINGS, is_late
 from gscl_scale.report.plots import Panels, plot_panels
 from gscl_scale.studies.reproduce.cells import CellFigures, Record
-from gscl_scale.studies.reproduce.tables import Line, Measure, Table
+from gscl_scale.studies.reproduce.tables import BETTER, Line, Measure, Table
 from gscl_scale.text import table as markdown
 
 Records = Mapping[tuple[str, str], Record]  # by (line, graph)
 Values = dict[tuple[str, str], "Value"]  # likewise, of one measure
 
-_BETTER = "GSCL, better on validation"
 _NAMED = 3  # most commits that a page names
 _WORDS: dict[Measure, str] = {
     "accuracy": "test accuracy, %",
@@ -100,7 +99,7 @@ def _better(table: Table, values: list[Value]) -> list[Value]:
         if len(rivals) == len(table.better) > 0:
             best = max(rivals, key=lambda value: value.validation or 0.0)
             most = max((value.published for value in rivals if value.published is not None), default=None)
-            better.append(replace(best, line=_BETTER, published=most))
+            better.append(replace(best, line=BETTER, published=most))
     return better
 
 
@@ -116,7 +115,7 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
         parts.append(f"{_WORDS[measure][:1].upper()}{_WORDS[measure][1:]}:")
         parts.append(markdown(["", *graphs], rows, left=(0,)))
         if table.ahead:
-            parts.append(_ahead(table, of))
+            parts.append(_ahead(table, table.ahead, of))
         if table.against:
             parts.append(_agreement(table, of, records))
     if table.shape != "table" and values:
@@ -128,20 +127,20 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
     return "\n\n".join(part for part in parts if part)
 
 
-def _ahead(table: Table, of: Values) -> str:
-    """How far the better line is ahead of the best of all others, graph by graph, on test and on validation nodes."""
-    others = [line.name for line in table.lines if line.name not in table.better]
+def _ahead(table: Table, first: str, of: Values) -> str:
+    """How far one line is ahead of the best of all others, graph by graph, on test and on validation nodes."""
+    others = [line.name for line in table.lines if line.name not in (*table.better, first)]
     sentences = []
     for graph in table.graphs:
         rivals = [of[line, graph] for line in others if (line, graph) in of]
-        if (_BETTER, graph) not in of or not rivals:
+        if (first, graph) not in of or not rivals:
             continue
-        ours, best = of[_BETTER, graph], max(rivals, key=lambda value: value.values[0])
-        first = max(rivals, key=lambda value: value.validation or 0.0)
+        ours, best = of[first, graph], max(rivals, key=lambda value: value.values[0])
+        chosen = max(rivals, key=lambda value: value.validation or 0.0)
         gap = ours.values[0] - best.values[0]
         sentence = f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others"
-        if ours.validation is not None and first.validation is not None:
-            sentence += f"; on validation nodes {ours.validation - first.validation:+.2f} against {first.line}"
+        if ours.validation is not None and chosen.validation is not None:
+            sentence += f"; on validation nodes {ours.validation - chosen.validation:+.2f} against {chosen.line}"
         absent = [line.name for line in table.lines if (line.name, graph) not in of]
         sentences.append(sentence + f"; not measured: {', '.join(absent)}" * bool(absent))
     return "\n".join(sentences)
@@ -177,7 +176,8 @@ def _remarks(records: list[Record]) -> list[str]:
         )
     probes = [record["figures"]["probe"] for record in records if "probe" in record["figures"]]
     if protocols := [probe["protocol"] for probe in probes if "protocol" in probe]:
-        remarks.append(_probe_sentence(protocols))
+        remarks += [_probe_sentence(of_classes)] if (of_classes := [p for p in protocols if "labels" not in p]) else []
+        remarks += [_labels_sentence(of_sets)] if (of_sets := [p for p in protocols if "labels" in p]) else []
         if apart := sum("left_out" in protocol for protocol in protocols):
             remarks.append(
                 "Test nodes whose labels, as validation nodes of another split, chose the epoch are left out in "
@@ -231,6 +231,15 @@ def _probe_sentence(protocols: list[ProbeProtocol]) -> str:
     )
 
 
+def _labels_sentence(protocols: list[ProbeProtocol]) -> str:
+    """The same for graphs of which a node has many labels."""
+    shares = " or ".join(dict.fromkeys(f"{protocol['train_fraction']:g}" for protocol in protocols))
+    return (
+        f"Where a node has many labels: micro-F1 of one-vs-rest logistic regression, trained on {shares} of the nodes; "
+        "its penalty is chosen on validation nodes."
+    )
+
+
 def _protocol_words(protocol: ProbeProtocol) -> tuple[str, str, str, str, str]:
     return (
         SCALINGS[protocol["scaling"]],
@@ -244,7 +253,7 @@ def _protocol_words(protocol: ProbeProtocol) -> tuple[str, str, str, str, str]:
 def draw(table: Table, records: Records, path: Path) -> None:
     """A panel for each graph: the first measure along the lines with deviations, or along the hops, line by line."""
     measure = table.measures[0]
-    measured = [value for value in values_of(table, records) if value.measure == measure and value.line != _BETTER]
+    measured = [value for value in values_of(table, records) if value.measure == measure and value.line != BETTER]
     along = _along_hops if table.shape == "along hops" else _along_lines
     panels, names = along(table, measured)
     x, y = ("hop", "") if table.shape == "along hops" else ("", _WORDS[measure])  # the title says what it is of hops

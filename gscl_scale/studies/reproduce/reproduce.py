@@ -9,7 +9,15 @@ from gscl_scale.io.atomic import hold_file_lock, write_text
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import lines_of
 from gscl_scale.runtime.console import Console
-from gscl_scale.studies.reproduce.cells import Cell, cells_of, delete_run, measure, refuse_other_graph, stored_record
+from gscl_scale.studies.reproduce.cells import (
+    Cell,
+    cells_of,
+    delete_run,
+    has_config,
+    measure,
+    refuse_other_graph,
+    stored_record,
+)
 from gscl_scale.studies.reproduce.page import draw, page
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 from gscl_scale.text import quoted, shortened
@@ -42,7 +50,7 @@ def reproduce(
         raise ConfigError(f"--only {unknown[0]}: this table has {', '.join(table.graphs)}")
     repeats = repeats or _seeds_in(out).get(name, _SEEDS)
     asked = {} if page_only else cells_of(table, configs, only or list(table.graphs), settings, repeats)
-    there = [graph for graph in table.graphs if (configs / f"{graph}.yaml").exists()]
+    there = [graph for graph in table.graphs if has_config(table, graph, configs)]
     cells = cells_of(table, configs, there, settings, repeats, at_hand=False)
     study = _Study(name, table, cells, out, repeats, _command(name, configs, settings, repeats), settings)
     if page_only and study.path.exists() and not any(stored_record(cell, out) for of in cells.values() for cell in of):

@@ -15,6 +15,13 @@ Measure = Literal["accuracy", "validation", "nmi", "sim_at_5", "similarity", "co
 HOMOPHILOUS = ("cora", "citeseer", "pubmed", "wikics", "computers", "photo", "coauthor_cs")
 HETEROPHILOUS = ("chameleon", "squirrel", "actor")
 FILTERED = ("chameleon_filtered", "squirrel_filtered")
+FEATURELESS = {
+    "cora": "cora.npz", "citeseer": "citeseer.npz", "pubmed": "pubmed.npz", "computers": "computers.npz",
+    "photo": "photo.npz", "facebook_pages": "facebook_pages.npz", "lastfm_asia": "lastfm_asia_structure.npz",
+    "flickr": "flickr_structure.npz", "blogcatalog": "blogcatalog_multilabel.npz", "ppi": "ppi_node2vec.npz",
+    "wikipedia": "wikipedia_pos.npz",
+}  # fmt: skip
+BETTER = "GSCL, better on validation"  # the name of a line that is one of others
 DATA = "GSCL_DATA"  # the folder of data sets in the configs; without it
 OF_PYG = {  # torch-geometric brings these
     "cora": "Planetoid/Cora", "citeseer": "Planetoid/CiteSeer", "pubmed": "Planetoid/PubMed",
@@ -32,6 +39,7 @@ class Line:
     settings   what makes the line, whatever the user sets
     of         trained, or what every run measures too: the untrained encoder and the raw features
     method     one of those of `compare`, with its own settings and those that the config has for it
+    peer       an embedding of the structure alone, with its own settings and those in `compare.settings`
     defaults   what it has where the user sets nothing else
     """
 
@@ -39,6 +47,7 @@ class Line:
     settings: tuple[str, ...] = ()
     of: Literal["trained", "untrained", "raw"] = "trained"
     method: str | None = None
+    peer: str | None = None
     defaults: tuple[str, ...] = ()
 
 
@@ -47,9 +56,10 @@ class Table:
     """What is measured, and what is published of it, by (line, graph, measure) in per cent or as a share.
 
     better     lines of which the one that is better on validation is shown in a line of its own
-    ahead      whether it is said how far that one is ahead of all other lines
+    ahead      the line of which it is said how far it is ahead of all others
     against    the line that the others are compared with, in standard deviations
     shape      a table, or with a picture of the first measure along the lines, or of each line along the hops
+    files      of graphs without a config, in the folder of data sets; their features are of the structure alone
     """
 
     title: str
@@ -58,9 +68,10 @@ class Table:
     measures: tuple[Measure, ...] = ("accuracy",)
     published: Mapping[tuple[str, str, Measure], float] = field(default_factory=dict)
     better: tuple[str, ...] = ()
-    ahead: bool = False
+    ahead: str | None = None
     against: str | None = None
     shape: Literal["table", "along lines", "along hops"] = "table"
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def _ranked(*settings: str, suffix: str = "") -> tuple[Line, Line]:
@@ -108,6 +119,15 @@ _OF_BASELINES = {  # as the paper of GSCL lists them; AFGRL is what first-hop po
 }
 _RANDOM = ("evaluate.split=random", "evaluate.random_splits=10", "evaluate.initialisations=2")
 _SHORT = ("evaluate.probe_epochs=300",)  # is enough for the trained vectors of GSCL, which alone are compared there
+_ONE_PROBE = ("evaluate.probe_scaling=auto", "evaluate.initialisations=1", "evaluate.random_splits=10")
+_PEERS = (
+    Line("spectral", defaults=_ONE_PROBE, peer="spectral"),
+    Line("Cleora, 8 iterations", ("compare.settings={cleora: [iterations=8]}",), peer="cleora", defaults=_ONE_PROBE),
+    Line("Cleora, 32 iterations", ("compare.settings={cleora: [iterations=32]}",), peer="cleora", defaults=_ONE_PROBE),
+    Line("ProNE", defaults=_ONE_PROBE, peer="prone"),
+    Line("DeepWalk", defaults=_ONE_PROBE, peer="deepwalk"),
+    Line("node2vec", defaults=_ONE_PROBE, peer="node2vec"),
+)
 _SOME = ("rings.per_ring=16",)  # the sketch engine makes samples, not whole rings
 _FOUR_HOPS = ("rings.hops=4", *_SOME)
 _AS_IT_IS = "shared priorities, all messages, sketch engine"
@@ -141,14 +161,14 @@ TABLES: dict[str, Table] = {
         _ALL,
         published=_published((*HOMOPHILOUS, *HETEROPHILOUS), _OF_BASELINES),
         better=_RANKED,
-        ahead=True,
+        ahead=BETTER,
     ),
     "random": Table(
         "The citation graphs by ten random splits for each seed, a tenth of the nodes to train and a tenth to validate",
         ("cora", "citeseer", "pubmed"),
         tuple(replace(line, settings=(*line.settings, *_RANDOM)) for line in _ALL),
         better=_RANKED,
-        ahead=True,
+        ahead=BETTER,
     ),
     "arxiv": Table(
         "Node classification on ogbn-arxiv",
@@ -167,7 +187,20 @@ TABLES: dict[str, Table] = {
         _ALL,
         ("accuracy", "validation"),
         better=_RANKED,
-        ahead=True,
+        ahead=BETTER,
+    ),
+    "featureless": Table(
+        "Graphs without features: the default settings, what they read, and embeddings of the structure alone",
+        (*FEATURELESS, "ogbn_arxiv"),
+        (
+            Line("structural features", of="raw", defaults=_ONE_PROBE),
+            Line("untrained encoder", of="untrained", defaults=_ONE_PROBE),
+            Line("GSCL", defaults=_ONE_PROBE),
+            *_PEERS,
+        ),
+        ("accuracy", "validation"),
+        ahead="GSCL",
+        files={**FEATURELESS, "ogbn_arxiv": "ogbn_arxiv_structure.npz"},
     ),
     "tasks": Table(
         "Clustering and similarity search",
