@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gscl_scale.cli.bench import bench
+from gscl_scale.cli.demo import demo
 from gscl_scale.cli.doctor.command import doctor
 from gscl_scale.cli.neighbors import neighbors
 from gscl_scale.cli.open_run import display, places
@@ -26,8 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _verb in (run, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune, reproduce,
-              retrain, neighbors, doctor):  # fmt: skip
+for _verb in (demo, run, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune,
+              reproduce, retrain, neighbors, doctor):  # fmt: skip
     app.command()(_verb)
 app.add_typer(bench, name="bench")
 app.add_typer(registry, name="registry")

@@ -10,6 +10,11 @@ from gscl_scale.storage.urls import url_of
 
 ColumnType = Literal["number", "category", "date", "text", "skip"]
 
+_PACKAGES = (
+    "PIL", "fsspec", "joblib", "matplotlib", "networkx", "numba", "numpy", "pandas", "pydantic", "rich", "scipy",
+    "sklearn", "sympy", "torch", "torch_geometric",
+)  # fmt: skip
+
 Structure = Literal["auto", "none", "always", "only"]
 _STRUCTURE = (
     "Structural features: auto: where a graph has no features, few, or dense ones that tell nothing of its edges; "
@@ -34,6 +39,13 @@ class DigitsGraph(_GraphSection):
     structure: Annotated[Structure, Key(revision=4, neutral="none")] = Field("none", description=_STRUCTURE)
     source: Literal["digits"] = Field("digits", description="The quick start: 1,797 images, no download.")
     neighbours: int = Field(10, ge=1, le=100, description="Nearest images to connect each image with.")
+
+
+class PackagesGraph(_GraphSection):
+    """Modules of installed Python packages; edges are imports."""
+
+    source: Literal["packages"] = Field(description="Modules of installed Python packages; edges are their imports.")
+    packages: list[str] = Field(list(_PACKAGES), description="Packages to read; those not installed are left out.")
 
 
 class SyntheticGraph(_GraphSection):
@@ -152,7 +164,7 @@ class MemoryGraph(_GraphSection):
 
 
 GraphConfig = Annotated[
-    DigitsGraph | SyntheticGraph | NpzGraph | TablesGraph | OgbGraph | PygGraph | MemoryGraph,
+    DigitsGraph | PackagesGraph | SyntheticGraph | NpzGraph | TablesGraph | OgbGraph | PygGraph | MemoryGraph,
     Field(discriminator="source"),
 ]
 
