@@ -60,7 +60,7 @@ def read(config: PackagesGraph) -> Draft:
         ids=pa.array(list(numbers), pa.large_string()),
         notes=[
             f"modules of {listed(distinct)}; an edge joins two of which one imports the other",
-            *([f"modules without an edge, which are left out: {alone:,}"] if (alone := len(modules) - len(joined)) else []),
+            f"modules without an edge, which are left out: {len(modules) - len(joined):,}",
         ],
     )
 
