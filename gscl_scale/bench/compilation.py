@@ -2,14 +2,13 @@
 
 import atexit
 import json
+import runpy
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from numba.core import event
-
-from gscl_scale.__main__ import main
 
 
 class Recorder(event.Listener):
@@ -46,4 +45,4 @@ def record(path: Path) -> None:
 
 if __name__ == "__main__":
     record(Path(sys.argv.pop(1)))
-    main()
+    runpy.run_module("gscl_scale", run_name="__main__")
