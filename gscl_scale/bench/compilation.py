@@ -21,7 +21,9 @@ class Recorder(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """A kernel begins to be compiled."""
-        self.kernels.append(event.data["dispatcher"].py_func.__qualname__)
+        function = event.data["dispatcher"].py_func
+        if not function.__module__.startswith("numba."):  # what kernels call of it takes time, and is none of them
+            self.kernels.append(function.__qualname__)
         if not self._depth:
             self._began = time.perf_counter()
         self._depth += 1
