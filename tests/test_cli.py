@@ -82,6 +82,22 @@ def test_a_finished_run_is_not_done_again(finished):
     assert figures == [line for line in again.stdout.splitlines() if "encoder" in line]
 
 
+def test_a_page_is_written_again_where_it_is_not_that_of_the_figures_and_settings(tmp_path, finished):
+    run = tmp_path / "run"
+    shutil.copytree(finished[0] / "runs/quick", run)
+    for name in ("edges.csv", "nodes.parquet"):
+        shutil.copy(finished[0] / name, tmp_path)
+    page = (run / "report.html").read_bytes()
+    (run / "report.html").write_bytes(page + b"more")
+    for settings, again in (((), True), ((), False), (("--set", "evaluate.seed=1"), True)):
+        before = (run / "report.html").stat().st_mtime_ns
+        assert cli("run", "--run", "run", *settings, cwd=tmp_path).returncode == 0
+        assert ((run / "report.html").stat().st_mtime_ns > before) == again
+    (run / "embeddings/embeddings.parquet").write_bytes(b"damaged")
+    assert cli("run", "--run", "run", cwd=tmp_path).returncode == 0
+    assert pq.read_table(run / "embeddings/embeddings.parquet").num_rows == 90
+
+
 def test_every_stage_can_be_run_alone_and_status_tells_which_are_complete(tables, finished):
     stages = {"graph": "ingest", **{verb: verb for verb in ("precompute", "train", "embed", "evaluate", "report")}}
     for complete, verb in enumerate(stages.values(), start=1):

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.bench import bench
 from gscl_scale.cli.demo import demo
 from gscl_scale.cli.doctor.command import doctor
+from gscl_scale.cli.group import lazy_group
 from gscl_scale.cli.neighbors import neighbors
 from gscl_scale.cli.open_run import display, places
-from gscl_scale.cli.registry import registry
 from gscl_scale.cli.show import config, stats, status
 from gscl_scale.cli.stages import embed, evaluate, ingest, precompute, report, run, train
 from gscl_scale.cli.studies import compare, reproduce, retrain, tune
@@ -30,8 +29,8 @@ app = typer.Typer(
 for _verb in (demo, run, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune,
               reproduce, retrain, neighbors, doctor):  # fmt: skip
     app.command()(_verb)
-app.add_typer(bench, name="bench")
-app.add_typer(registry, name="registry")
+app.add_typer(lazy_group("bench", "Compare speed and memory with the best other tools, in one run on one machine."))
+app.add_typer(lazy_group("registry", "List, show, promote and roll back versions of embeddings."))
 
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 

@@ -8,7 +8,6 @@ import typer
 from gscl_scale.cli.options import AsJson, path_option
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
-from gscl_scale.runtime.console import Console
 
 
 def neighbors(
@@ -33,6 +32,7 @@ def neighbors(
     from gscl_scale.embed.store import Embeddings
     from gscl_scale.neighbors.answers import WRITERS, answers, searcher, write_answers
     from gscl_scale.neighbors.places import find_embeddings
+    from gscl_scale.runtime.console import Console
 
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.open_run import display, load_config, start
+from gscl_scale.cli.open_run import display, enter, load_config
 from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, number_option, path_option
 from gscl_scale.cli.output import json_text, print_json, print_table
 from gscl_scale.errors import UserError
@@ -22,15 +22,17 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Compute degrees, homophily, label consistency, ring sizes."""
+    config, where = load_config(config_file, settings, run_folder)
     from gscl_scale.evaluate.graph_statistics import statistics_table
     from gscl_scale.report.plots import PICTURES, plot_consistency
     from gscl_scale.run.record import open_run
+    from gscl_scale.runtime.console import Console
     from gscl_scale.stages.evaluate import stats as stats_stage
     from gscl_scale.stages.ingest import ingest as ingest_stage
 
     if plot and plot.suffix.lower() not in PICTURES:
         raise UserError(f"--plot: expected a file that ends in {' or '.join(PICTURES)}, got {plot}")
-    config, folder, console = start(config_file, settings, run_folder)
+    folder, console = enter(where), Console()
     run = open_run(config, folder)
     ingest_stage(config, run, console)
     result = stats_stage(run, anchors)

@@ -19,13 +19,13 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     """Run all stages, from the graph to embeddings and a report.
 
     Skips finished stages: rerun the command to resume after a stop."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale import pipeline
     from gscl_scale.run.folder import Run
-    from gscl_scale.stages import train as training
+    from gscl_scale.stages.lead import lead_command
 
-    config, folder, console = start(config_file, settings, run_folder)
     began = time.monotonic()
-    with training.lead_command(config) as leads:
+    with lead_command(config) as leads:
         if not leads:
             return
         metrics = pipeline.run(config, folder, console)
@@ -70,10 +70,10 @@ def precompute(
     """Sample the rings of every node into Arrow files.
 
     Verifies the checksums of existing files, and writes damaged ones again."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.stages.precompute import precompute as precompute_stage
     from gscl_scale.stages.repeats import each_repeat
 
-    config, folder, console = start(config_file, settings, run_folder)
     for one, part, log in each_repeat(config, folder, console):
         precompute_stage(one, part, log, verify=True, since=since)
         if one.train.reads_samples:
@@ -82,11 +82,12 @@ def precompute(
 
 def train(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
     """Train the encoder on the samples."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.stages import train as training
+    from gscl_scale.stages.lead import lead_command
     from gscl_scale.stages.repeats import each_repeat
 
-    config, folder, console = start(config_file, settings, run_folder)
-    with training.lead_command(config) as leads:
+    with lead_command(config) as leads:
         for one, part, log in each_repeat(config, folder, console) if leads else ():
             training.train(one, part, log)
             print(f"checkpoints are in {display(part.checkpoints)}")
@@ -104,12 +105,12 @@ def embed(
 
     Embeds the graph of the run, or the graph of --graph. A copy has all nodes in your order, or those of --ids in its
     order."""
+    _check_embed_options(graph, out, ids)
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.stages.embed import copy_embeddings
     from gscl_scale.stages.embed import embed as embed_stage
     from gscl_scale.stages.repeats import each_repeat
 
-    _check_embed_options(graph, out, ids)
-    config, folder, console = start(config_file, settings, run_folder)
     for one, part, log in each_repeat(config, folder, console):
         place = out
         if out and config.train.repeats > 1:
@@ -135,9 +136,9 @@ def evaluate(
     """Evaluate the embeddings.
 
     Evaluates the raw features and the untrained encoder as well."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale import pipeline
 
-    config, folder, console = start(config_file, settings, run_folder)
     metrics = pipeline.evaluate_all(config, folder, console)
     print_json(metrics) if as_json else _print_metrics(metrics)
 
@@ -152,14 +153,14 @@ def report(
     """Write an HTML report of a run.
 
     With two or more run folders, writes one page that compares them."""
-    from gscl_scale import pipeline
-    from gscl_scale.stages.repeats import each_repeat
-    from gscl_scale.stages.report import report as report_stage
-
     if runs or out:
         _report_runs(runs or [], out or Path("comparison.html"), bool(config_file or settings or run_folder))
         return
     config, folder, console = start(config_file, settings, run_folder)
+    from gscl_scale import pipeline
+    from gscl_scale.stages.repeats import each_repeat
+    from gscl_scale.stages.report import report as report_stage
+
     for one, part, log in each_repeat(config, folder, console):
         print(f"report is in {display(report_stage(one, part, log))}")
     if config.train.repeats > 1:
@@ -167,9 +168,6 @@ def report(
 
 
 def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
-    from gscl_scale.runtime.console import Console
-    from gscl_scale.stages.report import report_runs
-
     if len(set(runs)) < 2 or len(set(runs)) < len(runs):
         raise UserError(
             f"report: expected two or more different runs to compare, got {', '.join(runs) or 'none'}; "
@@ -177,6 +175,9 @@ def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
         )
     if configured:
         raise UserError("report: a comparison reads the config of each run; leave out --config, --set and --run")
+    from gscl_scale.runtime.console import Console
+    from gscl_scale.stages.report import report_runs
+
     report_runs({name: enter(name) for name in runs}, out, Console())
     print(f"comparison is in {out}")
 

@@ -23,12 +23,12 @@ def compare(
     Methods: raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
     gscl-listwise; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and node2vec. Skips
     finished methods."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
-    from gscl_scale.stages import train as training
+    from gscl_scale.stages.lead import lead_command
     from gscl_scale.studies.compare import MEASURED, compare
 
-    config, folder, console = start(config_file, settings, run_folder)
-    with training.lead_command(config) as leads:
+    with lead_command(config) as leads:
         if not leads:
             return
         names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -56,10 +56,10 @@ def tune(
     """Search for settings that score best on validation nodes.
 
     Runs trials on Ray Tune and stops weak ones early. Rerun the command to resume after a stop."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.studies.tune.leaderboard import HEADERS, counts, leaderboard_rows
     from gscl_scale.studies.tune.tune import tune
 
-    config, folder, console = start(config_file, settings, run_folder)
     ended = tune(config, space, folder, trials, minutes, console)
     print_table(HEADERS, leaderboard_rows(ended), title=counts(ended))
     best = display(folder / "best.yaml")
