@@ -6,12 +6,23 @@ from typing import Annotated
 import typer
 
 from gscl_scale.cli.open_run import display, start
-from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, number_option, path_option
+from gscl_scale.cli.options import (
+    AsJson,
+    ConfigFile,
+    GraphFile,
+    NodesFile,
+    RunOption,
+    Settings,
+    number_option,
+    path_option,
+)
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import RunError
 
 
 def compare(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
@@ -27,7 +38,7 @@ def compare(
     from gscl_scale.stages import train as training
     from gscl_scale.studies.compare import MEASURED, compare
 
-    config, folder, console = start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder, file, nodes)
     with training.lead_command(config) as leads:
         if not leads:
             return
@@ -46,6 +57,8 @@ def compare(
 
 
 def tune(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
@@ -59,7 +72,7 @@ def tune(
     from gscl_scale.studies.tune.leaderboard import HEADERS, counts, leaderboard_rows
     from gscl_scale.studies.tune.tune import tune
 
-    config, folder, console = start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder, file, nodes)
     ended = tune(config, space, folder, trials, minutes, console)
     print_table(HEADERS, leaderboard_rows(ended), title=counts(ended))
     best = display(folder / "best.yaml")

@@ -27,7 +27,7 @@ def doctor(
 
     Checks versions, cores, memory, GPUs, shared memory, disks, permissions and Ray, for the run of --config or with
     default settings. Exit code 1: a run would fail."""
-    config, where = load_config(config_file, settings, run_folder)
+    config, where = load_config(config_file, settings, run_folder, named=False)
     found = []
     for finding in _examine(config, where):
         found.append(finding)
