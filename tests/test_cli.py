@@ -190,9 +190,12 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         (["run", "--set", "graph.source=npz", "--set", "graph.path=no.npz"], "no.npz does not exist"),
         (["train", "--config", "quick.yaml", "--run", "fresh"], "run gscl-scale precompute first"),
         (["status", "--run", "nowhere"], "nowhere"),
-        (["tune", "--space", "nowhere.yaml"], "space file nowhere.yaml does not exist; check --space"),
         (
-            ["tune", "--space", "quick.yaml"],
+            ["tune", "--config", "quick.yaml", "--space", "nowhere.yaml"],
+            "space file nowhere.yaml does not exist; check --space",
+        ),
+        (
+            ["tune", "--config", "quick.yaml", "--space", "quick.yaml"],
             "space file quick.yaml: graph: expected a key of rings, model, loss, train",
         ),
         (
@@ -415,11 +418,14 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
     ("words", "says"),
     [
         (["walk"], "no such command 'walk'; see gscl-scale --help"),
-        (["stat"], "did you mean 'stats', 'status'?; see gscl-scale --help"),
-        (["run", "--fast"], "no such option: --fast; see gscl-scale run --help"),
-        (["neighbors"], "missing argument 'RUN'; see gscl-scale neighbors --help"),
+        (["stat"], "no such command 'stat'. Did you mean"),
+        (["run", "--fast"], "no such option: --fast"),
+        (["neighbors"], "missing argument 'run'; see gscl-scale neighbors --help"),
         (["registry", "list"], "missing option '--registry'; see gscl-scale registry list --help"),
-        (["neighbors", "runs/a", "--count", "x"], "see gscl-scale neighbors --help"),
+        (
+            ["neighbors", "runs/a", "--count", "x"],
+            "expected a whole number, at least 1, got 'x'; see gscl-scale neighbors",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused_in_the_same_style(tmp_path, words, says):

@@ -52,7 +52,7 @@ def main() -> None:
     """Entry point: exit code 0 done, 1 the work failed, 2 bad input, 4 another process works there; 3 of retrain."""
     try:
         with places:
-            sys.exit(app(standalone_mode=False) or 0)
+            sys.exit(app(prog_name="gscl-scale", standalone_mode=False) or 0)
     except _UsageError as error:
         _refuse_usage(error)
     except GsclError as error:

@@ -86,7 +86,7 @@ def load_config(
     other = any(setting.replace(" ", "").startswith("graph.source=") for setting in settings or [])
     stored = _stored_values(run) if run and not (config_file or other) else {}
     if run and named and not (config_file or other or stored):
-        _refuse_absent(run)
+        refuse_absent(run)
     config = Config.load(config_file, settings, stored)
     if named and not (run or config_file or other):
         raise UserError(
@@ -102,7 +102,7 @@ def _default_run(config_file: Path | None, config: "Config") -> str:
     return f"runs/{config_file.stem if config_file else config.graph.name or config.graph.source}"
 
 
-def _refuse_absent(where: str) -> NoReturn:
+def refuse_absent(where: str) -> NoReturn:
     """Refuse a run that does not exist, with the names of those that do and are like it."""
     path = Path(where)
     runs = {str(one): one.name for one in [*_runs_in(path.parent), *_runs_in(Path("runs"))]}

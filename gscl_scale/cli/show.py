@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.open_run import display, load_config, start
+from gscl_scale.cli.open_run import display, load_config, refuse_absent, start
 from gscl_scale.cli.options import (
     AsJson,
     ConfigFile,
@@ -74,6 +74,8 @@ def _print_status(where: str, as_json: bool) -> bool:
     from gscl_scale.storage.mirror import small_files
 
     with small_files(where) as folder:
+        if not (folder / "run.json").exists():
+            refuse_absent(where)
         states = status(folder)
     if as_json:
         print_json([vars(state) for state in states])
