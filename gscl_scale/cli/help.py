@@ -65,7 +65,9 @@ class VerbHelp(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options."""
         for option in list[Any](self.params):
-            if option.param_type_name == "option" and not getattr(option, "is_flag", False):
+            if option.param_type_name == "argument":
+                option.display_type_rich = lambda ctx: ""  # its name says it
+            elif not option.is_flag:
                 kind: Any = getattr(option, "display_type", None) or option.make_metavar  # of older versions of typer
                 option.metavar = option.metavar or plain_kind(kind(ctx))
         super().format_options(ctx, formatter)

@@ -63,7 +63,7 @@ GraphFile = Annotated[
     Path | None,
     typer.Argument(
         parser=_local_path,
-        metavar="[FILE]",
+        metavar="FILE",
         help="Edge list (.csv, .tsv, .txt, .edges, .mtx, packed or not), .parquet, .npz, or a folder of tables.",
     ),
 ]

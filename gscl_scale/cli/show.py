@@ -91,9 +91,7 @@ def _print_status(where: str, as_json: bool) -> bool:
 def config(
     keys: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KEY]...", help="With --schema: only keys that begin so, such as train or train.epochs."
-        ),
+        typer.Argument(metavar="KEY", help="With --schema: only keys that begin so, such as train or train.epochs."),
     ] = None,
     config_file: ConfigFile = None,
     settings: Settings = None,

@@ -84,8 +84,8 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="A table: main, heterophily, methods, random, arxiv, topology, tasks, infonce, ablation or agreement; "
-            "or a figure: hops, sampling, gates, width, similarity or consistency."
+            help="A table: main, heterophily, methods, random, arxiv, topology, tasks, infonce, ablation, agreement "
+            "or featureless; or a figure: hops, sampling, gates, width, similarity or consistency."
         ),
     ],
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this graph; can be repeated.")] = None,
