@@ -25,10 +25,10 @@ _PER_ENTRY_COLUMN = 1e-9  # a step of the structural features
 _STRUCTURE_STEPS = 28
 _PER_ENTRY = 1.8e-7  # a pass of the sketch
 _PER_ANCHOR = 1e-5  # writing and checking its rings
-_PER_FLOP = 1 / 17e9
-_PER_STEP = 0.02
+_PER_FLOP = 1 / 9e9
+_PER_STEP = 0.03
 _DISTINCT = 10  # nodes that a batch reads, for each of its anchors
-_PROBE_STEP = 1e-9  # of a row, a column and a class
+_PROBE_STEP = 1.7e-9  # of a row, a column and a class
 _START = 4.0  # imports, and code that is compiled or loaded
 _ANCHOR_BYTES = 40
 _FLOAT = 4
@@ -149,9 +149,7 @@ def total_of(plan: Plan) -> str:
     if not left:
         return "Everything is finished; nothing would run."
     seconds, disk = sum(stage.seconds for stage in left) + _START, sum(stage.disk for stage in left)
-    return (
-        f"In all {_duration(seconds)} and {in_words(disk)} of disk; times are rough, and shorter where training stops."
-    )
+    return f"In all {_duration(seconds)} and {in_words(disk)} of disk; times are rough, for an idle machine."
 
 
 def _duration(seconds: float) -> str:

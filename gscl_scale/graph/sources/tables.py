@@ -156,11 +156,14 @@ def weights_of(part: Part, column: str) -> npt.NDArray[np.float64]:
             at = int(np.argmax(wrong))
             given = quoted(cells[at].as_py())
             raise GraphError(
-                f"{part.where(at)}: {column} {what}: {given}; expected the weight of the edge, correct or drop the row"
+                f"{part.where(at)}: {column} {what}: {given}; expected the weight of the edge: correct or drop it, "
+                "or leave all weights out with --set graph.weight_column=null"
             )
     if flaw := flaw_of_weights(numbers.values):
         at, reason = flaw
-        raise GraphError(f"{part.where(at)}: {column} is {reason}")
+        raise GraphError(
+            f"{part.where(at)}: {column} is {reason}, or leave all weights out with --set graph.weight_column=null"
+        )
     return numbers.values
 
 
