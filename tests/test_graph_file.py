@@ -11,6 +11,7 @@ import yaml
 
 from gscl_scale.graph.graph import Graph
 from tests.commands import cli
+from tests.docs.pages import blocks
 from tests.graph.tables import named_rows
 
 NODES = 30
@@ -183,6 +184,14 @@ def test_a_node_table_is_recognized(tmp_path, name, content, settings):
     assert kept | settings == kept
     assert graph.classes == (sorted(KINDS) if settings["label_column"] else [])
     assert f"{name}: " in told
+
+
+def test_what_is_recognized_is_printed_as_the_page_shows_it(tmp_path):
+    pairs = [f"{v % NODES};{(3 * v + 1) % NODES};{1 + v % 4};{2000 + v % 9}" for v in range(700)]
+    (tmp_path / "edges.csv").write_bytes(text("from;to;weight;since", pairs))
+    (tmp_path / "nodes.csv").write_bytes(text("id,class", [f"{v},{KINDS[v % 3]}" for v in range(NODES)]))
+    told = cli("ingest", "edges.csv", "--nodes", "nodes.csv", cwd=tmp_path).stderr
+    assert told.startswith(next(block.text for block in blocks("docs/graphs.md") if block.number == 2))
 
 
 @pytest.mark.parametrize("inside", [("edges.csv", "nodes.csv"), ("edges/1.csv", "edges/2.csv"), ("a.csv", "b.csv")])
