@@ -12,5 +12,5 @@ def demo(settings: Settings = None, run_folder: RunOption = None) -> None:
     """Embed the import graph of your installed Python packages.
 
     Takes about a minute and downloads nothing. Open the report to see the map."""
-    run(CONFIG, settings, run_folder)
+    run(config_file=CONFIG, settings=settings, run_folder=run_folder)
     print(f"nearest     gscl-scale neighbors {run_folder or 'runs/demo'} --id torch.optim.adam")

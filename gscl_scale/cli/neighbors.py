@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.options import AsJson, path_option
+from gscl_scale.cli.options import AsJson, number_option, path_option
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
 
@@ -15,7 +15,7 @@ def neighbors(
     node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option for more.")] = None,
     ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column id.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="With --out: all nodes.")] = False,
-    count: Annotated[int, typer.Option(min=1, help="Number of neighbours of each node.")] = 10,
+    count: Annotated[int, number_option("Number of neighbours of each node.", 1)] = 10,
     index: Annotated[
         bool, typer.Option("--index", help="Search an approximate index, which is built at the first use.")
     ] = False,

@@ -7,20 +7,42 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gscl_scale.cli.open_run import display, enter, load_config, start
-from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, path_option
+from gscl_scale.cli.options import (
+    AsJson,
+    ConfigFile,
+    DryRun,
+    GraphFile,
+    NodesFile,
+    Overwrite,
+    RunOption,
+    Settings,
+    path_option,
+)
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
 
 if TYPE_CHECKING:
+    from gscl_scale.config.config import Config
     from gscl_scale.evaluate.schema import Metrics
 
 
-def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+def run(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
     """Run all stages, from the graph to embeddings and a report.
 
     Skips finished stages: rerun the command to resume after a stop."""
-    config, folder, console = start(config_file, settings, run_folder)
-    from gscl_scale import pipeline
+    if dry_run:
+        _print_plan(*load_config(config_file, settings, run_folder, file, nodes), overwrite)
+        return
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
+    from gscl_scale import pipeline  # torch: once the arguments are known to be good
     from gscl_scale.run.folder import Run
     from gscl_scale.stages.lead import lead_command
 
@@ -37,10 +59,25 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     print(f"finished in {time.monotonic() - began:.0f} s")
 
 
+def _print_plan(config: "Config", where: str, overwrite: bool) -> None:
+    from gscl_scale.stages.dry_run import plan_run, total_of, words_of
+    from gscl_scale.storage.mirror import small_files
+
+    with small_files(where) as folder:
+        plan = plan_run(config, folder, overwrite)
+        for path in plan.removed:
+            print(f"would remove {where}/{path.relative_to(folder)}")
+    print_table(["stage", "would", "time", "disk"], [words_of(stage) for stage in plan.stages], title=f"run {where}")
+    print(f"{plan.graph}\n{total_of(plan)}")
+
+
 def ingest(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
+    overwrite: Overwrite = False,
     source: Annotated[str | None, typer.Option(help="Short for --set graph.source=NAME.")] = None,
 ) -> None:
     """Read the graph into the run folder.
@@ -50,27 +87,31 @@ def ingest(
     from gscl_scale.runtime.console import Console
     from gscl_scale.stages.ingest import ingest as ingest_stage
 
-    settings = [f"graph.source={source}", *(settings or [])] if source else settings
-    config, where = load_config(config_file, settings, run_folder)
-    console = Console()
-    if source == config.graph.source == "synthetic" and "preset" not in config.graph.model_fields_set:
-        config, where = load_config(config_file, [*(settings or []), "graph.preset=large"], run_folder)
-        console.say("graph.preset is large; for a small graph add --set graph.preset=small")
-    folder = enter(where)
+    settings = [*([f"graph.source={source}"] if source else []), *(settings or [])]
+    if (
+        source == "synthetic"
+        and "preset" not in load_config(config_file, settings, run_folder)[0].graph.model_fields_set
+    ):
+        settings.append("graph.preset=large")
+        Console().say("graph.preset is large; for a small graph add --set graph.preset=small")
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     graph = ingest_stage(config, open_run(config, folder), console)
     print(f"graph {graph.name} is in {display(folder / 'graph')}")
 
 
 def precompute(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
+    overwrite: Overwrite = False,
     since: Annotated[Path | None, path_option("Earlier run folder: sample only what has changed since.")] = None,
 ) -> None:
     """Sample the rings of every node into Arrow files.
 
     Verifies the checksums of existing files, and writes damaged ones again."""
-    config, folder, console = start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     from gscl_scale.stages.precompute import precompute as precompute_stage
     from gscl_scale.stages.repeats import each_repeat
 
@@ -80,9 +121,16 @@ def precompute(
             print(f"samples are in {display(part.samples)}")
 
 
-def train(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+def train(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    overwrite: Overwrite = False,
+) -> None:
     """Train the encoder on the samples."""
-    config, folder, console = start(config_file, settings, run_folder)
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     from gscl_scale.stages import train as training
     from gscl_scale.stages.lead import lead_command
     from gscl_scale.stages.repeats import each_repeat

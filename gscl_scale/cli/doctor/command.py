@@ -34,7 +34,7 @@ def doctor(
 
     Checks versions, cores, memory, GPUs, shared memory, disks and permissions, for the run of --config or with default
     settings; and Ray, if the config names it or with --ray. Exit code 1: a run would fail."""
-    config, where = load_config(config_file, settings, run_folder)
+    config, where = load_config(config_file, settings, run_folder, named=False)
     found = []
     for finding in _examine(config, where, ray, warm):
         found.append(finding)
