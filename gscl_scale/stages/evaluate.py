@@ -43,16 +43,9 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
 
 def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     """Figures of the embeddings, of the raw features and of the untrained encoder."""
+    if (known := known_metrics(config, run)) is not None:
+        return known
     validated = bool(config.train.validate_every)
-    chosen = validated or bool(config.evaluate.tuned_on)
-    made_from: MadeFrom = {
-        "embeddings": fingerprint_in(run.embeddings),
-        "evaluate": deciding_values(config.evaluate, *RESULTS, first_revision=2),
-    }
-    if chosen:  # older figures are with these nodes, and are measured again
-        made_from["selection"] = "left out"
-    if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
-        return metrics
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     by_labels = validated and selection_kind(config, graph) == "probe"
     rings = None
@@ -73,10 +66,27 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     found, width = metrics["spread"]["trained"], metrics["width"]["trained"]
     if cure := cure_of(found, width, config, graph, lambda: metrics["spread"].get("untrained")):
         metrics["cure"] = cure
-    metrics["made_from"] = made_from
+    metrics["made_from"] = _made_from(config, run)
     write_json(run.metrics, metrics)
     console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})
     return metrics
+
+
+def known_metrics(config: Config, run: Run) -> Metrics | None:
+    """The figures that were measured on these embeddings with these settings; None if there are none."""
+    if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == _made_from(config, run):
+        return metrics
+    return None
+
+
+def _made_from(config: Config, run: Run) -> MadeFrom:
+    made_from: MadeFrom = {
+        "embeddings": fingerprint_in(run.embeddings),
+        "evaluate": deciding_values(config.evaluate, *RESULTS, first_revision=2),
+    }
+    if config.train.validate_every or config.evaluate.tuned_on:  # older figures are with these nodes
+        made_from["selection"] = "left out"
+    return made_from
 
 
 def stats(run: Run, anchors: int | None = None) -> SavedStatistics:
