@@ -30,8 +30,8 @@ def expected():
 
 @pytest.mark.parametrize("form", [*forms.IN_MEMORY, *forms.IN_FOLDER], ids=lambda form: form.__name__)
 def test_one_graph_gives_equal_vectors_in_every_form(form, expected, tmp_path):
-    if form is forms.dgl_graph:
-        pytest.importorskip("dgl")
+    if needed := {forms.dgl_graph: "dgl", forms.polars_tables: "polars"}.get(form):
+        pytest.importorskip(needed)
     graph, beside = form(tmp_path) if form in forms.IN_FOLDER else form()
     embeddings = gscl_scale.fit(graph, SMALL, **beside)
     np.testing.assert_array_equal(embeddings, expected)
