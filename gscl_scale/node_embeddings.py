@@ -21,6 +21,7 @@ from gscl_scale.evaluate.link_summary import links_table
 from gscl_scale.evaluate.schema import Metrics, read_metrics
 from gscl_scale.evaluate.summary import figures_table
 from gscl_scale.graph.graph import Graph
+from gscl_scale.io.arrow import is_text
 from gscl_scale.io.atomic import is_temporary, publish_folder
 from gscl_scale.neighbors.answers import Neighbor, answers, searcher
 from gscl_scale.neighbors.places import EmbeddingSource
@@ -260,6 +261,8 @@ class NodeEmbeddings:
 
     def _rows_of(self, nodes: list[Any]) -> npt.NDArray[np.int64]:
         kind = self._file.ids.type
+        if is_text(kind) and (other := next((node for node in nodes if not isinstance(node, str)), None)) is not None:
+            raise UserError(f"{self._name}: the ids are text, got {other!r}; rows by number are in .vectors")
         return rows_of_ids(parse_ids([str(node) for node in nodes], kind, "id"), self._file.ids, self._name)
 
     @contextlib.contextmanager

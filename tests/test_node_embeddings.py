@@ -74,6 +74,9 @@ def test_ids_lists_of_ids_slices_and_masks_give_vectors(embeddings):
     assert ("node-7" in embeddings, "node-300" in embeddings) == (True, False)
     with pytest.raises(UserError, match="a run that is not kept has no node 'node-300'; the nearest ids are node-"):
         embeddings["node-300"]
+    for row in (7, [7], np.array([7])):
+        with pytest.raises(UserError, match=r"the ids are text, got .*7.*; rows by number are in \.vectors"):
+            embeddings[row]
     frame = embeddings.to_pandas()
     assert (frame.index.name, frame.shape) == ("id", (300, 8))
     np.testing.assert_array_equal(frame.loc["node-7"], vectors[7])
