@@ -19,6 +19,7 @@ from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.store import read_embeddings, rotated_blocks
 from gscl_scale.embed.structural_basis import StructuralBasis
+from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.given import Beside, GivenGraph
 from gscl_scale.graph.sources.objects import given_graph
@@ -170,7 +171,11 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         batch_size: int | None = None,
         seed: int | None = None,
         device: str | None = None,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:  # named as no parameter, so that scikit-learn does not know them either
+            changes_by({name: None}, "NodeEmbedder", _OWN)
+            raise ConfigError(f"NodeEmbedder: give {name} to set_params, as in NodeEmbedder().set_params({name}=...)")
         self.config = config
         self.run = run
         self.quiet = quiet

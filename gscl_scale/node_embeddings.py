@@ -18,8 +18,15 @@ from gscl_scale.embed.select import parse_ids, rows_of_ids
 from gscl_scale.embed.store import Embeddings, export, fingerprint_in, read_embeddings
 from gscl_scale.errors import FolderError, UserError
 from gscl_scale.evaluate.link_summary import links_table
-from gscl_scale.evaluate.schema import Metrics, read_metrics
-from gscl_scale.evaluate.summary import figures_table
+from gscl_scale.evaluate.schema import RANKING, Metrics, read_metrics
+from gscl_scale.evaluate.summary import (
+    TITLES,
+    figures_table,
+    missing_sentences,
+    percent,
+    protocol_sentences,
+    warnings_of,
+)
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.atomic import is_temporary, publish_folder
@@ -244,9 +251,11 @@ class NodeEmbeddings:
             unmeasured = "Its figures are not measured yet: .metrics measures them, .report() writes a page with a map."
             words = unmeasured if self._can_measure() else str(self._refusal("metrics.json"))
             return element("p", repr(self), ". ", words)
-        headers, rows, remarks = figures_table(known)
-        tables = [table(repr(self), names, lines) for names, lines in ((headers, rows), links_table(known)) if lines]
-        return html(*(tables or [element("p", repr(self))]), collapsible("How this was measured", bullets(remarks)))
+        headers, rows, _ = figures_table(known)
+        tables = [table("", names, lines) for names, lines in ((headers, rows), links_table(known)) if lines]
+        lead = element("p", repr(self), ".", _ranking_words(known))
+        how = bullets([*protocol_sentences(known), *missing_sentences(known)])
+        return html(lead, *tables, bullets(warnings_of(known)), collapsible("How this was measured", how))
 
     @functools.cached_property
     def _file(self) -> Embeddings:
@@ -261,8 +270,10 @@ class NodeEmbeddings:
 
     def _rows_of(self, nodes: list[Any]) -> npt.NDArray[np.int64]:
         kind = self._file.ids.type
-        if is_text(kind) and (other := next((node for node in nodes if not isinstance(node, str)), None)) is not None:
-            raise UserError(f"{self._name}: the ids are text, got {other!r}; rows by number are in .vectors")
+        expected, words = (str, "text") if is_text(kind) else ((int, np.integer), "integers")
+        for node in nodes:
+            if not isinstance(node, expected):
+                raise UserError(f"{self._name}: the ids are {words}, got {node!r}; rows by number are in .vectors")
         return rows_of_ids(parse_ids([str(node) for node in nodes], kind, "id"), self._file.ids, self._name)
 
     @contextlib.contextmanager
@@ -324,6 +335,18 @@ def open_run(path: Path | str, quiet: bool = True) -> NodeEmbeddings:
     repeated = found.own and found.name != where
     whole = Run.at(found.run.folder.parent) if repeated else found.run
     return NodeEmbeddings(config_in(found.run.folder), found.run, RunPlace(whole, where, found.own), quiet)
+
+
+def _ranking_words(metrics: Metrics) -> str:
+    """How often the nearer node is the more similar one: a figure that needs no labels."""
+    rings = metrics.get("rings")
+    found = {name: rings[RANKING[name]]["accuracy"] for name in TITLES if RANKING[name] in rings} if rings else {}
+    shares = ", ".join(f"{TITLES[name]} {percent(share)} %" for name, share in found.items() if share is not None)
+    return (
+        f" Of two nodes around a third, the nearer one is the more similar one (50 % is chance): {shares}."
+        if shares
+        else ""
+    )
 
 
 def _hidden(folder: str, names: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+import torch
 from torch_geometric.data import Data, HeteroData
 
 import gscl_scale
@@ -78,10 +79,11 @@ EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
         (np.array([[0], [1]]), {"weights": [1, 2]}, "expected a number for each of 1 edges"),
         (np.array([[0], [9]]), {"features": [[1.0], [2.0]]}, "9"),
         (np.array([[0], [1]]), {"labels": "y"}, "an edge_index .* has no column or attribute 'y'; give an array"),
-        (np.array([[0], [1]]), {"nodes": EDGES}, "nodes: an edge_index .* takes no nodes beside it; give an edge"),
+        (np.array([[0], [1]]), {"nodes": EDGES}, "nodes: an edge_index .* takes no nodes beside it; only an edge"),
         (hetero(user=300, film=300), {}, r"2 types of nodes \(user, film\) and 2 of edges .*to_homogeneous"),
         (Data(), {}, "no edges; expected edge_index"),
         (Data(edge_index=forms.edge_index_torch()[0]), {"labels": "group"}, "no attribute 'group'; it has edge_index"),
+        (nx.Graph(), {}, "the networkx graph is empty; expected at least one node"),
         (nx.path_graph(3), {"labels": "club"}, "the networkx graph has no node attribute 'club'; it has none"),
         (nx.path_graph(3), {"weights": "km"}, "the networkx graph has no edge attribute 'km'"),
         (nx.path_graph(3), {"weights": [1.0]}, "expected a number for each of 2 edges"),
@@ -92,8 +94,8 @@ EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
         (EDGES, {"labels": [1, 2]}, "labels has 2 rows, expected one per node"),
         (EDGES, {"weights": "km"}, "no column 'km'"),
         (pd.DataFrame({"source": [1, "a"], "target": [2, 3]}), {}, "edges in memory: the table cannot be read"),
-        ("nowhere.csv", {}, "nowhere.csv does not exist"),
-        ("nowhere.npz", {}, "nowhere.npz does not exist"),
+        ("nowhere.csv", {}, "nowhere.csv does not exist; give the path of an edge file"),
+        (EDGES, {"nodes": "nowhere.csv"}, "nowhere.csv does not exist"),
     ],
 )  # fmt: skip
 def test_what_fits_not_is_refused_in_a_sentence_and_nothing_is_left(graph, beside, sentence, tmp_path):
@@ -134,6 +136,11 @@ def test_other_networkx_nodes_become_text_and_a_directed_graph_says_how_it_is_re
     assert any(note.startswith("the graph is directed; edges are followed in both") for note in notes)
     found, notes = read(graph, {"undirected": False})
     assert (found.indices.tolist(), any("directed;" in note for note in notes)) == ([1, 2], False)
+
+
+def test_a_sparse_tensor_is_an_adjacency():
+    found, _ = read(torch.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 0.5], (4, 4)), {"undirected": False})
+    assert (found.num_nodes, found.indices.tolist(), found.edge_weights.tolist()) == (4, [1, 2], [1, 0.5])
 
 
 @pytest.mark.parametrize("names", [("src", "dst"), ("From", "To"), ("u", "v"), ("town", "next"), ("target", "source")])

@@ -81,6 +81,15 @@ def test_an_unknown_keyword_or_a_wrong_value_gets_a_sentence(keywords, sentence)
         gscl_scale.fit(forms.draft()[0], **keywords)
 
 
+def test_the_estimator_refuses_unknown_parameters_too():
+    with pytest.raises(ConfigError, match="NodeEmbedder: unknown keyword 'epoch'; did you mean epochs"):
+        NodeEmbedder(epoch=3)
+    with pytest.raises(ConfigError, match=r"give train__epochs to set_params, as in NodeEmbedder\(\).set_params"):
+        NodeEmbedder(train__epochs=3)
+    with pytest.raises(ConfigError, match="unknown keyword 'label'; did you mean labels"):
+        NodeEmbedder().fit(forms.draft()[0], label=[1])
+
+
 def test_parameters_are_those_of_scikit_learn_and_settings_are_nested_ones():
     embedder = NodeEmbedder(SMALL, epochs=3)
     assert embedder.get_params(deep=False) == {

@@ -57,7 +57,7 @@ class Console:
         if self._out.is_jupyter and not self._out.quiet:
             line = _cell_line()
             yield _lines(label, total, unit, done, line, _CELL_EVERY_S)
-            line(f"{label}: {total:,} {unit}, done")
+            line(f"{label}: {total:,} of {total:,} {unit}".rstrip())
             return
         yield _lines(label, total, unit, done, self.say, _LINE_EVERY_S)
 

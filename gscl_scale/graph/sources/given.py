@@ -13,6 +13,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
+from gscl_scale.text import shortened
 
 Encodings = Sequence[ColumnEncoding] | None  # of the node table that an encoder was trained on; None in training
 Reader = Callable[[GraphConfig, Encodings], Draft]
@@ -119,4 +120,6 @@ def array_of(value: Any, what: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise GraphError(f"{what}: expected an array or a list of rows, got {type(value).__name__}: {error}") from None
+        raise GraphError(
+            f"{what}: expected an array or a list of rows, got {type(value).__name__}: {shortened(error, 80)}"
+        ) from None

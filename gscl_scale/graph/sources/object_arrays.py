@@ -23,7 +23,12 @@ def from_draft(draft: Draft, beside: Beside) -> GivenGraph:
 
 
 def from_edge_index(array: Any, beside: Beside) -> GivenGraph:
-    """An array or tensor of integers [2, E]: sources above targets."""
+    """An array or tensor of integers [2, E]: sources above targets; or a sparse tensor, read as a sparse matrix is."""
+    if "sparse" in str(getattr(array, "layout", "")):
+        matrix = array.detach().cpu().to_sparse_coo().coalesce()
+        return from_sparse(
+            sp.coo_array((matrix.values(), tuple(matrix.indices().numpy())), tuple(matrix.shape)), beside
+        )
     ends = array_of(array, "edge_index")
     if ends.ndim != 2 or ends.shape[0] != 2 or ends.dtype.kind not in "iu":
         raise GraphError(

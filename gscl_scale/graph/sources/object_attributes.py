@@ -68,6 +68,8 @@ def from_igraph(graph: Any, beside: Beside) -> GivenGraph:
 
 
 def _from_attributed(graph: _Attributed, beside: Beside) -> GivenGraph:
+    if not len(graph.ids):
+        raise GraphError(f"the {graph.kind} is empty; expected at least one node")
     label = _attribute(graph, beside.label_name, "y")
     features = beside.feature_names
     if features is None:

@@ -1,7 +1,7 @@
 """Edge and node tables in memory, and paths of files: all are read as the source `tables` reads files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
 from gscl_scale.graph.sources.read import read
 from gscl_scale.graph.sources.tablefiles import TableFile, files_of, schema_of
 from gscl_scale.graph.sources.tables import read_files
+from gscl_scale.storage.urls import url_of
 
 EDGES, NODES = "edges in memory", "nodes in memory"  # their names in settings and messages
 _ENDS = (
@@ -33,6 +34,10 @@ GIVEN_WEIGHT = "given weight"  # a column that is made here
 def from_path(path: Any, beside: Beside) -> GivenGraph:
     """An edge file, an .npz file, or a folder with the graph of a run."""
     place = Path(path)
+    if not url_of(place) and not place.exists():
+        raise GraphError(
+            f"{path} does not exist; give the path of an edge file (.csv, .parquet, .npz), or of a run folder"
+        )
     if not str(place).lower().endswith(".npz"):
         return from_tables(place, beside)
     settings = {"source": "npz", "path": str(place)}
@@ -63,7 +68,8 @@ def from_tables(edges: Any, beside: Beside) -> GivenGraph:
         if node_table is not None:
             nodes = node_table.files("nodes")
             section = section if known is None else _without_absent_labels(section, node_table.columns)
-        return beside.put_into(read_files(section, edge_table.files("edges"), nodes, known or ()))
+        found = beside.put_into(read_files(section, edge_table.files("edges"), nodes, known or ()))
+        return found if edge_table.table is None else replace(found, name="table")
 
     in_files = not beside.has_rows and all(part is None or part.table is None for part in (edge_table, node_table))
     return GivenGraph(draft, settings=settings, recognized=recognized, in_files=in_files)

@@ -96,8 +96,8 @@ def given_graph(graph: object, beside: Beside = _NOTHING) -> GivenGraph:
 def _refuse_beside(form: _Form, beside: Beside) -> None:
     for name in (field.name for field in fields(Beside)):
         if getattr(beside, name) is not None and name not in form.takes:
-            where = " or ".join(other.words for other in _FORMS if name in other.takes)
-            raise GraphError(f"{name}: {form.words} takes no {name} beside it; give {where}")
+            cure = "only an edge table does" if name == "nodes" else "give the graph in another form (docs/python.md)"
+            raise GraphError(f"{name}: {form.words} takes no {name} beside it; {cure}")
     names = [
         name for name in (beside.label_name, beside.weight_name, *(beside.feature_names or ())) if name is not None
     ]
