@@ -179,10 +179,11 @@ def test_text_and_categories_of_polars_are_read():
 def test_new_nodes_of_a_table_are_read_as_those_of_the_training_and_need_no_labels():
     edges, nodes = (table.to_pandas() for table in (forms.pyarrow_tables()[0], forms.pyarrow_tables()[1]["nodes"]))
     nodes["town"] = np.where(nodes.id % 2, "north", "south")
+    nodes = nodes.rename(columns={"label": "group"})
     embedder = NodeEmbedder({**SMALL, "graph": {"structure": "none"}})
-    vectors = embedder.fit_transform(edges, nodes=nodes)
+    vectors = embedder.fit_transform(edges, nodes=nodes, labels="group")
     np.testing.assert_allclose(embedder.transform(edges, nodes=nodes), vectors, atol=1e-6)
-    few = nodes[nodes.town == "north"].drop(columns="label")  # in which the column town has one value
+    few = nodes[nodes.town == "north"].drop(columns="group")  # in which the column town has one value
     inside = edges[edges.source.isin(few.id) & edges.target.isin(few.id)]
     assert embedder.transform(pa.Table.from_pandas(inside), nodes=few).shape == (150, 8)
     with pytest.raises(GraphError, match="column 'town' is needed"):

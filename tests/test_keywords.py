@@ -9,9 +9,12 @@ from sklearn.pipeline import make_pipeline
 
 import gscl_scale
 from gscl_scale import Config, NodeEmbedder
-from gscl_scale.config.keywords import USUAL, changes_by
+from gscl_scale.config.graphs import MemoryGraph
+from gscl_scale.config.keywords import USUAL, changes_by, values_of
 from gscl_scale.errors import ConfigError
+from gscl_scale.graph.sources.objects import given_graph
 from gscl_scale.run.record import config_in
+from gscl_scale.stages.fit import config_for
 from tests import forms
 from tests.test_fit import SMALL
 
@@ -44,6 +47,14 @@ def test_a_keyword_wins_over_a_config_of_every_form(form, tmp_path):
         "none",
         "memory",
     )
+
+
+def test_a_config_that_says_nothing_of_the_graph_has_the_defaults_of_a_graph_in_memory(tmp_path):
+    graph = given_graph(forms.draft()[0])
+    (tmp_path / "short.yaml").write_text("train: {epochs: 3}")
+    for config in (Config.parse({"train": {"epochs": 3}}), {"train": {"epochs": 3}}, tmp_path / "short.yaml", None):
+        assert config_for(graph, values_of(config)).graph == MemoryGraph()
+    assert config_for(graph, values_of(Config.parse({"graph": {}}))).graph.source == "digits"
 
 
 def test_every_usual_keyword_is_a_key_of_the_configuration():
