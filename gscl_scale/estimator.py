@@ -213,8 +213,9 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The parameters; with `deep` every setting too, as `section__key`."""
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            for section, keys in config_for(GivenGraph(), self._values()).dump().items():
-                params |= {f"{section}__{key}": value for key, value in keys.items()}
+            with contextlib.suppress(ConfigError):  # `fit` says what is wrong; until then it can be shown and changed
+                for section, keys in config_for(GivenGraph(), self._values()).dump().items():
+                    params |= {f"{section}__{key}": value for key, value in keys.items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -224,19 +225,15 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         changes = changes_by(
             {**{name: None for name in params if name not in known}, **settings}, "set_params", (*known,)
         )
-        for name in params:
-            setattr(self, name, params[name])
-        if changes:
-            replaced = {f"{section}.{key}" for section, keys in changes.items() for key in keys}
-            for name in set(USUAL) - set(params):
-                if replaced & set(USUAL[name]):
-                    setattr(self, name, None)
-            self.config = self._changed(changes)
+        base = params.get("config", self.config)
+        config = _changed(base, changes) if changes else base
+        replaced = {f"{section}.{key}" for section, keys in changes.items() for key in keys}
+        for name in set(USUAL) - set(params):
+            if replaced & set(USUAL[name]):
+                params[name] = None
+        for name, value in {**params, "config": config}.items():
+            setattr(self, name, value)
         return self
-
-    def _changed(self, changes: Changes) -> Settings:
-        values = merged(values_of(self.config), changes)
-        return Config.parse(values) if isinstance(self.config, Config) else values
 
     def _values(self) -> dict[str, Any]:
         """The settings as plain values: those of `config`, and of the parameters over them."""
@@ -325,6 +322,13 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.basis_ = StructuralBasis.of(trained_on)
         self.rotation_ = read_rotation(run.rotation)
         self._n_features_out = self.encoder_.width
+
+
+def _changed(config: Settings, changes: Changes) -> Settings:
+    """A configuration in the same form with changes over it; ConfigError if it is then none."""
+    values = merged(values_of(config), changes)
+    config_for(GivenGraph(), values)  # refuses what is wrong
+    return Config.parse(values) if isinstance(config, Config) else values
 
 
 _NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")

@@ -128,7 +128,17 @@ def test_the_parameter_that_was_set_last_counts_and_the_given_config_is_not_chan
     with pytest.raises(ConfigError, match="set_params: unknown keyword 'epoch'; did you mean epochs"):
         embedder.set_params(epoch=3)
     with pytest.raises(ConfigError, match=r"train\.epoch: unknown key"):
-        embedder.set_params(train__epoch=3).get_params()
+        embedder.set_params(train__epoch=3)
+    assert embedder.get_params()["train__epochs"] == 2
+
+
+def test_an_estimator_with_a_wrong_config_can_be_shown_and_says_what_is_wrong_when_it_is_fitted():
+    embedder = NodeEmbedder("nowhere.yaml", epochs=2)
+    assert repr(embedder) == "NodeEmbedder(config='nowhere.yaml', epochs=2)"
+    assert "nowhere.yaml" in embedder._repr_html_()
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml does not exist"):
+        embedder.fit(forms.draft()[0])
+    assert embedder.set_params(config=SMALL).get_params()["train__batch_size"] == 40
 
 
 def test_a_search_over_settings_and_a_pipeline_with_a_classifier_of_nodes_work():
