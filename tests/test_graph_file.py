@@ -296,11 +296,22 @@ def test_a_setting_settles_what_is_ambiguous_and_is_kept(tmp_path):
         assert (refused.returncode, "graph.header=True, but the config now says False" in refused.stderr) == (2, True)
 
 
+def test_with_overwrite_the_file_is_read_in_the_other_way(tmp_path):
+    (tmp_path / "edges.csv").write_bytes(text("anna,milk", "bert,tea", "carl,jam"))
+    for header, nodes in (("true", 4), ("false", 6)):
+        told = cli("ingest", "edges.csv", "--set", f"graph.header={header}", "--overwrite", cwd=tmp_path)
+        assert told.returncode == 0, told.stderr
+        assert ("removed runs/edges/graph, made with other settings" in told.stderr) == (header == "false")
+        assert Graph.open(tmp_path / "runs/edges/graph").num_nodes == nodes
+        assert yaml.safe_load((tmp_path / "runs/edges/config.yaml").read_text())["graph"]["header"] == (nodes == 4)
+
+
 def test_a_wrong_setting_is_refused_before_the_file_is_opened(tmp_path):
     for words, says in (
         (("--set", "train.epoch=3"), "train.epoch: unknown key; did you mean epochs?"),
         (("--set", "graph.separator=ab"), "graph.separator: expected comma, tab, semicolon, pipe, blanks, or one"),
         (("--config", "mine.yaml"), "edges.csv and --config mine.yaml both name a graph"),
+        (("--nodes", "nowhere.csv"), "edges.csv does not exist; name an edge list"),
     ):
         refused = cli("run", "edges.csv", *words, cwd=tmp_path)
         assert (refused.returncode, says in refused.stderr) == (2, True), refused.stderr

@@ -31,6 +31,8 @@ def recognize(file: Path, nodes: Path | None, given: Mapping[str, object]) -> Re
     """Look at a file or folder, and at a node table; what is `given` is not recognized but taken."""
     if not file.exists():
         raise GraphError(f"{file} does not exist; name an edge list, such as gscl-scale run edges.csv")
+    if nodes and not nodes.exists():
+        raise GraphError(f"{nodes} does not exist; check --nodes")
     if file.suffix.lower() in (".yaml", ".yml"):
         raise GraphError(f"{file} is a config file; give it with --config {file}")
     if file.suffix.lower() == ".npz":
