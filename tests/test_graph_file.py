@@ -243,6 +243,7 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
         ),
         ("edges.csv", text("0,5,6", "1,6,7", "2,7,5"), "the first column ('column_1') may only number the rows"),
         ("edges.csv", text("one", "two"), "no separator"),
+        ("edges.csv", text(",person", "0,anna", "1,bert"), "has one column, person; expected two columns of ids"),
         ("knn.txt", text("1 2 3 4", "2 4 5 1", "3 5 1 2", "4 1 2 5"), "4 numbers may be lists of neighbours"),
         ("edges.csv", b"", "holds no rows"),
         ("edges.csv", text("# a", "# b"), "holds no rows"),

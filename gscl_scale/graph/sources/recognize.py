@@ -144,11 +144,16 @@ def _ends(head: Head, path: Path, given: Mapping[str, object]) -> tuple[str, str
     known = find_ends(head.names)
     if any(named) and not (known and set(filter(None, named)) <= {*known}):
         raise GraphError(f"{path}: name both ends: {_naming(head.names[:2])}")
-    if len(head.names) < 2:
-        raise GraphError(f"{path} has one column, {listed(head.names)}; expected two columns of ids")
     if known:
         return known if named[0] in (None, known[0]) and named[1] in (None, known[1]) else (known[1], known[0])
+    return _first_two(head, path)
+
+
+def _first_two(head: Head, path: Path) -> tuple[str, str]:
+    """The first two columns that do not number the rows, where these are the ends without doubt."""
     names = [name for name in head.names if name.strip() or not _counts(head.column(name))]
+    if len(names) < 2:
+        raise GraphError(f"{path} has one column, {listed(names)}; expected two columns of ids")
     if not head.named and _may_be_lists(head):
         raise GraphError(
             f"{path}: rows of {len(names)} numbers may be lists of neighbours; write one edge per line, or if the "
