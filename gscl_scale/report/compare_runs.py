@@ -49,7 +49,7 @@ def write_comparison(path: Path, runs: Runs, overlap: npt.NDArray[np.float64] | 
         ("Differences", section("What is different?", _parts(runs), _settings(runs))),
         ("Neighbours", _overlap(runs, overlap)),
     ]
-    head = page_head("gscl-scale report", title, _headline(runs), care_link(warnings))
+    head = page_head("", title, _headline(runs), care_link(warnings))
     write_text(path, whole_page(title, head, sections))
 
 

@@ -46,7 +46,13 @@ def whole_page(title: str, head: str, sections: Iterable[tuple[str, str]], scrip
         title=html(title),
         policy=policy,
         style=asset("style.css"),
-        contents=element("nav", element("ul", *links), class_="contents", aria_label="Contents"),
+        contents=element(
+            "nav",
+            element("span", "gscl-scale", class_="brand"),
+            element("ul", *links),
+            class_="contents",
+            aria_label="Contents",
+        ),
         body="\n".join((html(head), *parts)),
         script=script,
     )
@@ -61,7 +67,7 @@ def page_head(over: str, title: str, lead: str, *below: str, bad: bool = False) 
     return element(
         "header",
         element("h1", title, dir="auto"),
-        element("p", over, class_="over"),
+        element("p", over, class_="over") if over else "",
         element("p", lead, class_="lead"),
         *below,
         class_="bad" if bad else "head",
@@ -106,7 +112,8 @@ def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], kin
         )
         for name, *cells in rows
     ]
-    columns = element("thead", element("tr", *(element("th", name, scope="col") for name in names))) if names else ""
+    heads = (element("th", name, scope="col") if name else element("td") for name in names)
+    columns = element("thead", element("tr", *heads)) if names else ""
     shown = element(
         "table", element("caption", caption) if caption else "", columns, element("tbody", *body), class_=kind
     )

@@ -6,7 +6,19 @@ from gscl_scale.evaluate.summary import graph_warnings, training_warnings, warni
 from gscl_scale.io.atomic import write_text
 from gscl_scale.report.columns_section import columns
 from gscl_scale.report.graph_section import graph, sampling
-from gscl_scale.report.html import CARE, Html, asset, care, care_link, definitions, page_head, sentence, whole_page
+from gscl_scale.report.html import (
+    CARE,
+    Html,
+    asset,
+    care,
+    care_link,
+    definitions,
+    element,
+    html,
+    page_head,
+    sentence,
+    whole_page,
+)
 from gscl_scale.report.links_section import links
 from gscl_scale.report.map_section import map_section
 from gscl_scale.report.provenance import what_was_run
@@ -36,14 +48,20 @@ def write_report(path: Path, found: RunData) -> None:
         ("Samples", sampling(found)),
         ("Settings", what_was_run(found)),
     ]
-    below = [_failed(failure) if failure else "", care_link(warnings)]
-    head = page_head(_facts(found), found.name, headline(metrics, found.name), *below, bad=failure is not None)
+    lead = headline(metrics, found.name)
+    head = page_head(
+        _facts(found),
+        found.name,
+        html(element("strong", sentence(failure.what)), " ", lead) if failure else lead,
+        _reason(failure) if failure else "",
+        care_link(warnings),
+        bad=failure is not None,
+    )
     write_text(path, whole_page(found.name, head, sections, asset("map.js") if drawn else ""))
 
 
-def _failed(failure: Failure) -> Html:
-    pairs = [("Failed", failure.what), ("Cause", sentence(failure.cause)), ("Cure", sentence(failure.cure))]
-    return definitions(pairs)
+def _reason(failure: Failure) -> Html:
+    return definitions([("Cause", sentence(failure.cause)), ("Cure", sentence(failure.cure))])
 
 
 def _facts(found: RunData) -> str:
@@ -51,4 +69,4 @@ def _facts(found: RunData) -> str:
     statistics, width = found.statistics, found.metrics.get("width", {}).get("trained")
     parts = [f"{statistics['nodes']:,} nodes", f"{statistics['edges']:,} edges"]
     parts += [f"embeddings of {width:,} columns"] if width else []
-    return " · ".join([*parts, "gscl-scale report"])
+    return " · ".join(parts)

@@ -8,7 +8,6 @@ from gscl_scale.evaluate.gain import Gain, gains
 from gscl_scale.evaluate.link_summary import link_warnings
 from gscl_scale.evaluate.schema import Metrics
 from gscl_scale.evaluate.summary import TITLES, collapse_warnings, gain_warnings, training_flaws
-from gscl_scale.report.html import sentence
 from gscl_scale.report.run_data import RunData
 
 _MIXED = 0.5  # homophily below which most neighbours are of another class
@@ -18,7 +17,7 @@ _OTHER = "try other rings.hops, loss.temperature or train.learning_rate in a new
 
 @dataclass(frozen=True)
 class Failure:
-    """What failed, why as far as it is known, and what to do.
+    """What failed, the numbers that show it with the cause as far as it is known, and what to do.
 
     covered   the warnings that it makes superfluous
     """
@@ -34,23 +33,29 @@ def failure_of(found: RunData) -> Failure | None:
     metrics = found.metrics
     spread = metrics.get("spread", {}).get("trained")
     if spread and is_collapsed(spread):
-        what = sentence(flaw_of_spread(spread, metrics["width"]["trained"]))
-        cause, cure = _cure_in(metrics) or ("the run holds no sign of one", _SMALLER)
-        return Failure(what, cause, cure, list(collapse_warnings(metrics)))
+        what, _, signs = flaw_of_spread(spread, metrics["width"]["trained"]).partition(": ")
+        cause, cure = _cure_in(metrics) or ("", _SMALLER)
+        return Failure(what, "; ".join(filter(None, (signs, cause))), cure, list(collapse_warnings(metrics)))
     none = [one for one in gains(metrics) if one.is_none]
     if not none:
         return None
-    what = f"Training brought no gain over {' and over '.join(map(_in_words, none))}."
     cause, cure = _why(found, none)
-    return Failure(what, cause, cure, [*gain_warnings(metrics), *link_warnings(metrics)])
+    covered = [*gain_warnings(metrics), *link_warnings(metrics)]
+    return Failure("training brought no gain", f"{_numbers_of(none)}; {cause}", cure, covered)
 
 
-def _in_words(gain: Gain) -> str:
-    the = "the " * (gain.over == "untrained")
-    return (
-        f"{the}{TITLES[gain.over]} ({100 * gain.gain:+.2f} points of {gain.figure}, standard error "
-        f"{100 * gain.error:.2f})"
+def _numbers_of(none: Sequence[Gain]) -> str:
+    """The gains and their standard errors.
+
+    >>> _numbers_of([Gain("untrained", "AUC", -0.09, 0.001), Gain("raw", "AUC", 0.001, 0.002)])
+    'AUC is -9.00 ± 0.10 points above the untrained encoder and +0.10 ± 0.20 above raw features'
+    """
+    first, *others = (
+        f"{100 * one.gain:+.2f} ± {100 * one.error:.2f}{' points' * (one is none[0])} above "
+        f"{'the ' * (one.over == 'untrained')}{TITLES[one.over]}"
+        for one in none
     )
+    return f"{none[0].figure} is {' and '.join([first, *others])}"
 
 
 def _cure_in(metrics: Metrics) -> tuple[str, str] | None:
@@ -70,7 +75,7 @@ def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
         return flaw
     if all(one.gain > 0 for one in none):
         return (
-            "the gain is within its standard error: so few test nodes cannot tell it from chance",
+            "a gain within its standard error cannot be told from chance",
             "measure it over several runs: use a new run folder (--run) and add --set train.repeats=5",
         )
     if all(one.over == "raw" for one in none):
