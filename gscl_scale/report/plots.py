@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import figure_name
@@ -73,6 +74,7 @@ def lines_svg(
         axes.plot(at, values, linewidth=1.6, marker="o" if at.size == 1 else "", label=label, **style)
     if len(lines) > 1:
         axes.legend(labelcolor=_PAGE.ink, handlelength=1.6, **_LEGEND)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     if from_zero:
         axes.set_ylim(bottom=0)
     words = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
