@@ -69,6 +69,17 @@ def test_nodes_that_only_edges_name_have_no_cells_and_odd_columns_are_left_out(t
     }  # fmt: skip
 
 
+def test_the_cells_of_a_table_in_several_files_are_found_in_their_order(tmp_path: Path) -> None:
+    for number, rows in (("1", slice(0, 2)), ("2", slice(2, 4))):
+        save(tmp_path / f"nodes/{number}.parquet", {name: cells[rows] for name, cells in NODES.items()})
+    config = tables(tmp_path, PAIR).model_copy(update={"nodes": tmp_path / "nodes"})
+    graph = write_graph(read(config), config, tmp_path / "graph")
+    found = read_cells(config, graph, shown_columns(config, graph), np.array([0, 2, 3], np.int64))
+    assert {one.name: plain(one) for one in found} == {
+        name: [cells[0], cells[2], cells[3]] for name, cells in CELLS.items()
+    }
+
+
 def test_a_table_with_other_ids_is_refused(tmp_path: Path) -> None:
     config = tables(tmp_path, PAIR, NODES)
     graph = write_graph(read(config), config, tmp_path / "graph")

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,11 @@ def test_another_probe_on_the_same_splits_is_told(tmp_path: Path) -> None:
     assert "reaches the highest test accuracy" in page.text
     assert "The same nodes were measured, but not with the same probe: epochs differ." in page.text
     assert "All runs are of the same graph." in page.text
+
+
+def test_runs_without_labels_are_ranked_by_held_out_edges_of_the_same_edges_only(tmp_path: Path) -> None:
+    first = replace(linked(0.8), graph=graph_run(tmp_path / "a", PATH).graph)
+    for folder, edges, is_ranked in (("b", PATH, True), ("c", CYCLE, False)):
+        second = replace(linked(0.9), graph=graph_run(tmp_path / folder, edges).graph)
+        page = compare(tmp_path / "c.html", {"first": first, "second": second})
+        assert ("second reaches the highest AUC" in page.text) == is_ranked
