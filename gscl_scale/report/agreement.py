@@ -8,7 +8,7 @@ from gscl_scale.report.run_data import RunData
 from gscl_scale.text import listed
 
 Runs = Mapping[str, RunData]
-_FILES = {
+PARTS = {  # of a graph, and the files that hold each
     "nodes": ("ids",),
     "labels": ("labels", "label_indptr", "label_indices"),
     "splits": ("splits",),
@@ -26,7 +26,7 @@ def have_same_nodes(runs: Sequence[RunData]) -> bool:
 
 def differing_parts(runs: Runs) -> list[str]:
     """The parts of the graphs that are not the same in all runs."""
-    return [part for part in _FILES if len({_part(found, part) for found in runs.values()}) > 1]
+    return [part for part in PARTS if len({_part(found, part) for found in runs.values()}) > 1]
 
 
 def differences_in_measuring(runs: Runs) -> list[str]:
@@ -53,7 +53,7 @@ def _part(found: RunData, part: str) -> str:
     if found.graph is None:
         return str(found.metrics.get("graph", {}).get("fingerprint"))
     manifest: Manifest = found.graph.manifest
-    names = [f"{name}.arrow" for name in _FILES[part]]
+    names = [f"{name}.arrow" for name in PARTS[part]]
     files = {name: manifest["files"][name]["sha256"] for name in names if name in manifest["files"]}
     classes = manifest["classes"] if part == "labels" else []
     return str([files, classes, manifest["undirected"] if part == "edges" else ""])

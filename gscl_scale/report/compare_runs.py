@@ -12,7 +12,7 @@ from gscl_scale.evaluate.schema import METHODS
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
 from gscl_scale.evaluate.summary import TITLES, decimal, measured, percent, protocol_sentences, tasks, warnings_of
 from gscl_scale.io.atomic import write_text
-from gscl_scale.report.agreement import Runs, differences_in_measuring, differing_parts, why_not_comparable
+from gscl_scale.report.agreement import PARTS, Runs, differences_in_measuring, differing_parts, why_not_comparable
 from gscl_scale.report.html import (
     CARE,
     Html,
@@ -34,6 +34,7 @@ from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.provenance import flat_settings
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import speed, step_curve
+from gscl_scale.text import listed
 
 _QUERIES = 2_000
 
@@ -109,7 +110,8 @@ def _warnings(runs: Runs) -> list[str]:
 
 def _figures(runs: Runs) -> Html:
     columns = [_figures_of(found, _figure(runs)) for found in runs.values()]
-    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
+    names = [name for name in columns[0] if any(column[name] != "-" for column in columns)]
+    rows = [(name, *(column[name] for column in columns)) for name in names]
     shown = table("Figures of the trained embeddings, unless named otherwise", ["", *runs], rows)
     first, *others = (protocol_sentences(found.metrics)[:1] for found in runs.values())
     words = first if all(other == first for other in others) else []
@@ -130,9 +132,10 @@ def _parts(runs: Runs) -> Html:
     if not differing:
         return element("p", "All runs are of the same graph.")
     rows = [(part, *(_size_of(found, part) for found in runs.values())) for part in differing]
+    same = [part for part in PARTS if part not in differing]
     return html(
         table("Parts of the graphs that differ", ["part", *runs], rows),
-        notes(["where the numbers are equal the content is not"]),
+        notes([f"the same in all runs: {listed(same)}" if same else "no part is the same"]),
     )
 
 

@@ -116,6 +116,7 @@ def test_runs_of_the_same_nodes_labels_and_splits_are_ranked_though_edges_featur
     for words in (
         "second reaches the highest test accuracy",
         "Parts of the graphs that differ",
+        "The same in all runs: nodes, labels, splits.",
         "Ranking accuracy and links are measured on the edges of each run, which differ.",
         "train.epochs",
     ):
