@@ -5,6 +5,7 @@ from pathlib import Path
 from gscl_scale.evaluate.summary import graph_warnings, training_warnings, warnings_of
 from gscl_scale.io.atomic import write_text
 from gscl_scale.report.columns_section import columns
+from gscl_scale.report.failure import Failure, failure_of
 from gscl_scale.report.graph_section import graph, sampling
 from gscl_scale.report.html import (
     CARE,
@@ -25,7 +26,6 @@ from gscl_scale.report.provenance import what_was_run
 from gscl_scale.report.results import accuracy, by_fraction, headline, neighbourhoods
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import training
-from gscl_scale.report.verdict import Failure, failure_of
 
 
 def write_report(path: Path, found: RunData) -> None:

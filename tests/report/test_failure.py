@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gscl_scale.evaluate.gain import gains
+from gscl_scale.report.failure import failure_of
 from gscl_scale.report.run_data import RunData
-from gscl_scale.report.verdict import failure_of
 from tests.report.test_report import CURVE, figures, metrics, render, statistics
 
 CURE = "the features of a node are 2 columns that tell few nodes apart: use a new run folder (--run) and add --set x=1"
