@@ -11,13 +11,13 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-RUN    ?= runs/digits
+RUN    ?= runs/demo
 SEED   ?= 0
 
 .PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test install install-dev clean
 
 demo: $(VENV)/.installed
-	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
+	@$(BIN)/gscl-scale demo --run $(RUN)
 
 test: $(VENV)/.installed-dev check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal

@@ -30,8 +30,8 @@ from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import config_in
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.embed import trained_encoder
+from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.fit import config_for, fit_run, graph_of, temporary_folder
-from gscl_scale.stages.train import checkpoints_of
 from gscl_scale.storage.mirror import working_copy
 
 Rows = npt.NDArray[np.float32]
