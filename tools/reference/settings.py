@@ -66,5 +66,12 @@ def _table(prefix: str, section: type[Section], names: Iterable[str]) -> str:
             key = f"{prefix}.{name}"
             kind, default = described[key]
             about = section.model_fields[name].description or ""
-            lines.append((code(key), choice(kind.split(" | ")), code(default), about, section.decides(name)))
+            lines.append((code(key), choice(kind.split(" | ")), _default(default), about, section.decides(name)))
     return rows(HEADERS, lines)
+
+
+def _default(text: str) -> str:
+    """A default as YAML has it."""
+    if text in ("required", "-", ""):
+        return text or "empty"
+    return code({"None": "null", "True": "true", "False": "false"}.get(text, text))
