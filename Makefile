@@ -57,7 +57,7 @@ test-docs: $(VENV)/.installed-docs
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m tools.reference --check
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 reference: $(VENV)/.installed
 	$(BIN)/python -m tools.reference
