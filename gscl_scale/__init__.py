@@ -3,16 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gscl_scale.version import __version__ as __version__
+
 __all__ = ["Config", "Graph", "NodeEmbedder", "fit"]
 
 if TYPE_CHECKING:
     from gscl_scale.config.config import Config
     from gscl_scale.estimator import NodeEmbedder, fit
     from gscl_scale.graph.graph import Graph
-    from gscl_scale.version import __version__ as __version__
 
 _HOMES = {
-    "__version__": "gscl_scale.version",  # looks at what is installed
     "Config": "gscl_scale.config.config",
     "Graph": "gscl_scale.graph.graph",
     "NodeEmbedder": "gscl_scale.estimator",
