@@ -160,11 +160,11 @@ PLAN = {
     "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}),
     "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(),
     "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_submit.py::test_with_the_token_only_the_cluster_is_joined"),
-    "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
+    "docs/ray_training.md 1: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
         {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0 --set runtime.address=local"},
         mark="ray",
     ),
-    "docs/ray.md 4: gscl-scale precompute --config FILE --run NAME": Shell(
+    "docs/ray_training.md 2: gscl-scale precompute --config FILE --run NAME": Shell(
         {"FILE": "mine.yaml", "NAME": "runs/torchrun", "--nproc-per-node 2": "--nproc-per-node 2 --master-port {port}"},
         mark="slow",
     ),
@@ -175,7 +175,7 @@ PLAN = {
         {"DIR": "two-nights", "VERSION": "v000002"}, mark="slow",
         before="for file in mine.yaml new.yaml; do gscl-scale retrain --config $file --registry two-nights " + LAX + "; done",
     ),
-    "docs/retraining.md 3: export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY": Shell(
+    "docs/retraining_operation.md 1: export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY": Shell(
         {"KEY_ID=...": "KEY_ID=somebody", "ACCESS_KEY=...": "ACCESS_KEY=knows", "https://minio.example.com": "{s3}"},
         then="gscl-scale run --config mine.yaml --run s3://bucket/documented --set train.epochs=1", mark="slow",
     ),
