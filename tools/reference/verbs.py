@@ -8,8 +8,8 @@ from gscl_scale.cli.main import app
 from tools.reference.markdown import code, page, rows
 
 _INDEX = """
-`gscl-scale VERB --help` prints what is on these pages. `gscl-scale --install-completion` teaches your shell the verbs
-and keys, and `gscl-scale --version` prints the version. After the exit codes 1 and 130, the same command resumes.
+`--help` behind a verb prints what is on these pages. `--install-completion` teaches your shell the verbs and keys, and
+`--version` prints the version. After the exit codes 1 and 130, the same command resumes.
 """.strip()
 EXIT_CODES = {
     "0": "done, or nothing to do",
