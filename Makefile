@@ -14,7 +14,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-RUN    ?= runs/digits
+RUN    ?= runs/demo
 SEED   ?= 0
 # what the base install is tested with, and by, in test-lowest and test-newest
 TEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis networkx
@@ -25,7 +25,7 @@ TORCH  ?= $(shell grep '^torch==' constraints.txt)
 .PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
 
 demo: $(VENV)/.installed
-	@$(BIN)/gscl-scale run --config configs/digits.yaml --run $(RUN)
+	@$(BIN)/gscl-scale demo --run $(RUN)
 
 test: $(VENV)/.installed-dev check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal

@@ -24,7 +24,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name at its first use: precompute workers must not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'gscl_scale' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    from gscl_scale.runtime.native_threads import thread_variables_while_loading
+
+    with thread_variables_while_loading():  # torch reads them
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

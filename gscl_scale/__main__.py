@@ -12,10 +12,13 @@ from gscl_scale.errors import INTERRUPTED
 
 
 def main() -> None:
-    """Import the command line and call it."""
+    """Set how threads wait, import the command line and call it."""
     sys.unraisablehook = _unraisable
     try:
         try:
+            from gscl_scale.runtime.native_threads import set_thread_variables
+
+            set_thread_variables()
             from gscl_scale.cli.main import main as command
         except KeyboardInterrupt:
             print("gscl-scale: stopped before it started; rerun the command", file=sys.stderr)

@@ -29,9 +29,10 @@ from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import claim, config_in, open_run, repeat_config
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.embed import embed, trained_encoder
+from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
-from gscl_scale.stages.train import checkpoints_of, train
+from gscl_scale.stages.train import train
 from gscl_scale.storage.mirror import working_copy
 
 if TYPE_CHECKING:

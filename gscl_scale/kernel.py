@@ -1,28 +1,81 @@
-"""The decorator of every kernel: numba compiles it and caches the code on disk, one folder per state of the sources."""
+"""The decorator of every kernel: numba is imported and compiles it when it is first called, not when it is declared."""
 
 import functools
 import hashlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-
 _SIGNS = (b"import numba", b"from numba", b"from gscl_scale.kernel import")
+_MAKING = threading.Lock()
 
 
 def kernel(function: Any = None, **options: Any) -> Any:
-    """Compile a function that runs without the GIL; `options` are further ones of numba.njit.
+    """Compile a function that runs without the GIL; `options` are further ones of numba.njit."""
+    return functools.partial(Kernel, **options) if function is None else Kernel(function, **options)
 
-    Compiled code contains the kernels that it calls, also those of other files. Numba's own cache compares the file of
-    the kernel alone and would run stale code of other files, so each state of all sources has its own folder.
+
+class Kernel:
+    """A function that numba compiles, or loads from its cache, at the first call.
+
+    A command that only looks at a finished run imports modules with kernels and calls none of them, and numba takes
+    longer to import than they do. Other kernels call this one as if it were a function of numba.
     """
-    if function is None:
-        return functools.partial(kernel, **options)
-    compiled = numba.njit(nogil=True, **options)(function)
-    compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # what cache=True does, with our folder
-    return compiled
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self._options = options
+        self._dispatcher: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return self.dispatcher(*arguments)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The function of numba."""
+        if self._dispatcher is None:
+            from gscl_scale.kernel_cache import compiler
+
+            with _MAKING:  # of two, each would compile on its own
+                self._dispatcher = self._dispatcher or compiler(self.py_func, **self._options)
+        return self._dispatcher
+
+    # what numba asks of a function that a kernel calls
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
+
+    @property
+    def targetoptions(self) -> Any:
+        """Options of the compiler, such as `inline`."""
+        return self.dispatcher.targetoptions
+
+    @property
+    def py_func(self) -> Any:
+        """The function as it is written."""
+        return self.__wrapped__  # type: ignore[attr-defined]  # of update_wrapper
+
+
+def instruction(definition: Callable[..., Any]) -> Any:
+    """An instruction of the processor that kernels can call, defined as for numba.extending.intrinsic."""
+    return Instruction(definition)
+
+
+class Instruction:
+    """What `instruction` makes of its definition."""
+
+    def __init__(self, definition: Callable[..., Any]) -> None:
+        self.__doc__ = definition.__doc__
+        self._definition = definition
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        from gscl_scale.kernel_cache import type_of_instruction
+
+        return type_of_instruction(self._definition)
 
 
 def kernel_sources(package: Path) -> Iterator[tuple[str, bytes]]:
@@ -33,33 +86,12 @@ def kernel_sources(package: Path) -> Iterator[tuple[str, bytes]]:
             yield path.relative_to(package).as_posix(), source
 
 
-def _folder() -> str:
+def cache_folder() -> str:
+    """The name of the folder for code that is compiled from the sources as they are now."""
     digest = hashlib.sha256()
     for path, source in kernel_sources(Path(__file__).parent):
         digest.update(f"{path} {len(source)}\n".encode() + source)
     return f"kernels-{digest.hexdigest()[:16]}"
 
 
-_FOLDER = _folder()
-
-
-def _within(place: Any) -> Any:
-    """Our folder in one of numba's places for compiled code (NUMBA_CACHE_DIR, __pycache__, the user's cache)."""
-
-    def get_cache_path(self: Any) -> str:
-        return str(Path(place.get_cache_path(self), _FOLDER))
-
-    return type(place.__name__, (place,), {"get_cache_path": get_cache_path})
-
-
-class _Places(CompileResultCacheImpl):
-    _locator_classes: Any = tuple(_within(place) for place in CompileResultCacheImpl._locator_classes)
-
-
-class _Cache(FunctionCache):
-    _impl_class = _Places
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Save nothing once a source has changed: kernels imported from then on do not belong in this folder."""
-        if _folder() == _FOLDER:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+FOLDER = cache_folder()  # before any kernel is imported: the sources may change while this process runs

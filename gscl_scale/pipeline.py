@@ -11,12 +11,9 @@ from gscl_scale.evaluate.schema import Metrics
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
-from gscl_scale.stages.embed import embed
-from gscl_scale.stages.evaluate import evaluate
+from gscl_scale.stages.finished import is_finished, known_figures, page_is_stale
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.repeats import each_repeat
-from gscl_scale.stages.report import report
-from gscl_scale.stages.train import refuse_untrainable, train
 
 
 def run(config: Config, folder: Path, console: Console, pages: bool = True) -> Metrics:
@@ -24,22 +21,36 @@ def run(config: Config, folder: Path, console: Console, pages: bool = True) -> M
     for one, part, told in each_repeat(config, folder, console):
         if config.train.repeats > 1:
             console.say(f"seed {one.train.seed} (of {config.train.repeats} repeats)")
-        refuse_untrainable(one, part)
-        precompute(one, part, told)
-        train(one, part, told)
-        embed(one, part, told)
-        evaluate(one, part, told)
-        if pages:
-            report(one, part, told)
+        if not is_finished(one, part, pages):
+            _run_stages(one, part, told, pages)
     metrics = evaluate_all(config, folder, console)
-    if pages and config.train.repeats > 1:
+    if pages and config.train.repeats > 1 and page_is_stale(Run.at(folder)):
         report_repeats(config, folder, console)
     return metrics
 
 
+def _run_stages(config: Config, run: Run, console: Console, pages: bool) -> None:
+    """All stages after the graph; they are imported here, because a finished run waits neither for torch nor plots."""
+    from gscl_scale.stages.embed import embed
+    from gscl_scale.stages.evaluate import evaluate
+    from gscl_scale.stages.report import report
+    from gscl_scale.stages.train import refuse_untrainable, train
+
+    refuse_untrainable(config, run)
+    precompute(config, run, console)
+    train(config, run, console)
+    embed(config, run, console)
+    evaluate(config, run, console)
+    if pages:
+        report(config, run, console)
+
+
 def evaluate_all(config: Config, folder: Path, console: Console) -> Metrics:
     """The figures of a run; of one with repeats their means."""
-    figures = [evaluate(one, part, told) for one, part, told in each_repeat(config, folder, console)]
+    figures = [
+        known_figures(one, part) or _evaluate(one, part, told)
+        for one, part, told in each_repeat(config, folder, console)
+    ]
     if len(figures) == 1:
         return figures[0]
     whole = Run.at(folder)
@@ -48,7 +59,15 @@ def evaluate_all(config: Config, folder: Path, console: Console) -> Metrics:
     return metrics
 
 
+def _evaluate(config: Config, run: Run, console: Console) -> Metrics:
+    from gscl_scale.stages.evaluate import evaluate
+
+    return evaluate(config, run, console)
+
+
 def report_repeats(config: Config, folder: Path, console: Console) -> Path:
     """The page of a run with repeats: means of all, and the curves and the map of the first."""
+    from gscl_scale.stages.report import report
+
     whole = Run.at(folder)
     return report(config, whole, console.with_log(whole.log))

@@ -13,9 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gscl_scale.cli.help import GROUPS
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.studies.reproduce.tables import TABLES
+from tests.cluster.test_commands import parses
 from tests.commands import COMMAND, cli
+from tests.golden.adapters import verbs
 
 QUICK = """
 graph: {source: tables, edges: edges.csv, nodes: nodes.parquet}
@@ -80,6 +83,22 @@ def test_a_finished_run_is_not_done_again(finished):
     assert {p: p.stat().st_mtime_ns for p in before} == before
     figures = [line for line in first.stdout.splitlines() if "encoder" in line]
     assert figures == [line for line in again.stdout.splitlines() if "encoder" in line]
+
+
+def test_a_page_is_written_again_where_it_is_not_that_of_the_figures_and_settings(tmp_path, finished):
+    run = tmp_path / "run"
+    shutil.copytree(finished[0] / "runs/quick", run)
+    for name in ("edges.csv", "nodes.parquet"):
+        shutil.copy(finished[0] / name, tmp_path)
+    page = (run / "report.html").read_bytes()
+    (run / "report.html").write_bytes(page + b"more")
+    for settings, again in (((), True), ((), False), (("--set", "evaluate.seed=1"), True)):
+        before = (run / "report.html").stat().st_mtime_ns
+        assert cli("run", "--run", "run", *settings, cwd=tmp_path).returncode == 0
+        assert ((run / "report.html").stat().st_mtime_ns > before) == again
+    (run / "embeddings/embeddings.parquet").write_bytes(b"damaged")
+    assert cli("run", "--run", "run", cwd=tmp_path).returncode == 0
+    assert pq.read_table(run / "embeddings/embeddings.parquet").num_rows == 90
 
 
 def test_every_stage_can_be_run_alone_and_status_tells_which_are_complete(tables, finished):
@@ -187,9 +206,12 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
         (["run", "--set", "graph.source=npz", "--set", "graph.path=no.npz"], "no.npz does not exist"),
         (["train", "--config", "quick.yaml", "--run", "fresh"], "run gscl-scale precompute first"),
         (["status", "--run", "nowhere"], "nowhere"),
-        (["tune", "--space", "nowhere.yaml"], "space file nowhere.yaml does not exist; check --space"),
         (
-            ["tune", "--space", "quick.yaml"],
+            ["tune", "--config", "quick.yaml", "--space", "nowhere.yaml"],
+            "space file nowhere.yaml does not exist; check --space",
+        ),
+        (
+            ["tune", "--config", "quick.yaml", "--space", "quick.yaml"],
             "space file quick.yaml: graph: expected a key of rings, model, loss, train",
         ),
         (
@@ -385,14 +407,98 @@ def test_the_help_of_a_narrow_terminal_has_all_verbs_in_their_order_with_whole_s
     listed, *groups = (
         cli(*group, "--help", cwd=tmp_path, COLUMNS="80").stdout for group in ([], ["bench"], ["registry"])
     )
-    assert not [shown for shown in (listed, *groups) if "..." in shown.partition("Commands:")[2]]
-    verbs = (
-        "run ingest stats precompute train embed evaluate report status config compare tune reproduce retrain "
-        "neighbors doctor bench registry"
-    )
-    assert re.findall(r"^  ([a-z]+)  ", listed.partition("Commands:")[2], re.MULTILINE) == verbs.split()
+    lists = [listed.partition("Start here:")[2], *(shown.partition("Commands:")[2] for shown in groups)]
+    assert not [shown for shown in lists if "..." in shown or not shown]
+    assert re.findall(r"^(?:(\w.*):|  ([a-z]+)  .*)$", f"Start here:{lists[0]}", re.MULTILINE) == [
+        word for group, verbs in GROUPS.items() for word in ((group, ""), *(("", verb) for verb in verbs))
+    ]
+    assert {verb for verbs in GROUPS.values() for verb in verbs} == {verb.split(" ")[0] for verb in verbs()}
     described = cli("reproduce", "--help", cwd=tmp_path).stdout
     assert all(table in described for table in TABLES)
+
+
+def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp_path):
+    for group in GROUPS.values():
+        for verb, examples in group.items():
+            shown = cli(verb, "--help", cwd=tmp_path).stdout
+            assert len(examples) == 2
+            for example in examples:
+                assert f"  gscl-scale {example}\n" in shown
+                parses(example.split())
+    for verb in verbs():
+        shown = cli(*verb.split(), "--help", cwd=tmp_path).stdout
+        assert not re.findall(r"<.*>|\b(INTEGER|FLOAT|int|float|str)\b", shown.partition("Options:")[2])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["walk"], "no such command 'walk'; see gscl-scale --help"),
+        (["stat"], "no such command 'stat'. Did you mean"),
+        (["run", "--fast"], "no such option: --fast"),
+        (["neighbors"], "missing argument 'run'; see gscl-scale neighbors --help"),
+        (["registry", "list"], "missing option '--registry'; see gscl-scale registry list --help"),
+        (
+            ["neighbors", "runs/a", "--count", "x"],
+            "expected a whole number, at least 1, got 'x'; see gscl-scale neighbors",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_in_the_same_style(tmp_path, words, says):
+    refused = cli(*words, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("gscl-scale: ")
+    assert (refused.stderr.count("\n"), says in refused.stderr) == (1, True), refused.stderr
+
+
+def test_keys_of_the_configuration_are_described_one_by_one_or_by_section(tmp_path):
+    one = cli("config", "--schema", "train.epochs", cwd=tmp_path).stdout
+    assert re.findall(r"^\S+", one, re.MULTILINE) == ["train.epochs"]
+    section = cli("config", "--schema", "loss", "graph.separator", cwd=tmp_path).stdout
+    assert {key.partition(".")[0] for key in re.findall(r"^\S+", section, re.MULTILINE)} == {"loss", "graph"}
+    for words, says in (
+        (["--schema", "train.epoch"], "there is no key train.epoch; close are train.epochs"),
+        (["train.epochs"], "train.epochs is a key; describe it with gscl-scale config --schema train.epochs"),
+    ):
+        refused = cli("config", *words, cwd=tmp_path)
+        assert (refused.returncode, says in refused.stderr) == (2, True)
+
+
+def test_output_has_no_colors_where_it_is_piped_or_they_are_not_wanted(finished):
+    command = [*COMMAND, "status", "--config", "quick.yaml"]
+    for environment in ({"TERM": "xterm-256color"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}):
+        told = subprocess.run(
+            command, cwd=finished[0], env={**os.environ, **environment}, capture_output=True, check=True
+        )
+        assert not re.findall(rb"\x1b\[(3|4|9)\d", told.stdout)
+        assert "NO_COLOR" in environment or b"\x1b" not in told.stdout
+
+
+def test_nothing_is_trained_where_no_graph_and_no_run_is_named(tmp_path, finished):
+    refused = cli("run", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "gscl-scale demo" in refused.stderr
+    assert "gscl-scale run edges.csv" in refused.stderr
+    for verb in (
+        "run",
+        "ingest",
+        "precompute",
+        "train",
+        "embed",
+        "evaluate",
+        "report",
+        "stats",
+        "compare",
+        "tune",
+        "status",
+    ):
+        for words in ((), ("--run", "runs/quikc"), ("--run", "quick")):
+            refused = cli(verb, *words, cwd=finished[0])
+            assert refused.returncode == 2, verb
+            near = "did you mean --run runs/quick?" if words else "there are runs/quick"
+            assert near in refused.stderr, (verb, refused.stderr)
+    assert not (tmp_path / "runs").exists()
+    assert {path.name for path in (finished[0] / "runs").iterdir()} == {"quick"}
 
 
 @pytest.mark.parametrize(

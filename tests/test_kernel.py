@@ -25,7 +25,8 @@ def package(tmp_path):
     """A package of two kernels, one of which calls the other."""
     package = tmp_path / "site" / "gscl_scale"
     package.mkdir(parents=True)
-    shutil.copy(_PACKAGE / "kernel.py", package)
+    for name in ("kernel.py", "kernel_cache.py"):
+        shutil.copy(_PACKAGE / name, package)
     for name, text in {"__init__": "", "lists": _LISTS, "exact": _EXACT, "told": "MESSAGE = 1\n"}.items():
         (package / f"{name}.py").write_text(text)
     return package
@@ -33,7 +34,9 @@ def package(tmp_path):
 
 def _search(package: Path, program: str = "", **environment: str) -> tuple[int, int]:
     """What a new process finds, and how many kernels it had to compile for that."""
-    program = f"{program}\nfrom gscl_scale.exact import search\nprint(search(1), len(search.stats.cache_misses))"
+    program = (
+        f"{program}\nfrom gscl_scale.exact import search\nprint(search(1), len(search.dispatcher.stats.cache_misses))"
+    )
     others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     told = subprocess.run(
         [sys.executable, "-c", program],
@@ -91,8 +94,22 @@ def test_functions_of_the_user_are_kept_where_numba_keeps_them(package, tmp_path
     assert [path.parent for path in own.parent.rglob("own.double*.nbi")] == [own.parent / "__pycache__"]
 
 
+def test_numba_is_imported_at_the_first_call_and_not_before(package):
+    program = "import sys, gscl_scale.exact; print('numba' in sys.modules, file=sys.stderr)"
+    first = [
+        sys.executable,
+        "-c",
+        f"{program}; gscl_scale.exact.search(1); print('numba' in sys.modules, file=sys.stderr)",
+    ]
+    told = subprocess.run(first, cwd=package.parent, check=True, capture_output=True, text=True).stderr.splitlines()
+    assert (told[0], told[-1]) == ("False", "True")
+    assert [line.startswith("Compiling kernels") for line in told] == [False, True, False]  # once, of two kernels
+    again = subprocess.run(first, cwd=package.parent, check=True, capture_output=True, text=True).stderr.splitlines()
+    assert again == ["False", "True"]
+
+
 def test_intrinsics_and_the_decorator_are_sources_of_kernels():
-    assert {"rings/kernels.py", "kernel.py"} <= dict(kernel_sources(_PACKAGE)).keys()
+    assert {"rings/kernels.py", "kernel.py", "kernel_cache.py"} <= dict(kernel_sources(_PACKAGE)).keys()
 
 
 def test_numba_is_used_through_the_decorator_alone():
@@ -100,7 +117,7 @@ def test_numba_is_used_through_the_decorator_alone():
     users = {
         path.relative_to(_PACKAGE).as_posix() for path in _PACKAGE.rglob("*.py") if numba.search(path.read_bytes())
     }
-    assert users == {"kernel.py", "rings/kernels.py"}
+    assert users == {"kernel_cache.py", "rings/kernels.py", "bench/compilation.py"}
 
 
 def test_all_that_kernels_take_from_other_modules_is_in_their_sources():

@@ -44,7 +44,7 @@ def holder(tmp_path):
 
 
 def test_a_second_command_is_refused_with_exit_code_4_and_told_who_works_there(holder, tmp_path):
-    result = cli("ingest", "--run", "run", cwd=tmp_path)
+    result = cli("ingest", "--source", "digits", "--run", "run", cwd=tmp_path)
     assert result.returncode == 4
     assert f"run is being worked on by process {holder.pid} of " in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -55,7 +55,7 @@ def test_a_second_command_is_refused_with_exit_code_4_and_told_who_works_there(h
 def test_the_folder_of_a_killed_process_is_free(holder, tmp_path):
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
-    result = cli("ingest", "--run", "run", cwd=tmp_path)
+    result = cli("ingest", "--source", "digits", "--run", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
 
 

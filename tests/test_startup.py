@@ -14,19 +14,20 @@ RUNNER = """
 import json, shlex, sys
 from gscl_scale.__main__ import main
 
+expected = int(sys.argv.pop())
 for line in sys.argv.pop().splitlines():
     sys.argv[1:] = shlex.split(line)
     try:
         main()
     except SystemExit as ended:
-        assert not ended.code, line
+        assert (ended.code or 0) == expected, line
 print(json.dumps(list(sys.modules)), file=sys.stderr)
 """
 
 
-def imported(*commands, cwd):
-    """The heavy packages that a process has imported after these commands, one after the other."""
-    command = [sys.executable, "-c", RUNNER, "\n".join(commands)]
+def imported(*commands, cwd, code=0):
+    """The heavy packages that a process has imported after these commands, which all end with this exit code."""
+    command = [sys.executable, "-c", RUNNER, "\n".join(commands), str(code)]
     ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     return HEAVY & set(json.loads(ended.stderr.splitlines()[-1]))
@@ -46,3 +47,24 @@ def test_stages_before_the_training_and_neighbors_import_neither_torch_nor_ray_n
     found = imported(*stages, "neighbors embedded --id node-7", cwd=tmp_path)
     assert not found & {"torch", "ray", "matplotlib"}
     assert "numba" in found  # a heavy package that is imported is seen
+
+
+def test_a_refused_setting_imports_no_heavy_package(tmp_path):
+    taking = "run ingest precompute train embed evaluate report stats compare tune doctor"
+    refused = [f"{verb} --set bad.key=1" for verb in taking.split()]
+    assert not imported(*refused, cwd=tmp_path, code=2) & {*HEAVY, "scipy", "pyarrow"}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_finished_run_is_recognized_without_numba_torch_or_plots(tmp_path):
+    write_tables(tmp_path)
+    first = cli("run", "--config", "quick.yaml", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    commands = ["run --config quick.yaml", "run --run runs/quick", "precompute --run runs/quick"]
+    assert not imported(*commands, cwd=tmp_path) & HEAVY
+
+
+def test_neighbors_and_doctor_do_not_import_what_they_do_not_use(tmp_path):
+    write_run(tmp_path / "embedded", drawn(20))
+    assert not imported("neighbors embedded --id node-7", cwd=tmp_path) & (HEAVY - {"pandas"})  # pyarrow imports it
+    assert not imported("doctor", cwd=tmp_path) & {"ray", "pandas", "sklearn", "matplotlib"}

@@ -18,6 +18,7 @@ from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.kernels import PriorityArrays
 from gscl_scale.rings.priorities import Priorities
+from gscl_scale.sort import sort_part
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
 _MANY = 4  # times the fan-out: of nodes with more neighbours, the sampled ones are cached for a draw
@@ -299,14 +300,15 @@ def _relabel(nodes, members, place):
             place[u] = 0
             others[num] = u
             num += 1
-    others[:num].sort()
+    sort_part(others, np.int64(0), num)
     for i in range(num):
         place[others[i]] = nodes.size + i
     places = np.empty_like(members)
     for e in range(members.size):
         places[e] = place[members[e]]
     below = np.empty(nodes.size + num, np.int64)
-    below[: nodes.size], below[nodes.size :] = nodes, others[:num]
+    for i in range(below.size):
+        below[i] = nodes[i] if i < nodes.size else others[i - nodes.size]
     for u in below:
         place[u] = -1
     return places, below

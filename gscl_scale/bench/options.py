@@ -194,4 +194,15 @@ class Report(Bench):
     out: Out = _RESULTS
 
 
-BENCHES: tuple[type[Bench], ...] = (Rings, Changes, Scale, Train, Embed, Memory, Neighbors, Report)
+@dataclass(kw_only=True)
+class Start(Bench):
+    """Measure how long commands take to answer.
+
+    Compilation of kernels as well, and a run of the digits beside other programs."""
+
+    spinning: Annotated[bool, typer.Option("--spinning", help="Run the digits with threads that spin as well.")] = False
+    turns: Turns = 3
+    out: Out = _RESULTS
+
+
+BENCHES: tuple[type[Bench], ...] = (Rings, Changes, Scale, Train, Embed, Memory, Neighbors, Report, Start)

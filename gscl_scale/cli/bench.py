@@ -10,11 +10,12 @@ import typer
 
 from gscl_scale.bench.harness import Bench
 from gscl_scale.bench.options import BENCHES
+from gscl_scale.cli.help import VerbHelp
 from gscl_scale.cli.options import ConfigFile, Settings
 from gscl_scale.config.config import Config
 from gscl_scale.errors import UserError
 
-bench = typer.Typer(help="Compare speed and memory with the best other tools.", no_args_is_help=True)
+bench = typer.Typer(no_args_is_help=True)
 
 
 @bench.callback()
@@ -41,7 +42,7 @@ def _add(kind: type[Bench]) -> None:
         print(getattr(module, f"bench_{asked.name}")(asked))
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # where typer looks
-    bench.command(kind.__name__.lower(), help=inspect.getdoc(kind))(command)
+    bench.command(kind.__name__.lower(), cls=VerbHelp, help=inspect.getdoc(kind))(command)
 
 
 def _options(kind: type[Bench]) -> Iterator[tuple[str, Any, Any]]:

@@ -2,15 +2,16 @@
 
 import errno
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from gscl_scale.cli.bench import bench
+from gscl_scale.cli.demo import demo
 from gscl_scale.cli.doctor.command import doctor
+from gscl_scale.cli.group import lazy_group
+from gscl_scale.cli.help import GroupHelp, VerbHelp, examples_of, group_of
 from gscl_scale.cli.neighbors import neighbors
 from gscl_scale.cli.open_run import display, places
-from gscl_scale.cli.registry import registry
 from gscl_scale.cli.show import config, stats, status
 from gscl_scale.cli.stages import embed, evaluate, ingest, precompute, report, run, train
 from gscl_scale.cli.studies import compare, reproduce, retrain, tune
@@ -19,18 +20,24 @@ from gscl_scale.machine import is_lack_of_memory
 
 app = typer.Typer(
     name="gscl-scale",
+    cls=GroupHelp,
     help="Compute self-supervised node embeddings of large graphs, from a graph to embeddings and a report.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _verb in (run, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune, reproduce,
-              retrain, neighbors, doctor):  # fmt: skip
-    app.command()(_verb)
-app.add_typer(bench, name="bench")
-app.add_typer(registry, name="registry")
+for _verb in (demo, run, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune,
+              reproduce, retrain, neighbors, doctor):  # fmt: skip
+    _name = _verb.__name__
+    app.command(cls=VerbHelp, rich_help_panel=group_of(_name), epilog=examples_of(_name))(_verb)
+for _name, _description in {
+    "bench": "Compare speed and memory with the best other tools, in one run on one machine.",
+    "registry": "List, show, promote and roll back versions of embeddings.",
+}.items():
+    app.add_typer(lazy_group(_name, _description), rich_help_panel=group_of(_name), epilog=examples_of(_name))
 
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not export it by name
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -49,7 +56,9 @@ def main() -> None:
     """Entry point: exit code 0 done, 1 the work failed, 2 bad input, 4 another process works there; 3 of retrain."""
     try:
         with places:
-            app(standalone_mode=True)
+            sys.exit(app(prog_name="gscl-scale", standalone_mode=False) or 0)
+    except _UsageError as error:
+        _refuse_usage(error)
     except GsclError as error:
         _fail(str(error), 2 if isinstance(error, UserError) else 4 if isinstance(error, LeaseError) else 1)
     except NotADirectoryError as error:
@@ -71,6 +80,16 @@ def main() -> None:
         if leaving.code == INTERRUPTED:  # typer has handled the interrupt without a message
             _fail("stopped; finished work is kept, rerun the command to resume", INTERRUPTED)
         raise
+
+
+def _refuse_usage(error: Any) -> None:
+    """Refuse arguments in one sentence; a command without any gets its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        sys.exit(error.exit_code)
+    command = error.ctx.command_path if error.ctx else "gscl-scale"
+    sentence = error.format_message().rstrip(".")
+    _fail(f"{sentence[:1].lower()}{sentence[1:]}; see {command} --help", error.exit_code)
 
 
 def _fail(sentence: str, code: int) -> None:

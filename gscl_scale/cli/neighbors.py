@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.options import AsJson, path_option
+from gscl_scale.cli.options import AsJson, number_option, path_option
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
-from gscl_scale.runtime.console import Console
 
 
 def neighbors(
@@ -16,7 +15,7 @@ def neighbors(
     node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option for more.")] = None,
     ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column id.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="With --out: all nodes.")] = False,
-    count: Annotated[int, typer.Option(min=1, help="Number of neighbours of each node.")] = 10,
+    count: Annotated[int, number_option("Number of neighbours of each node.", 1)] = 10,
     index: Annotated[
         bool, typer.Option("--index", help="Search an approximate index, which is built at the first use.")
     ] = False,
@@ -33,6 +32,7 @@ def neighbors(
     from gscl_scale.embed.store import Embeddings
     from gscl_scale.neighbors.answers import WRITERS, answers, searcher, write_answers
     from gscl_scale.neighbors.places import find_embeddings
+    from gscl_scale.runtime.console import Console
 
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")

@@ -1,9 +1,14 @@
 """The configuration and the run folder of a command; a run on an object store is worked on in a local copy."""
 
 import contextlib
+import difflib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gscl_scale.cli.graph_file import config_of_file, default_run, keep_config, kept_values, refuse_two_graphs
+from gscl_scale.errors import FolderError, UserError
+from gscl_scale.text import listed
 
 if TYPE_CHECKING:  # help texts wait for none of these
     from gscl_scale.config.config import Config
@@ -14,12 +19,27 @@ places = contextlib.ExitStack()
 _given: dict[Path, str] = {}
 
 
-def start(config_file: Path | None, settings: list[str] | None, run: str | None) -> "tuple[Config, Path, Console]":
-    """Configuration, local run folder and console of a command."""
+def start(
+    config_file: Path | None,
+    settings: list[str] | None,
+    run: str | None,
+    file: Path | None = None,
+    nodes: Path | None = None,
+    overwrite: bool = False,
+) -> "tuple[Config, Path, Console]":
+    """Configuration, local run folder and console of a command; with `overwrite` without results of other settings."""
     from gscl_scale.runtime.console import Console
 
-    config, where = load_config(config_file, settings, run)
-    return config, enter(where), Console()
+    config, where = load_config(config_file, settings, run, file, nodes)
+    folder, console = enter(where), Console()
+    if overwrite and _leads():
+        from gscl_scale.run.overwrite import remove_other_results
+
+        for path in remove_other_results(config, folder):
+            console.say(f"removed {display(path)}, made with other settings or from other files")
+    if file and _leads():
+        keep_config(config, folder, where)
+    return config, folder, console
 
 
 def enter(where: str) -> Path:
@@ -28,24 +48,81 @@ def enter(where: str) -> Path:
     from gscl_scale.storage.mirror import working_copy
     from gscl_scale.storage.urls import folder_of
 
-    if os.environ.get("RANK", "0") == "0":  # of the processes of torchrun the first one works for all
+    if _leads():
         places.enter_context(lock_run(folder_of(where)))
     folder = places.enter_context(working_copy(where))
     _given[folder] = where
     return folder
 
 
-def load_config(config_file: Path | None, settings: list[str] | None, run: str | None) -> "tuple[Config, str]":
+def _leads() -> bool:
+    """Whether this is the only process, or of those of torchrun the first one, which works for all."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def load_config(
+    config_file: Path | None,
+    settings: list[str] | None,
+    run: str | None,
+    file: Path | None = None,
+    nodes: Path | None = None,
+    named: bool = True,
+) -> "tuple[Config, str]":
     """The configuration, and the folder or URL of the run.
 
-    A run that exists keeps its own configuration, unless a file or another graph source is given.
+    A run that exists keeps its own configuration, unless a config file or another graph source is given. `named`: a
+    graph or a run must be named.
     """
     from gscl_scale.config.config import Config
 
+    if file is not None:
+        if config_file:
+            refuse_two_graphs(file, config_file)
+        where = run or default_run(file)
+        kept = kept_values(Path(where)) or (_stored_values(where) if run else {})
+        return config_of_file(file, nodes, settings or [], kept, where), where
+    if nodes:
+        raise UserError(f"--nodes {nodes}: name the edges too: gscl-scale run edges.csv --nodes {nodes}")
     other = any(setting.replace(" ", "").startswith("graph.source=") for setting in settings or [])
-    config = Config.load(config_file, settings, _stored_values(run) if run and not (config_file or other) else None)
-    name = config_file.stem if config_file else config.graph.name or config.graph.source
-    return config, run or f"runs/{name}"
+    stored = _stored_values(run) if run and not (config_file or other) else {}
+    if run and named and not (config_file or other or stored):
+        refuse_absent(run)
+    config = Config.load(config_file, settings, stored)
+    if named and not (run or config_file or other):
+        raise UserError(
+            "no graph is named: try the demo with gscl-scale demo, start with your edges by gscl-scale run edges.csv, "
+            f"or name a config (--config) or a run (--run){_runs_here()}"
+        )
+    return config, run or _default_run(config_file, config)
+
+
+def _default_run(config_file: Path | None, config: "Config") -> str:
+    if config_file and (config_file.parent / "run.json").exists():
+        return str(config_file.parent)
+    return f"runs/{config_file.stem if config_file else config.graph.name or config.graph.source}"
+
+
+def refuse_absent(where: str) -> NoReturn:
+    """Refuse a run that does not exist, with the names of those that do and are like it."""
+    path = Path(where)
+    runs = {str(one): one.name for one in [*_runs_in(path.parent), *_runs_in(Path("runs"))]}
+    close = difflib.get_close_matches(path.name, runs.values(), n=3)
+    near = [f"--run {one}" for one, name in runs.items() if name in close]
+    raise FolderError(
+        f"{where} holds no run; "
+        + (f"did you mean {' or '.join(near)}? To start one there: " if near else "to start one there: ")
+        + f"gscl-scale run edges.csv --run {where}"
+    )
+
+
+def _runs_here() -> str:
+    runs = [str(run) for run in _runs_in(Path("runs"))]
+    return f"; there are {listed(runs)}" if runs else ""
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The runs in a folder."""
+    return [path.parent for path in sorted(folder.glob("*/run.json"))] if folder.is_dir() else []
 
 
 def _stored_values(where: str) -> dict[str, Any]:

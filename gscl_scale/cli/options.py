@@ -59,8 +59,28 @@ Settings = Annotated[
         "--set", metavar="KEY=VALUE", autocompletion=_keys, help="Override one key of the config; can be repeated."
     ),
 ]
+GraphFile = Annotated[
+    Path | None,
+    typer.Argument(
+        parser=_local_path,
+        metavar="FILE",
+        help="Edge list (.csv, .tsv, .txt, .edges, .mtx, packed or not), .parquet, .npz, or a folder of tables.",
+    ),
+]
+NodesFile = Annotated[
+    Path | None,
+    typer.Option("--nodes", parser=_local_path, metavar="FILE", help="With FILE: the table of the nodes."),
+]
 RunOption = Annotated[
     str | None,
     typer.Option("--run", metavar="PLACE", help="Run folder or URL. Defaults to runs/NAME, named after the config."),
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Remove what the run folder has from other settings or other input files."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print what would run, with estimates of time, memory and disk; write nothing."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gscl_scale.cli.help import VerbHelp
 from gscl_scale.cli.options import AsJson
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.registry.ledger import State
@@ -13,14 +14,14 @@ from gscl_scale.registry.promote import rollback as roll_back
 from gscl_scale.registry.versions import Registry, Version
 from gscl_scale.runtime.console import Console
 
-registry = typer.Typer(help="List, show, promote and roll back versions of embeddings.", no_args_is_help=True)
+registry = typer.Typer(no_args_is_help=True)
 
 Where = Annotated[str, typer.Option("--registry", help="Folder of the registry, or a URL such as s3://bucket/name.")]
 LeaseS = Annotated[float, typer.Option("--lease-s", help="Seconds of silence after which a lease counts as lost.")]
 _EVENTS = 20
 
 
-@registry.command("list")
+@registry.command("list", cls=VerbHelp)
 def list_versions(where: Where, as_json: AsJson = False) -> None:
     """List the stored versions, the newest last."""
     opened = Registry(where)
@@ -42,7 +43,7 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
     print_table(headers, rows, title=f"registry {where}")
 
 
-@registry.command()
+@registry.command(cls=VerbHelp)
 def show(where: Where, as_json: AsJson = False) -> None:
     """Show the current version, the lease and the last events."""
     opened = Registry(where)
@@ -57,7 +58,7 @@ def show(where: Where, as_json: AsJson = False) -> None:
     print(f"lease    {state.holder or 'free'}")
 
 
-@registry.command()
+@registry.command(cls=VerbHelp)
 def promote(
     version: Annotated[str, typer.Argument(help="A version of gscl-scale registry list.")],
     where: Where,
@@ -67,7 +68,7 @@ def promote(
     print(f"{promote_version(Registry(where), version, lease_s, Console()).current} is current")
 
 
-@registry.command()
+@registry.command(cls=VerbHelp)
 def rollback(where: Where, lease_s: LeaseS = 60.0) -> None:
     """Make the version before the current one current again.
 

@@ -1,5 +1,6 @@
 """The verbs that show something: statistics of the graph, the state of a run, the configuration."""
 
+import difflib
 import time
 from datetime import datetime
 from pathlib import Path
@@ -7,13 +8,24 @@ from typing import Annotated
 
 import typer
 
-from gscl_scale.cli.open_run import display, load_config, start
-from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, number_option, path_option
+from gscl_scale.cli.open_run import display, load_config, refuse_absent, start
+from gscl_scale.cli.options import (
+    AsJson,
+    ConfigFile,
+    GraphFile,
+    NodesFile,
+    RunOption,
+    Settings,
+    number_option,
+    path_option,
+)
 from gscl_scale.cli.output import json_text, print_json, print_table
 from gscl_scale.errors import UserError
 
 
 def stats(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
@@ -22,6 +34,7 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Compute degrees, homophily, label consistency, ring sizes."""
+    config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.evaluate.graph_statistics import statistics_table
     from gscl_scale.report.plots import PICTURES, plot_consistency
     from gscl_scale.run.record import open_run
@@ -30,7 +43,6 @@ def stats(
 
     if plot and plot.suffix.lower() not in PICTURES:
         raise UserError(f"--plot: expected a file that ends in {' or '.join(PICTURES)}, got {plot}")
-    config, folder, console = start(config_file, settings, run_folder)
     run = open_run(config, folder)
     ingest_stage(config, run, console)
     result = stats_stage(run, anchors)
@@ -62,6 +74,8 @@ def _print_status(where: str, as_json: bool) -> bool:
     from gscl_scale.storage.mirror import small_files
 
     with small_files(where) as folder:
+        if not (folder / "run.json").exists():
+            refuse_absent(where)
         states = status(folder)
     if as_json:
         print_json([vars(state) for state in states])
@@ -75,6 +89,10 @@ def _print_status(where: str, as_json: bool) -> bool:
 
 
 def config(
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY", help="With --schema: only keys that begin so, such as train or train.epochs."),
+    ] = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     schema: Annotated[bool, typer.Option("--schema", help="Describe every key: type, default and meaning.")] = False,
@@ -86,11 +104,26 @@ def config(
     from gscl_scale.config.config import Config
     from gscl_scale.config.schema import schema_rows
 
+    if keys and (not schema or as_json):
+        raise UserError(f"config: {keys[0]} is a key; describe it with gscl-scale config --schema {keys[0]}")
     if schema and as_json:
         print_json(Config.model_json_schema())
     elif schema:
-        for key, kind, default, description in schema_rows():
+        for key, kind, default, description in _described(schema_rows(), keys or []):
             print(f"{key}\n    {kind}; default {default or repr(default)}\n    {description}")
     else:
         values = Config.load(config_file, settings).dump()
         print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())
+
+
+def _described(rows: list[tuple[str, str, str, str]], keys: list[str]) -> list[tuple[str, str, str, str]]:
+    """The rows of these keys and of all keys below them, or of all; UserError for a key that does not exist."""
+    found = [row for row in rows if not keys or any(f"{row[0].split(' ')[0]}.".startswith(f"{key}.") for key in keys)]
+    for key in keys:
+        if not any(f"{row[0].split(' ')[0]}.".startswith(f"{key}.") for row in found):
+            known = list(dict.fromkeys(row[0].split(" ")[0] for row in rows))
+            close = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+            raise UserError(
+                f"config: there is no key {key}; {'close are ' + ', '.join(close) if close else 'see --schema'}"
+            )
+    return found

@@ -7,25 +7,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gscl_scale.cli.open_run import display, enter, load_config, start
-from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, path_option
+from gscl_scale.cli.options import (
+    AsJson,
+    ConfigFile,
+    DryRun,
+    GraphFile,
+    NodesFile,
+    Overwrite,
+    RunOption,
+    Settings,
+    path_option,
+)
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
 
 if TYPE_CHECKING:
+    from gscl_scale.config.config import Config
     from gscl_scale.evaluate.schema import Metrics
 
 
-def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+def run(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
     """Run all stages, from the graph to embeddings and a report.
 
     Skips finished stages: rerun the command to resume after a stop."""
-    from gscl_scale import pipeline
+    if dry_run:
+        _print_plan(*load_config(config_file, settings, run_folder, file, nodes), overwrite)
+        return
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
+    from gscl_scale import pipeline  # torch: once the arguments are known to be good
     from gscl_scale.run.folder import Run
-    from gscl_scale.stages import train as training
+    from gscl_scale.stages.lead import lead_command
 
-    config, folder, console = start(config_file, settings, run_folder)
     began = time.monotonic()
-    with training.lead_command(config) as leads:
+    with lead_command(config) as leads:
         if not leads:
             return
         metrics = pipeline.run(config, folder, console)
@@ -37,10 +59,25 @@ def run(config_file: ConfigFile = None, settings: Settings = None, run_folder: R
     print(f"finished in {time.monotonic() - began:.0f} s")
 
 
+def _print_plan(config: "Config", where: str, overwrite: bool) -> None:
+    from gscl_scale.stages.dry_run import plan_run, total_of, words_of
+    from gscl_scale.storage.mirror import small_files
+
+    with small_files(where) as folder:
+        plan = plan_run(config, folder, overwrite)
+        for path in plan.removed:
+            print(f"would remove {where}/{path.relative_to(folder)}")
+    print_table(["stage", "would", "time", "disk"], [words_of(stage) for stage in plan.stages], title=f"run {where}")
+    print(f"{plan.graph}\n{total_of(plan)}")
+
+
 def ingest(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
+    overwrite: Overwrite = False,
     source: Annotated[str | None, typer.Option(help="Short for --set graph.source=NAME.")] = None,
 ) -> None:
     """Read the graph into the run folder.
@@ -50,43 +87,55 @@ def ingest(
     from gscl_scale.runtime.console import Console
     from gscl_scale.stages.ingest import ingest as ingest_stage
 
-    settings = [f"graph.source={source}", *(settings or [])] if source else settings
-    config, where = load_config(config_file, settings, run_folder)
-    console = Console()
-    if source == config.graph.source == "synthetic" and "preset" not in config.graph.model_fields_set:
-        config, where = load_config(config_file, [*(settings or []), "graph.preset=large"], run_folder)
-        console.say("graph.preset is large; for a small graph add --set graph.preset=small")
-    folder = enter(where)
+    settings = [*([f"graph.source={source}"] if source else []), *(settings or [])]
+    if (
+        source == "synthetic"
+        and "preset" not in load_config(config_file, settings, run_folder)[0].graph.model_fields_set
+    ):
+        settings.append("graph.preset=large")
+        Console().say("graph.preset is large; for a small graph add --set graph.preset=small")
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     graph = ingest_stage(config, open_run(config, folder), console)
     print(f"graph {graph.name} is in {display(folder / 'graph')}")
 
 
 def precompute(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
+    overwrite: Overwrite = False,
     since: Annotated[Path | None, path_option("Earlier run folder: sample only what has changed since.")] = None,
 ) -> None:
     """Sample the rings of every node into Arrow files.
 
     Verifies the checksums of existing files, and writes damaged ones again."""
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     from gscl_scale.stages.precompute import precompute as precompute_stage
     from gscl_scale.stages.repeats import each_repeat
 
-    config, folder, console = start(config_file, settings, run_folder)
     for one, part, log in each_repeat(config, folder, console):
         precompute_stage(one, part, log, verify=True, since=since)
         if one.train.reads_samples:
             print(f"samples are in {display(part.samples)}")
 
 
-def train(config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None) -> None:
+def train(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    overwrite: Overwrite = False,
+) -> None:
     """Train the encoder on the samples."""
+    config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
     from gscl_scale.stages import train as training
+    from gscl_scale.stages.lead import lead_command
     from gscl_scale.stages.repeats import each_repeat
 
-    config, folder, console = start(config_file, settings, run_folder)
-    with training.lead_command(config) as leads:
+    with lead_command(config) as leads:
         for one, part, log in each_repeat(config, folder, console) if leads else ():
             training.train(one, part, log)
             print(f"checkpoints are in {display(part.checkpoints)}")
@@ -104,12 +153,12 @@ def embed(
 
     Embeds the graph of the run, or the graph of --graph. A copy has all nodes in your order, or those of --ids in its
     order."""
+    _check_embed_options(graph, out, ids)
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.stages.embed import copy_embeddings
     from gscl_scale.stages.embed import embed as embed_stage
     from gscl_scale.stages.repeats import each_repeat
 
-    _check_embed_options(graph, out, ids)
-    config, folder, console = start(config_file, settings, run_folder)
     for one, part, log in each_repeat(config, folder, console):
         place = out
         if out and config.train.repeats > 1:
@@ -135,9 +184,9 @@ def evaluate(
     """Evaluate the embeddings.
 
     Evaluates the raw features and the untrained encoder as well."""
+    config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale import pipeline
 
-    config, folder, console = start(config_file, settings, run_folder)
     metrics = pipeline.evaluate_all(config, folder, console)
     print_json(metrics) if as_json else _print_metrics(metrics)
 
@@ -152,14 +201,14 @@ def report(
     """Write an HTML report of a run.
 
     With two or more run folders, writes one page that compares them."""
-    from gscl_scale import pipeline
-    from gscl_scale.stages.repeats import each_repeat
-    from gscl_scale.stages.report import report as report_stage
-
     if runs or out:
         _report_runs(runs or [], out or Path("comparison.html"), bool(config_file or settings or run_folder))
         return
     config, folder, console = start(config_file, settings, run_folder)
+    from gscl_scale import pipeline
+    from gscl_scale.stages.repeats import each_repeat
+    from gscl_scale.stages.report import report as report_stage
+
     for one, part, log in each_repeat(config, folder, console):
         print(f"report is in {display(report_stage(one, part, log))}")
     if config.train.repeats > 1:
@@ -167,9 +216,6 @@ def report(
 
 
 def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
-    from gscl_scale.runtime.console import Console
-    from gscl_scale.stages.report import report_runs
-
     if len(set(runs)) < 2 or len(set(runs)) < len(runs):
         raise UserError(
             f"report: expected two or more different runs to compare, got {', '.join(runs) or 'none'}; "
@@ -177,6 +223,9 @@ def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
         )
     if configured:
         raise UserError("report: a comparison reads the config of each run; leave out --config, --set and --run")
+    from gscl_scale.runtime.console import Console
+    from gscl_scale.stages.report import report_runs
+
     report_runs({name: enter(name) for name in runs}, out, Console())
     print(f"comparison is in {out}")
 

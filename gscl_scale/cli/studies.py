@@ -6,12 +6,23 @@ from typing import Annotated
 import typer
 
 from gscl_scale.cli.open_run import display, start
-from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings, number_option, path_option
+from gscl_scale.cli.options import (
+    AsJson,
+    ConfigFile,
+    GraphFile,
+    NodesFile,
+    RunOption,
+    Settings,
+    number_option,
+    path_option,
+)
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import RunError
 
 
 def compare(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
@@ -23,12 +34,12 @@ def compare(
     Methods: raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
     gscl-listwise; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and node2vec. Skips
     finished methods."""
+    config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
-    from gscl_scale.stages import train as training
+    from gscl_scale.stages.lead import lead_command
     from gscl_scale.studies.compare import MEASURED, compare
 
-    config, folder, console = start(config_file, settings, run_folder)
-    with training.lead_command(config) as leads:
+    with lead_command(config) as leads:
         if not leads:
             return
         names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -46,6 +57,8 @@ def compare(
 
 
 def tune(
+    file: GraphFile = None,
+    nodes: NodesFile = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
@@ -56,10 +69,10 @@ def tune(
     """Search for settings that score best on validation nodes.
 
     Runs trials on Ray Tune and stops weak ones early. Rerun the command to resume after a stop."""
+    config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.studies.tune.leaderboard import HEADERS, counts, leaderboard_rows
     from gscl_scale.studies.tune.tune import tune
 
-    config, folder, console = start(config_file, settings, run_folder)
     ended = tune(config, space, folder, trials, minutes, console)
     print_table(HEADERS, leaderboard_rows(ended), title=counts(ended))
     best = display(folder / "best.yaml")
@@ -71,8 +84,8 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="A table: main, heterophily, methods, random, arxiv, topology, tasks, infonce, ablation or agreement; "
-            "or a figure: hops, sampling, gates, width, similarity or consistency."
+            help="A table: main, heterophily, methods, random, arxiv, topology, tasks, infonce, ablation, agreement "
+            "or featureless; or a figure: hops, sampling, gates, width, similarity or consistency."
         ),
     ],
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this graph; can be repeated.")] = None,

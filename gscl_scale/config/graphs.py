@@ -3,18 +3,30 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, field_serializer, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from gscl_scale.config.section import Key, Result, Section
 from gscl_scale.storage.urls import url_of
 
 ColumnType = Literal["number", "category", "date", "text", "skip"]
 
+_PACKAGES = (
+    "PIL", "fsspec", "joblib", "matplotlib", "networkx", "numba", "numpy", "pandas", "pydantic", "rich", "scipy",
+    "sklearn", "sympy", "torch", "torch_geometric",
+)  # fmt: skip
+
 Structure = Literal["auto", "none", "always", "only"]
 _STRUCTURE = (
     "Structural features: auto: where a graph has no features, few, or dense ones that tell nothing of its edges; "
     "none; always: beside all dense ones; only: in place of all others."
 )
+
+
+_SEPARATOR = (
+    "comma, tab, semicolon, pipe, blanks or one character; comma+blanks drops blanks around it. By default comma, in "
+    ".tsv files tab."
+)
+_SEPARATORS = ("comma", "tab", "semicolon", "pipe")
 
 
 class _GraphSection(Section):
@@ -34,6 +46,13 @@ class DigitsGraph(_GraphSection):
     structure: Annotated[Structure, Key(revision=4, neutral="none")] = Field("none", description=_STRUCTURE)
     source: Literal["digits"] = Field("digits", description="The quick start: 1,797 images, no download.")
     neighbours: int = Field(10, ge=1, le=100, description="Nearest images to connect each image with.")
+
+
+class PackagesGraph(_GraphSection):
+    """Modules of installed Python packages; edges are imports."""
+
+    source: Literal["packages"] = Field(description="Modules of installed Python packages; edges are their imports.")
+    packages: list[str] = Field(list(_PACKAGES), description="Packages to read; those not installed are left out.")
 
 
 class SyntheticGraph(_GraphSection):
@@ -60,15 +79,30 @@ class NpzGraph(_GraphSection):
 
 
 class TablesGraph(_GraphSection):
-    """Edge and node tables, Parquet or CSV."""
+    """Edge and node tables, Parquet or text."""
 
     INPUT_FILES: ClassVar[tuple[str, ...]] = ("edges", "nodes")
 
-    source: Literal["tables"] = Field(description="Edge and node tables, Parquet or CSV.")
-    edges: Path = Field(description="Edge table: a Parquet or CSV file, or a folder of them; or an s3:// URL.")
+    source: Literal["tables"] = Field(description="Edge and node tables, Parquet or text.")
+    edges: Path = Field(description="Edge table: a Parquet or text file, or a folder of them; or an s3:// URL.")
     nodes: Path | None = Field(None, description="Node table; by default the nodes are the ends of the edges.")
     source_column: str = Field("source", description="Edge table: column with the id of the source node.")
     target_column: str = Field("target", description="Edge table: column with the id of the target node.")
+    separator: Annotated[str | None, Key(revision=4, neutral=None)] = Field(
+        None, description=f"Edge table that is text: {_SEPARATOR}"
+    )
+    header: Annotated[bool, Key(revision=4, neutral=True)] = Field(
+        True, description="Edge table that is text: the first row names the columns; else column_1, column_2, ..."
+    )
+    comment: Annotated[str | None, Field(min_length=1, max_length=8), Key(revision=4, neutral=None)] = Field(
+        None, description="Edge table that is text: characters that begin a comment line, such as '#%'."
+    )
+    nodes_separator: Annotated[str | None, Key(revision=4, neutral=None)] = Field(
+        None, description=f"Node table that is text: {_SEPARATOR}"
+    )
+    nodes_header: Annotated[bool, Key(revision=4, neutral=True)] = Field(
+        True, description="Node table that is text: the first row names the columns; else column_1, column_2, ..."
+    )
     weight_column: Annotated[str | None, Key(revision=4, neutral=None)] = Field(
         None, description="Edge table: column with the weight of the edge, above 0; by default all weights are 1."
     )
@@ -104,6 +138,18 @@ class TablesGraph(_GraphSection):
     def label_columns(self) -> list[str]:
         """The columns with labels."""
         return [self.label_column] if isinstance(self.label_column, str) else list(self.label_column or ())
+
+    @field_validator("separator", "nodes_separator")
+    @classmethod
+    def _separates(cls, value: str | None) -> str | None:
+        name = (value or "comma").removesuffix("+blanks")
+        if (
+            value == "blanks"
+            or name in _SEPARATORS
+            or (len(name) == 1 and not name.isalnum() and name not in "\"'\r\n ")
+        ):
+            return value
+        raise ValueError(f"expected {', '.join(_SEPARATORS)}, blanks, or one character that is no letter")
 
     @model_validator(mode="after")
     def _labels_fit_together(self) -> Self:
@@ -152,7 +198,7 @@ class MemoryGraph(_GraphSection):
 
 
 GraphConfig = Annotated[
-    DigitsGraph | SyntheticGraph | NpzGraph | TablesGraph | OgbGraph | PygGraph | MemoryGraph,
+    DigitsGraph | PackagesGraph | SyntheticGraph | NpzGraph | TablesGraph | OgbGraph | PygGraph | MemoryGraph,
     Field(discriminator="source"),
 ]
 

@@ -15,11 +15,11 @@ from gscl_scale.io.arrow_writer import ColumnFile
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.kernel import kernel
 from gscl_scale.runtime.threads import in_order
+from gscl_scale.sort import sort_part
 
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256
 _LEAST_ROWS = 1 << 12  # of a bucket
-_SHORT_ROW = 32  # entries up to which insertion sort is faster
 _SKEW = 2  # the largest bucket over their mean, in estimates
 
 
@@ -303,15 +303,7 @@ def _sort_rows(starts, entries, degrees):
     end = 0
     for row in range(starts.size - 1):
         low, high = starts[row], starts[row + 1]
-        if high - low > _SHORT_ROW:
-            entries[low:high].sort()
-        else:
-            for i in range(low + 1, high):  # by insertion
-                value, j = entries[i], i
-                while j > low and entries[j - 1] > value:
-                    entries[j] = entries[j - 1]
-                    j -= 1
-                entries[j] = value
+        sort_part(entries, low, high)
         first = end
         for i in range(low, high):
             if i == low or entries[i] != entries[end - 1]:

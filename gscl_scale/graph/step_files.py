@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
-from gscl_scale.errors import RunError
+from gscl_scale.errors import FolderError, RunError
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
@@ -72,10 +72,13 @@ class StepFiles:
             folder.mkdir(parents=True)
 
     def _read(self) -> _Saved | None:
-        """The saved step, if it is one of the same rows and its file is whole."""
+        """The saved step, if it is one of the same rows and its files are whole."""
         if not (self._folder / _STEP).exists():
             return None
-        saved = read_json(self._folder / _STEP, _Saved)
+        try:
+            saved = read_json(self._folder / _STEP, _Saved)
+        except FolderError:  # damaged: all steps are computed again
+            return None
         path = self._path(saved["file"])
         same = saved["made_from"] == self._made_from and path.exists() and sha256_of(path) == saved["sha256"]
         return saved if same else None

@@ -9,13 +9,12 @@ import pyarrow as pa
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures, cut_rows, is_csr
 from gscl_scale.io.arrow import is_text
-from gscl_scale.kernel import kernel
 from gscl_scale.machine import release_mapped_pages
 
 if TYPE_CHECKING:
     from gscl_scale.graph.graph import Graph
 
-_ENTRIES_AT_ONCE = 1 << 26
+_ENTRIES_AT_ONCE = 1 << 22
 _MOST_MAPPED = 4 << 30  # bytes of mapped files in memory above which they are released
 
 Stamp = tuple[tuple[str, int, int, int], ...]
@@ -89,16 +88,16 @@ def _flaw_of_ids(ids: pa.Array, num_nodes: int) -> str:
     return ""
 
 
-@kernel
-def _bad_row(indptr: Any, indices: Any, low: int, high: int, num_nodes: int) -> int:
-    """The first row that does not ascend, or names a node outside 0..N-1 or its own; -1 if there is none."""
-    for row in range(low, high):
-        if indptr[row] < 0 or indptr[row + 1] < indptr[row] or indptr[row + 1] > indices.size:
-            return row
-        before = -1
-        for at in range(indptr[row], indptr[row + 1]):
-            node = indices[at]
-            if node <= before or node >= num_nodes or node == row:
-                return row
-            before = node
-    return -1
+def _bad_row(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], low: int, high: int, num_nodes: int) -> int:
+    """The first row of low..high that does not ascend, or names a node outside 0..N-1 or its own; -1 if there is none.
+
+    No kernel: commands that only look at a run would wait for numba.
+    """
+    ends = indptr[low : high + 1]
+    lengths = np.diff(ends)
+    if (outside := (ends[:-1] < 0) | (lengths < 0) | (ends[1:] > indices.size)).any():
+        return low + int(outside.argmax())
+    nodes, rows = indices[ends[0] : ends[-1]], np.repeat(np.arange(low, high), lengths)
+    bad = (nodes < 0) | (nodes >= num_nodes) | (nodes == rows)
+    bad[1:] |= (nodes[1:] <= nodes[:-1]) & (rows[1:] == rows[:-1])
+    return int(rows[bad.argmax()]) if bad.any() else -1

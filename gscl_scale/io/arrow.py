@@ -97,7 +97,10 @@ def numbers_of(column: pa.Array, path: Path, *kinds: str) -> npt.NDArray[Any]:
     values = column.flatten() if rows else column
     if (kinds and str(values.type) not in kinds) or values.null_count or (rows and not column.type.list_size):
         raise _damaged(path, f"expected numbers of type {' or '.join(kinds)}, got {shortened(column.type, 80)}")
-    array = values.to_numpy(zero_copy_only=True)
+    # not to_numpy, which imports pandas wherever that is installed
+    kind = np.dtype(values.type.to_pandas_dtype())
+    held = values.buffers()[1]
+    array = np.frombuffer(held, kind, len(values), values.offset * kind.itemsize) if len(values) else np.empty(0, kind)
     return array.reshape(len(column), column.type.list_size) if rows else array
 
 

@@ -15,8 +15,8 @@ from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import training
 
 
-def write_report(path: Path, found: RunData) -> None:
-    """Publish the page of a run."""
+def write_report(path: Path, found: RunData, mark: str = "") -> None:
+    """Publish the page of a run; `mark` is its last line, by which a page of other figures is recognized."""
     metrics = found.metrics
     warnings = [*warnings_of(metrics), *training_warnings(found.curve), *graph_warnings(found.statistics)]
     drawn = map_section(found.graph, found.nodes) if found.graph is not None and found.nodes is not None else ""
@@ -33,4 +33,4 @@ def write_report(path: Path, found: RunData) -> None:
         what_was_run(found),
     ]
     script = asset("map.js") if drawn else ""
-    write_text(path, whole_page(found.name, headline(metrics, found.name), warnings, sections, script))
+    write_text(path, whole_page(found.name, headline(metrics, found.name), warnings, sections, script) + mark)

@@ -42,7 +42,7 @@ def judge(new: Figures, current: Figures | None, gate: GateConfig, links: Links 
     if norm is None or before is None or current.get("cosine") is None:
         raise FolderError("the current version has no metrics to compare with; run gscl-scale registry promote VERSION")
     for name, ours, theirs, fall, key in (
-        ("validation accuracy of the probe", new["probe"], current.get("probe"), gate.probe_fall, "gate.probe_fall"),
+        ("validation score of the probe", new["probe"], current.get("probe"), gate.probe_fall, "gate.probe_fall"),
         ("ring-ranking accuracy", new["ranking"], current.get("ranking"), gate.ranking_fall, "gate.ranking_fall"),
     ):
         if theirs is not None:

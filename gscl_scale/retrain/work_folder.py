@@ -17,7 +17,7 @@ from gscl_scale.registry.versions import Changes
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_events
 from gscl_scale.run.record import config_in
-from gscl_scale.stages import train as training
+from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.train.checkpoint import write_state
 
 NOTE = "night.json"
@@ -87,7 +87,7 @@ def changes_since(run: Run, graph: Graph) -> Changes:
 def write_start(run: Run, base: Run) -> None:
     """Write the weights of an earlier run, with which this one starts."""
     if not run.start.exists():
-        state, _ = training.checkpoints_of(config_in(base.folder), base).chosen()
+        state, _ = checkpoints_of(config_in(base.folder), base).chosen()
         write_state(run.start, state["model"])
 
 

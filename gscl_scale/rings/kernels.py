@@ -2,13 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.extending import intrinsic
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernel import instruction, kernel
 
 BITS = 64  # of a word: anchors that share a search
 
@@ -48,8 +45,17 @@ class SampleColumns(NamedTuple):
     first_near: npt.NDArray[np.int64]
 
 
-def _ones(typingctx: Any, word: Any) -> Any:
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array as it is mapped from a file: numba compiles a kernel once more for an array that can be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@instruction
+def ones(typingctx: Any, word: Any) -> Any:
     """Number of bits that are set."""
+    import numba
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -57,8 +63,10 @@ def _ones(typingctx: Any, word: Any) -> Any:
     return numba.int64(numba.uint64), generate
 
 
-def _lowest_bit(typingctx: Any, word: Any) -> Any:
+@instruction
+def lowest_bit(typingctx: Any, word: Any) -> Any:
     """Position of the lowest bit that is set; 64 where none is."""
+    import numba
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], context.get_constant(numba.boolean, False))
@@ -66,8 +74,11 @@ def _lowest_bit(typingctx: Any, word: Any) -> Any:
     return numba.int64(numba.uint64), generate
 
 
-def _prefetch(typingctx: Any, array: Any, row: Any, byte: Any) -> Any:
+@instruction
+def prefetch(typingctx: Any, array: Any, row: Any, byte: Any) -> Any:
     """Ask for the cache line at a byte of a row of a matrix, ahead of its use; the row need not be there."""
+    import numba
+    from llvmlite import ir
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         matrix = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -81,11 +92,6 @@ def _prefetch(typingctx: Any, array: Any, row: Any, byte: Any) -> Any:
         return context.get_dummy_value()
 
     return numba.void(array, numba.int64, numba.int64), generate
-
-
-ones: Any = intrinsic(_ones)
-lowest_bit: Any = intrinsic(_lowest_bit)
-prefetch: Any = intrinsic(_prefetch)
 
 
 @kernel
@@ -109,7 +115,8 @@ def reserve(flat, size):
     if flat.size >= size:
         return flat
     larger = np.empty(2 * size, flat.dtype)
-    larger[: flat.size] = flat
+    for i in range(flat.size):  # an assignment of the whole takes numba a second more to compile
+        larger[i] = flat[i]
     return larger
 
 

@@ -88,7 +88,7 @@ def _search(
     spent = 0
     for a in range(anchors.size):
         frontier.start(anchors[a], queue, seen)
-        head, tail, own = 0, 1, 0
+        head, tail, own = np.int64(0), np.int64(1), 0
         for ring in range(hops + 1):
             for i in range(head, tail):
                 v = queue[i]

@@ -28,6 +28,7 @@ class Run:
     embeddings = _Inside("embeddings")
     start = _Inside("start.pt")  # first weights of the training, if they are not drawn by its seed
     rotation = _Inside("rotation.npy")  # from the embeddings into the space of earlier ones, if there is one
+    config = _Inside("config.yaml")  # settings that a user may edit and give as --config, where a file was named
     metrics = _Inside("metrics.json")
     report = _Inside("report.html")
     map = _Inside("map")  # positions of the nodes on the map of the report

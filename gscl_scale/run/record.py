@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -73,8 +74,8 @@ def claim(config: Config, run: Run) -> Run:
 def refuse_other_work(config: Config, run: Run) -> RunRecord:
     """Refuse a folder with results of another configuration; returns its run.json as it is."""
     previous: RunRecord = read_record(run.folder) if (run.folder / "run.json").exists() else {}
-    if "config" in previous:
-        _refuse_other_config(config, run, previous["config"])
+    if found := other_work(config, run, previous):
+        raise FolderError(found.sentence)
     return previous
 
 
@@ -97,13 +98,24 @@ def config_in(folder: Path) -> Config:
 
 def delete_claimed(run: Run) -> None:
     """Delete a claimed folder without results."""
-    claimed = (run.folder / "run.json", run.log)
+    claimed = (run.folder / "run.json", run.log, run.config)
     if all(path in claimed or is_leftover(path) for path in run.folder.iterdir()):
         shutil.rmtree(run.folder)
 
 
-def _refuse_other_config(config: Config, run: Run, earlier: Sections) -> None:
-    """Compare the settings of the results on disk with those of now, and name the first one that differs."""
+@dataclass(frozen=True)
+class OtherWork:
+    """The first result on disk that the settings of now would not make, and a sentence that refuses it."""
+
+    result: Result
+    sentence: str
+
+
+def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
+    """Compare the settings of the results on disk with those of now; the first one that differs decides."""
+    if "config" not in record:
+        return None
+    earlier = record["config"]
     if (run.graph / "manifest.json").exists():
         config = config.sized(read_json(run.graph / "manifest.json", _Counted)["num_nodes"])
         if earlier.get("train", {}).get("epochs") == "auto":
@@ -111,24 +123,29 @@ def _refuse_other_config(config: Config, run: Run, earlier: Sections) -> None:
     places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
     for result, place in places.items():
         for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():
-            raise FolderError(
+            return OtherWork(
+                result,
                 f"{run.folder} was made with {section}.{key}={quoted(before)}, but the config now says {quoted(now)}; "
-                f"use a new folder (--run), or delete {place} and everything made from it"
+                f"use a new folder (--run), or gscl-scale run with --overwrite, which removes {place} and everything "
+                "made from it",
             )
     if not config.train.validate_every or not run.checkpoints.exists():
-        return
+        return None
     for _, key, before, now in changed_settings(earlier, config, "splits"):
-        raise FolderError(
+        return OtherWork(
+            "training",
             f"the best epoch of {run.folder} was chosen with evaluate.{key}={quoted(before)}, but the config now says "
-            f"{quoted(now)}: its test nodes may have been used in that choice; use a new folder (--run)"
+            f"{quoted(now)}: its test nodes may have been used in that choice; use a new folder (--run)",
         )
     for _, key, before, now in changed_settings(earlier, config, "probe"):
         if _in_training(run):
-            raise FolderError(
+            return OtherWork(
+                "training",
                 f"the training of {run.folder} compares its epochs with evaluate.{key}={quoted(before)}, but the "
                 f"config now says {quoted(now)}; finish the training as before and change it then, or use a new folder "
-                "(--run)"
+                "(--run)",
             )
+    return None
 
 
 def _in_training(run: Run) -> bool:

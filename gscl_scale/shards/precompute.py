@@ -39,11 +39,11 @@ def precompute(
     console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
-    console.say(
-        check_resources(graph, plan, runner.workers, folder, isinstance(runner, LocalRunner), rounds.missing(1))
-    )
-    rounds.begin()
     asked = rounds_asked(config, epochs)
+    if rounds.missing(asked):
+        local = isinstance(runner, LocalRunner)
+        console.say(check_resources(graph, plan, runner.workers, folder, local, rounds.missing(1)))
+    rounds.begin()
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords
     number = _affordable(config, asked, rounds, folder)
     if number < asked and not config.ahead:

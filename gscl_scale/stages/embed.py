@@ -22,13 +22,12 @@ from gscl_scale.embed.store import (
 )
 from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.model import build_model
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
-from gscl_scale.stages.train import checkpoints_of
+from gscl_scale.stages.finished import checkpoints_of, embeddings_fingerprint
 from gscl_scale.train.checkpoint import load_weights
 
 
@@ -46,21 +45,20 @@ def embed(
     Returns the folder of the embeddings: `out`, or the run's.
     """
     checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
-    state, position = checkpoints.chosen()
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
     graph.refuse_other_features(
         trained_on.num_own, trained_on.num_structural, trained_on.feature_columns, str(graph.folder)
     )
     graph.refuse_other_weights(trained_on.edge_weights is not None, str(graph.folder))
-    made_from: list[object] = [checkpoints.fingerprint, position.step, *([graph.fingerprint] if other else [])]
-    fingerprint = _fingerprint(made_from, run)
+    fingerprint = embeddings_fingerprint(checkpoints, run, graph if other else None)
     if is_complete(folder, fingerprint, config.runtime.npy):
         remove_scratch(folder)
         return folder
     if out:
         refuse_foreign_folder(out)
     console.event("embed", "started")
+    state, position = checkpoints.chosen()
     encoder, scaling = trained_encoder(config, trained_on, state, checkpoints.folder)
     if other and (basis := StructuralBasis.of(trained_on)):
         scaling = basis.scaling_for(graph, scaling)
@@ -68,7 +66,7 @@ def embed(
     with encode_nodes(encoder, graph, scaling, place, console) as vectors:
         if towards and not run.rotation.exists():
             _write_rotation(run, towards, graph, vectors)
-            fingerprint = _fingerprint(made_from, run)
+            fingerprint = embeddings_fingerprint(checkpoints, run, graph if other else None)
         rotation = read_rotation(run.rotation)
         write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy, rotation)
     console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
@@ -86,11 +84,6 @@ def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: 
     model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
     load_weights(model, state.get("model"), where)
     return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
-
-
-def _fingerprint(made_from: list[object], run: Run) -> str:
-    """A fingerprint of what embeddings are made from, with the rotation of the run if it has one."""
-    return fingerprint_of([*made_from, *([sha256_of(run.rotation)] if run.rotation.exists() else [])])
 
 
 def _write_rotation(run: Run, towards: Run, graph: Graph, vectors: npt.NDArray[np.float32]) -> None:

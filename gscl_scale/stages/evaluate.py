@@ -8,12 +8,11 @@ import numpy.typing as npt
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.identity import deciding_values
-from gscl_scale.config.section import RESULTS
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
-from gscl_scale.embed.store import fingerprint_in, open_embeddings
+from gscl_scale.embed.store import open_embeddings
 from gscl_scale.evaluate.graph_statistics import SavedStatistics, read_statistics, statistics
 from gscl_scale.evaluate.run import evaluate_run
-from gscl_scale.evaluate.schema import MadeFrom, Method, Metrics, read_metrics
+from gscl_scale.evaluate.schema import Method, Metrics
 from gscl_scale.evaluate.similarity import ring_lists
 from gscl_scale.evaluate.validation import selection_of
 from gscl_scale.evaluate.vectors import Vectors
@@ -27,6 +26,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
 from gscl_scale.stages.collapse import cure_of
+from gscl_scale.stages.finished import figures_made_from, known_figures
 from gscl_scale.stages.selection import reported_anchors, selection_kind
 
 
@@ -43,16 +43,9 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
 
 def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     """Figures of the embeddings, of the raw features and of the untrained encoder."""
-    validated = bool(config.train.validate_every)
-    chosen = validated or bool(config.evaluate.tuned_on)
-    made_from: MadeFrom = {
-        "embeddings": fingerprint_in(run.embeddings),
-        "evaluate": deciding_values(config.evaluate, *RESULTS, first_revision=2),
-    }
-    if chosen:  # older figures are with these nodes, and are measured again
-        made_from["selection"] = "left out"
-    if run.metrics.exists() and (metrics := read_metrics(run.metrics)).get("made_from") == made_from:
-        return metrics
+    if (known := known_figures(config, run)) is not None:
+        return known
+    made_from, validated = figures_made_from(config, run), bool(config.train.validate_every)
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     by_labels = validated and selection_kind(config, graph) == "probe"
     rings = None

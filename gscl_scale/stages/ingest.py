@@ -31,7 +31,7 @@ def ingest(
         for path in changed_inputs(config, read_record(run.folder).get("inputs", {}), inputs):
             raise FolderError(
                 f"{path} has changed since {run.graph} was made from it; "
-                f"choose another --run, or delete {run.folder} to start over"
+                f"choose another --run, or gscl-scale run with --overwrite, which reads it again"
             )
         graph = Graph.open(run.graph)
         graph.verify()

@@ -17,12 +17,13 @@ from gscl_scale.run.record import config_in, read_record
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.plan import read_manifest
 from gscl_scale.stages.evaluate import stats
+from gscl_scale.stages.finished import page_mark
 
 
 def report(config: Config, run: Run, console: Console) -> Path:
     """Write the page of a run; only a run with a graph of its own has a map."""
     console.event("report", "started")
-    write_report(run.report, load_run_data(config, run, console))
+    write_report(run.report, load_run_data(config, run, console), page_mark(run))
     console.event("report", "done")
     return run.report
 

@@ -44,7 +44,12 @@ def status(folder: Path) -> list[StageState]:
     """The state of every stage of a run, or of each of its repeats."""
     if not (folder / "run.json").exists():
         raise FolderError(f"{folder} holds no run; name one with --run or --config")
-    config, whole = config_in(folder), Run.at(folder)
+    return states_of(config_in(folder), folder)
+
+
+def states_of(config: Config, folder: Path) -> list[StageState]:
+    """The state of every stage of a run with this configuration, which may not have begun."""
+    whole = Run.at(folder)
     states = [_state("graph", whole.graph, whole.graph / "manifest.json", _graph_detail)]
     if config.train.repeats == 1:
         return states + _stage_states(config, whole, "")

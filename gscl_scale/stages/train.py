@@ -14,15 +14,13 @@ from typing_extensions import TypedDict
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
-from gscl_scale.config.identity import deciding_settings, deciding_values
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
-from gscl_scale.errors import ConfigError, DivergedError, PeerError, StoppedError
+from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.extras import need_package
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
@@ -36,11 +34,12 @@ from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import RoundSource, Samples
 from gscl_scale.stages.collapse import warn_of_collapse
+from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.selection import quick_figure, selection_for_training
-from gscl_scale.train.checkpoint import Checkpoints, load_state, load_weights
+from gscl_scale.train.checkpoint import load_state, load_weights
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
-from gscl_scale.train.objectives.methods import build_objective, settings_of
+from gscl_scale.train.objectives.methods import build_objective
 from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
@@ -213,28 +212,6 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
 
 
 @contextlib.contextmanager
-def lead_command(config: Config) -> Iterator[bool]:
-    """Whether this process leads the command: it is the only one, or the first of those that torchrun started.
-
-    The others train whenever the first does, and do nothing else.
-    """
-    with join_world(config.runtime.timeout_s) as world:
-        if not world.first:
-            _follow(world)
-        yield world.first
-        if world.first:
-            world.call(None)
-
-
-def _follow(world: World) -> None:
-    try:
-        for values in world.calls():
-            train_process(values)
-    except (PeerError, StoppedError, DivergedError):
-        raise SystemExit(1) from None  # the first process prints the error
-
-
-@contextlib.contextmanager
 def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
     """The rounds on disk, or rounds that are sampled during the training."""
     if not config.rings.ahead:
@@ -254,33 +231,6 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
 
     with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:
         yield rounds
-
-
-def checkpoints_of(config: Config, run: Run) -> Checkpoints:
-    """The checkpoints of a run; those of other samples or settings are refused."""
-    graph = Graph.open(run.graph)
-    config = config.sized(graph.num_nodes)
-    settings = deciding_settings(config, "training", first_revision=0)
-    made_from: dict[str, object] = {"model": settings["model"], "train": settings["train"]}
-    settings["train"].pop("objective", None)  # stands among what follows
-    if config.train.reads_samples:
-        samples, asked = Samples.open(run.samples), rounds_asked(config.rings, config.train.num_epochs)
-        rounds = asked if config.rings.ahead else samples.num_rounds
-        made_from |= {"loss": settings["loss"], "samples": samples.identity(), "rounds": rounds}
-    else:
-        splits = {
-            **deciding_values(config.evaluate, "splits", first_revision=0),
-            "random_splits": config.evaluate.random_splits,
-        }
-        made_from |= {
-            "graph": graph.fingerprint,
-            "objective": config.train.objective,
-            "settings": settings_of(config),
-            "labels": splits if config.train.objective == "supervised" else None,
-        }
-    if run.start.exists():
-        made_from["start"] = sha256_of(run.start)
-    return Checkpoints(run.checkpoints, fingerprint_of(made_from))
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:

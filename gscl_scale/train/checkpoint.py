@@ -7,9 +7,8 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
-import torch
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
@@ -19,6 +18,9 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, FileName, size_of
 from gscl_scale.runtime.console import Console
 from gscl_scale.text import listed, shortened
+
+if TYPE_CHECKING:  # whoever only asks which checkpoints there are does not wait for it
+    import torch
 
 _MANIFEST = "manifest.json"
 _KEEP = 2
@@ -97,6 +99,14 @@ class Checkpoints:
 
     def chosen(self) -> tuple[dict[str, object], Position]:
         """The model to use: the best on validation where validation was on, otherwise the last."""
+        entry = self._chosen()
+        return load_state(self.folder / entry["file"]), _position(entry)
+
+    def chosen_position(self) -> Position:
+        """Where in the training the model to use was saved."""
+        return _position(self._chosen())
+
+    def _chosen(self) -> _Entry:
         manifest = self._manifest()
         entries, best = manifest["checkpoints"], manifest.get("best")
         if not (best or entries):
@@ -108,7 +118,7 @@ class Checkpoints:
                 f"{path} {'does not match its checksum' if path.exists() else 'is missing'}; "
                 f"delete {self.folder} and train again"
             )
-        return load_state(path), _position(entry)
+        return entry
 
     def _write(self, name: str, state: Mapping[str, object], position: Position) -> _Entry:
         write_state(self.folder / name, state)
@@ -130,12 +140,16 @@ class Checkpoints:
 
 def write_state(path: Path, state: object) -> None:
     """Publish tensors by name; torch gets an open file, for it would write the temporary path into the content."""
+    import torch
+
     with publish_file(path) as temporary, temporary.open("wb") as file:
         torch.save(state, file)
 
 
 def load_state(path: Path) -> dict[str, object]:
     """Tensors by name; only tensors and plain values are read from the file, and no code in it is run."""
+    import torch
+
     try:
         _refuse_bomb(path)
         with warnings.catch_warnings():
@@ -162,8 +176,10 @@ def _refuse_bomb(path: Path) -> None:
                 raise ValueError(f"its part {shortened(member.filename, 60)} is larger than it may be, or compressed")
 
 
-def load_weights(module: torch.nn.Module, state: object, where: Path) -> None:
+def load_weights(module: "torch.nn.Module", state: object, where: Path) -> None:
     """Load the tensors of a state into a module; FolderError where names, shapes, types or numbers do not fit."""
+    import torch
+
     expected, cure = module.state_dict(), f"delete {where if where.is_dir() else where.parent} and train again"
     if not isinstance(state, dict) or set(state) != set(expected):
         raise FolderError(f"{where}: expected the tensors {listed(sorted(expected), 4)}, got others; {cure}")
@@ -178,7 +194,7 @@ def load_weights(module: torch.nn.Module, state: object, where: Path) -> None:
     module.load_state_dict(state)
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: object, where: Path) -> None:
+def load_optimizer(optimizer: "torch.optim.Optimizer", state: object, where: Path) -> None:
     """The same for the moments of an optimiser, which keeps its own settings."""
     groups = optimizer.state_dict()["param_groups"]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -191,14 +207,18 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: object, where: Path)
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
-def _is_moment(values: object, parameter: torch.Tensor) -> bool:
+def _is_moment(values: object, parameter: "torch.Tensor") -> bool:
+    import torch
+
     expected = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
     if not isinstance(values, dict) or set(values) != set(expected):
         return False
     return all(_is_like(values[name], ours) for name, ours in expected.items())
 
 
-def _is_like(theirs: object, ours: torch.Tensor) -> bool:
+def _is_like(theirs: object, ours: "torch.Tensor") -> bool:
+    import torch
+
     if not isinstance(theirs, torch.Tensor) or (theirs.dtype, theirs.layout) != (ours.dtype, ours.layout):
         return False
     return theirs.shape == ours.shape and theirs.device.type == "cpu" and bool(torch.isfinite(theirs).all())

@@ -20,6 +20,7 @@ FLAGS = {
     "memory": "--config --set --graph --steps --out --keep",
     "neighbors": "--rows --embeddings --width --out --keep",
     "report": "--turns --out",
+    "start": "--spinning --turns --out",
 }
 
 
@@ -40,6 +41,7 @@ def test_the_flags_of_a_bench_are_these(name):
         "memory --set train.batch_size=64 --graph large/graph --steps 4",
         "neighbors --embeddings run/embeddings --width 64",
         "report --turns 2 runs/a 'runs/of two words'",
+        "start --spinning --turns 1",
     ],
 )
 def test_the_page_names_the_options_that_were_given_but_not_the_folders_of_results(asked, words):
@@ -106,6 +108,7 @@ def test_folders_that_exist_are_measured_in_place_of_the_drawn_inputs(asked, wor
         ("changes --share 0.1 --share 0.2", {"shares": [0.1, 0.2]}),
         ("train --steps 3 --no-ideas", {"steps": 3, "ideas": False, "turns": 2}),
         ("memory --graph large/graph --keep kept", {"graph": Path("large/graph"), "steps": 10, "keep": Path("kept")}),
+        ("start", {"spinning": False, "turns": 3}),
         ("report runs/a runs/b", {"runs": [Path("runs/a"), Path("runs/b")], "turns": 5}),
     ],
 )

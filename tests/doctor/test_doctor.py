@@ -11,12 +11,15 @@ import pytest
 from packaging.requirements import Requirement
 
 from gscl_scale.cli.doctor import hardware
+from gscl_scale.cli.doctor.check import Finding
+from gscl_scale.cli.doctor.command import _examine
 from gscl_scale.cli.doctor.folders import examine_places
 from gscl_scale.cli.doctor.software import examine_ray, unmet
 from gscl_scale.config.config import Config
 from gscl_scale.config.runtime import RuntimeConfig
 from tests.commands import cli
 
+RAY = Config.parse({"runtime": {"engine": "ray"}})
 Usage = namedtuple("Usage", "total used free")
 
 
@@ -25,12 +28,22 @@ def found(findings):
 
 
 def test_on_this_machine_nothing_is_missing_and_nothing_is_left_behind(tmp_path):
-    result = cli("doctor", "--json", cwd=tmp_path)
+    result = cli("doctor", "--ray", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stdout
     states = {finding["about"]: finding["state"] for finding in json.loads(result.stdout)}
     assert {"python", "packages", "kernels", "cores", "memory", "shared memory", "run folder", "Ray"} <= states.keys()
     assert "trouble" not in states.values()
     assert not list(tmp_path.iterdir())
+
+
+def test_ray_is_started_only_where_the_config_or_the_user_asks_for_it(monkeypatch, tmp_path):
+    asked = []
+    examine = "gscl_scale.cli.doctor.software.examine_ray"
+    monkeypatch.setattr(examine, lambda *_: asked.append(1) or Finding("Ray", "ok", ""))
+    for config, ray, times in ((Config(), False, 0), (Config(), True, 1), (RAY, False, 1)):
+        findings = found(_examine(config, str(tmp_path), ray, warm=False))
+        assert (len(asked), "Ray" in findings) == (times, bool(times))
+        asked.clear()
 
 
 def test_what_is_missing_is_told_with_its_cure_and_ends_with_exit_code_1(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources import column_profile, nodetable, tablefiles
+from gscl_scale.graph.sources import column_profile, nodetable, textfiles
 from tests.graph.tables import PAIR, ingest
 
 ROWS = 400
@@ -196,7 +196,7 @@ def test_nothing_depends_on_the_order_of_the_rows_or_on_how_many_are_read_at_onc
         plan=[None if row % 5 == 0 else plan for row, plan in enumerate(PEOPLE["plan"])],
     )
     whole = ingest(tmp_path / "whole", FIRST, nodes.to_dict("list"), kind=".csv")
-    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 1 << 10)
+    monkeypatch.setattr(textfiles, "_BLOCK", 1 << 10)
     monkeypatch.setattr(nodetable, "_VALUES_AT_ONCE", 1000)
     parts = ingest(tmp_path / "parts", FIRST, nodes.to_dict("list"), kind=".csv")
     assert parts.fingerprint == whole.fingerprint

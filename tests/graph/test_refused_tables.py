@@ -8,7 +8,7 @@ import pytest
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
-from gscl_scale.graph.sources import tablefiles
+from gscl_scale.graph.sources import tablefiles, textfiles
 from gscl_scale.graph.sources.read import read
 from tests.graph.tables import AB, PAIR, ingest, save, tables
 
@@ -150,11 +150,11 @@ def test_a_parquet_file_with_damaged_pages_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("none.csv", "not exist; check graph.edges"), ("empty", "holds no table"), ("a.txt", "unknown kind of table")],
+    [("none.csv", "not exist; check graph.edges"), ("empty", "holds no table"), ("a.doc", "unknown kind of table")],
 )
 def test_a_path_to_no_table_is_refused(tmp_path, name, sentence):
     (tmp_path / "empty").mkdir()
-    (tmp_path / "a.txt").touch()
+    (tmp_path / "a.doc").touch()
     with pytest.raises(GraphError, match=sentence):
         read(TablesGraph(source="tables", edges=tmp_path / name))
 
@@ -162,7 +162,7 @@ def test_a_path_to_no_table_is_refused(tmp_path, name, sentence):
 @pytest.mark.parametrize("kind", [".parquet", ".csv"])
 def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(tablefiles, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(textfiles, "_BLOCK", 64)
     edges = {"source": [1] * 99 + [4], "target": [2] * 100}
     with pytest.raises(GraphError, match="row 100: source 4 is not an id"):
         ingest(tmp_path / "edges", edges, {"id": [1, 2]}, kind=kind)
@@ -173,7 +173,7 @@ def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, ki
 
 
 def test_a_number_that_is_none_is_refused_with_its_row_in_the_whole_csv_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(textfiles, "_BLOCK", 64)
     rows = "".join(f"{number},{number}\n" for number in range(99))
     with pytest.raises(GraphError, match=r"nodes.csv: row 100: feature 'x' is 'abc', expected a number"):
         read(tables(tmp_path, PAIR, f"id,x\n{rows}99,abc\n", kind=".csv"))

@@ -11,7 +11,7 @@ from gscl_scale import seeding
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
-from gscl_scale.graph.sources import tablefiles, tableids
+from gscl_scale.graph.sources import tablefiles, tableids, textfiles
 from gscl_scale.graph.sources.read import read
 from tests.graph.tables import AB, NODES, NUMBERS, PAIR, SOURCES, TARGETS, ingest, named_rows, save, tables
 
@@ -99,7 +99,7 @@ def test_ids_of_csv_files_are_integers_up_to_the_last_of_64_bits(tmp_path):
 
 
 def test_a_text_id_late_in_a_csv_file_makes_all_ids_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(textfiles, "_BLOCK", 64)
     rows = [f"{number},{number + 1}" for number in range(100)]
     graph = ingest(tmp_path, "\n".join(["source,target", *rows, "a17,5"]), kind=".csv")
     assert graph.ids.to_pylist() == sorted([str(number) for number in range(101)] + ["a17"])
@@ -142,7 +142,7 @@ def test_lists_of_numbers_and_numbers_are_put_side_by_side(tmp_path):
 
 
 def test_whole_numbers_in_a_csv_file_may_turn_into_fractions_late(tmp_path, monkeypatch):
-    monkeypatch.setattr(tablefiles, "_CSV_BLOCK", 64)
+    monkeypatch.setattr(textfiles, "_BLOCK", 64)
     rows = [f"{number},{number}{'.5' if number > 50 else ''}" for number in range(60)]
     config = tables(tmp_path, "source,target\n0,1\n", "\n".join(["id,x", *rows]), kind=".csv")
     assert list(read(config).features.parts)[-1][-1].tolist() == [59.5]

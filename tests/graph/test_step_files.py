@@ -97,10 +97,12 @@ def test_a_disk_that_was_full_keeps_the_steps(tmp_path, monkeypatch, whole):
     np.testing.assert_array_equal(features(tmp_path), whole)
 
 
-@pytest.mark.parametrize("harm", ["rows", "edges", "weights", "file"])
+@pytest.mark.parametrize("harm", ["rows", "edges", "weights", "file", "record"])
 def test_steps_that_are_damaged_or_of_another_graph_are_computed_anew(tmp_path, monkeypatch, whole, harm):
     other = {"edges": ring(51), "weights": weighted_ring()}.get(harm)
     stopped(tmp_path, monkeypatch, at=100, draft=other)
+    if harm == "record":
+        (tmp_path / LAST / "step.json").write_text('{"step": 7')
     for path in (tmp_path / LAST).glob("*.raw"):
         if harm == "rows":
             path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\1")

@@ -219,12 +219,12 @@ def test_settings_that_do_not_fit_the_graph_are_refused(tmp_path, own, setting, 
 
 @pytest.mark.parametrize("own", [None, np.eye(5, 70), sp.csr_array(np.eye(5))], ids=["none", "dense", "sparse"])
 def test_the_structure_takes_the_place_of_all_other_features(tmp_path, own):
-    alone = write(tmp_path / "alone", MemoryGraph(structural_features=8))
+    alone = write(tmp_path / "alone", MemoryGraph(structural_features=8), features=None)
     only = write(tmp_path / "only", MemoryGraph(structural_features=8, structure="only"), features=own)
     assert (only.num_features, only.num_own, only.num_structural) == (8, 0, 8)
     np.testing.assert_array_equal(only.features, alone.features)
     others = "" if own is None else f"; the {own.shape[1]} that it brings are not used"
-    assert f"graph.structure is only: 8 features were computed from the structure{others}" in only.notes
+    assert f"graph.structure is only: 8 features were computed from the structure{others}" in only.manifest["notes"]
 
 
 def test_few_sparse_features_stay_as_they_are(tmp_path):

@@ -188,7 +188,6 @@ def test_figures_are_among_the_metrics_of_ray_and_a_silent_process_is_noticed(tw
 DRIVER = """
 import sys
 from pathlib import Path
-from gscl_scale import pipeline
 from gscl_scale.stages import train as training
 from gscl_scale.config.config import Config
 from gscl_scale.errors import StoppedError
@@ -198,7 +197,7 @@ from tests.ray.trainings import traced_process
 training.train_process = traced_process
 run = Run.at(Path(sys.argv[2]))
 try:
-    pipeline.train(Config.model_validate_json(sys.argv[1]), run, Console(run.log, quiet=True))
+    training.train(Config.model_validate_json(sys.argv[1]), run, Console(run.log, quiet=True))
 except StoppedError as error:
     print(error)
     sys.exit(3)

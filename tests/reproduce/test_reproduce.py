@@ -408,17 +408,21 @@ def test_a_page_ends_in_the_command_that_made_it(measured):
 def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, monkeypatch):
     monkeypatch.delenv("GSCL_DATA", raising=False)
     root = Path(__file__).parents[2]
+
+    def config_of(name, at_hand):
+        return cells._config_of(cells._values_of(TABLES["main"], name, root / "configs/paper"), name, [], at_hand)
+
     known = [name for name in TABLES["main"].graphs if name != "wikics"]
     for name in [*known, "chameleon", "squirrel", "actor"]:
-        config = cells._config_of(root / f"configs/paper/{name}.yaml", [], True)
+        config = config_of(name, True)
         own = yaml.safe_load((root / f"configs/paper/{name}.yaml").read_text())["graph"]
         assert config.graph.source == "pyg"
         assert config.graph.undirected == own.get("undirected", True)
     with pytest.raises(ConfigError, match="GSCL_DATA is not set"):
-        cells._config_of(root / "configs/paper/squirrel_filtered.yaml", [], True)
-    named = cells._config_of(root / "configs/paper/squirrel_filtered.yaml", [], False)
+        config_of("squirrel_filtered", True)
+    named = config_of("squirrel_filtered", False)
     monkeypatch.setenv("GSCL_DATA", str(tmp_path))
-    there = cells._config_of(root / "configs/paper/squirrel_filtered.yaml", [], True)
+    there = config_of("squirrel_filtered", True)
     assert Cell("squirrel_filtered", named).name == Cell("squirrel_filtered", there).name
 
 
@@ -456,8 +460,8 @@ def record(val, test, nmi=0.4):
 def test_graphs_without_a_config_have_the_default_settings_and_peers_stand_beside_them(tmp_path, places, monkeypatch):
     edges, draw = random_edges(60, 200, seed=1), np.random.default_rng(0)
     own, classes = draw.normal(size=(60, 3)), draw.integers(0, 2, 60)
-    np.savez(tmp_path / "classes.npz", edge_index=edges, y=classes, x=own)
-    np.savez(tmp_path / "sets.npz", edge_index=edges, y=draw.integers(0, 2, (60, 4)).astype(bool))
+    np.savez(tmp_path / "classes.npz", edge_index=edges.T, y=classes, x=own)
+    np.savez(tmp_path / "sets.npz", edge_index=edges.T, y=draw.integers(0, 2, (60, 4)).astype(bool))
     probe = ("evaluate.random_splits=2", "evaluate.initialisations=1", "evaluate.probe_epochs=20", "train.epochs=1")
     some, more = (
         Line(

@@ -19,7 +19,7 @@ def refusal(changes, current=NOW):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"probe": 0.8799}, "validation accuracy of the probe is 0.8799, expected at least 0.8800"),
+        ({"probe": 0.8799}, "validation score of the probe is 0.8799, expected at least 0.8800"),
         ({"ranking": 0.7799}, "ring-ranking accuracy is 0.7799, expected at least 0.7800"),
         ({"alignment": 0.49}, "alignment with the current embeddings is 0.4900, expected at least 0.5000"),
         ({"cosine": 0.98}, "mean cosine of random pairs is 0.9800, expected at most 0.9700"),

@@ -58,7 +58,7 @@ def test_five_nights(town, place):
     town.garble_labels()
     fourth = retrain(config, place, QUIET)
     assert (fourth.result, fourth.current) == ("refused", third.version)
-    assert "validation accuracy of the probe is" in fourth.reason
+    assert "validation score of the probe is" in fourth.reason
     assert embeddings_of(registry) == kept
 
     again = retrain(config, place, QUIET)
@@ -181,7 +181,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
     assert json.loads(told.read_text())["result"] == "refused"
     figures = metrics_in(tmp_path / "retrain.prom")
     assert figures["result", "refused"] == 1
-    assert figures["holds", "validation accuracy of the probe"] == 0
+    assert figures["holds", "validation score of the probe"] == 0
     assert figures["last_success_timestamp_seconds", ""] == success
     assert figures["last_run_timestamp_seconds", ""] > success
 

@@ -39,7 +39,7 @@ VALUES = {
 DISTURBED = """
 import os, signal, sys, time
 from pathlib import Path
-from gscl_scale import pipeline
+from gscl_scale.stages.train import train
 from gscl_scale.config.config import Config
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
@@ -55,7 +55,7 @@ def step_with_trouble(*arguments):
     return result
 step, loop.training_step = loop.training_step, step_with_trouble
 run = Run.at(Path(sys.argv[1]))
-pipeline.train(config, run, Console(run.log, quiet=True))
+train(config, run, Console(run.log, quiet=True))
 """
 
 

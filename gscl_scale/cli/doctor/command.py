@@ -4,7 +4,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,15 +21,22 @@ _SHOWN = {"ok": "ok", "note": "note", "trouble": "FAIL"}
 
 
 def doctor(
-    config_file: ConfigFile = None, settings: Settings = None, run_folder: RunOption = None, as_json: AsJson = False
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    run_folder: RunOption = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Start Ray and run a task, also if the config needs none.")
+    ] = False,
+    warm: Annotated[bool, typer.Option("--warm", help="Compile all kernels, so that no later command has to.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check this machine for what a run needs.
 
-    Checks versions, cores, memory, GPUs, shared memory, disks, permissions and Ray, for the run of --config or with
-    default settings. Exit code 1: a run would fail."""
-    config, where = load_config(config_file, settings, run_folder)
+    Checks versions, cores, memory, GPUs, shared memory, disks and permissions, for the run of --config or with default
+    settings; and Ray, if the config names it or with --ray. Exit code 1: a run would fail."""
+    config, where = load_config(config_file, settings, run_folder, named=False)
     found = []
-    for finding in _examine(config, where):
+    for finding in _examine(config, where, ray, warm):
         found.append(finding)
         if not as_json:
             print(_text(finding), flush=True)
@@ -45,7 +52,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examine(config: "Config", where: str) -> Iterator[Finding]:
+def _examine(config: "Config", where: str, ray: bool, warm: bool) -> Iterator[Finding]:
     from gscl_scale.cli.doctor.folders import examine_places, existing
     from gscl_scale.cli.doctor.hardware import examine_hardware
     from gscl_scale.cli.doctor.software import examine_ray, examine_software
@@ -54,7 +61,12 @@ def _examine(config: "Config", where: str) -> Iterator[Finding]:
     yield from examine_software()
     yield from examine_hardware(config.runtime)
     yield from examine_places(config, where)
-    yield examine_ray(config.runtime, existing(folder_of(where)))
+    if ray or config.runtime.engine == "ray":
+        yield examine_ray(config.runtime, existing(folder_of(where)))
+    if warm:
+        from gscl_scale.cli.doctor.warm import compile_kernels
+
+        yield compile_kernels()
 
 
 def _text(finding: Finding) -> str:

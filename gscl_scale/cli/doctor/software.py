@@ -1,6 +1,5 @@
 """Python, the packages of gscl-scale and of its extras, and whether Ray runs tasks."""
 
-import importlib
 import platform
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from gscl_scale import seeding
 from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.errors import GsclError
@@ -58,9 +58,9 @@ def _versions(names: Iterable[str]) -> str:
 
 
 def _kernels() -> Finding:
-    """Numba caches compiled code; without a folder for it, the modules of its kernels cannot even be imported."""
+    """Numba caches compiled code; without a folder for it, no kernel can be called."""
     try:
-        importlib.import_module("gscl_scale.graph.csr")
+        assert seeding.mix.dispatcher
     except RuntimeError as error:
         cure = f"set NUMBA_CACHE_DIR to a folder with write access ({str(error).splitlines()[0]})"
         return Finding("kernels", "trouble", "numba finds no folder for compiled code", cure)

@@ -17,6 +17,7 @@ from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.cells import storage_of
 from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, total_width
 from gscl_scale.graph.sources.column_profile import ColumnStats
+from gscl_scale.graph.sources.dialect import Dialect
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.label_columns import has_many, label_lists, separator_of, sets_from_lists
 from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, schema_of, stream
@@ -111,8 +112,7 @@ class _Columns:
 
 def read_nodes(config: TablesGraph) -> NodeTable:
     """Read a node table once; ids, labels and splits stay in memory, of the features only what is in them."""
-    assert config.nodes is not None
-    files = files_of(config.nodes, "nodes")
+    files = node_files(config)
     columns = _choose(files[0], config)
     for file in files:
         schema_of(file, columns.keys)
@@ -144,6 +144,12 @@ def read_nodes(config: TablesGraph) -> NodeTable:
     )
 
 
+def node_files(config: TablesGraph) -> list[TableFile]:
+    """The files of the node table."""
+    assert config.nodes is not None
+    return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, None))
+
+
 def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
     notes = []
     if columns.split and not codes.any():
@@ -158,8 +164,7 @@ def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[A
 
 def num_feature_columns(config: TablesGraph) -> int:
     """Feature columns, as far as the types of the columns tell: of text it is known once the table is read."""
-    assert config.nodes is not None
-    file = files_of(config.nodes, "nodes")[0]
+    file = node_files(config)[0]
     schema = schema_of(file, {config.id_column: "id_column"})
     kinds = [schema.types[schema.names.index(name)] for name in _choose(file, config).features if name in schema.names]
     return sum(kind.list_size if pa.types.is_fixed_size_list(kind) else 1 for kind in kinds)

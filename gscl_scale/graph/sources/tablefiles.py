@@ -1,20 +1,20 @@
-"""Parquet and CSV files as a stream of record batches, with the place of each row."""
+"""Parquet and text files as a stream of record batches, with the place of each row."""
 
 import contextlib
-import io
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.sources import textfiles
+from gscl_scale.graph.sources.dialect import MATRIX, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
@@ -25,14 +25,11 @@ from gscl_scale.text import in_words, listed, quoted
 
 ROWS_AT_ONCE = 1 << 20
 _VALUES_AT_ONCE = 1 << 24
-_CSV_BLOCK = 1 << 24
-_MOST_COLUMNS = 1 << 16  # of a CSV file
-_MOST_BLANKS = 1000
 _PARQUET_BUFFER = 1 << 20
 _BYTES_OF_TEXT = 8
 _PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".csv.gz", ".csv.zst")
-_KINDS = "a .parquet, .pq, .csv, .csv.gz or .csv.zst file"
+_KINDS = "a .parquet, .pq, .csv, .tsv, .txt, .edges or .mtx file, or one of these texts packed as .gz or .zst"
+_BY_ENDING = Dialect(separator="")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -43,7 +40,8 @@ class TableFile:
     path        where it can be read
     shown       its name in messages; by default its path
     partition   columns that the names of its folders give, such as {"country": "NL"} for `country=NL/1.parquet`
-    multiline   whether a cell of a CSV file may have several lines, which makes reading slower
+    multiline   whether a cell of a text file may have several lines, which makes reading slower
+    dialect     how a text file holds the table
     scratch     what keeps a copy of a file of an object store in place
     """
 
@@ -51,6 +49,7 @@ class TableFile:
     shown: str = ""
     partition: Mapping[str, str | None] = field(default_factory=dict)
     multiline: bool = False
+    dialect: Dialect = Dialect()  # noqa: RUF009  # it is frozen
     scratch: object = None
 
     def __str__(self) -> str:
@@ -59,7 +58,7 @@ class TableFile:
     @property
     def is_csv(self) -> bool:
         """Whether the file is text: its columns have no types of their own."""
-        return self.path.name.lower().endswith(_CSV)
+        return self.path.name.lower().endswith(TEXT + MATRIX)
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,10 @@ class Part:
         return pc.take(values.cast(pa.large_string()) if is_text(values.type) else values, column.indices)
 
 
-def files_of(path: Path, key: str) -> list[TableFile]:
+def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING) -> list[TableFile]:
     """The files of a table in sorted order: the file itself, or all below a folder except hidden ones.
 
-    Files of an object store are copied to a temporary folder.
+    Files of an object store are copied to a temporary folder. `dialect` is that of text files.
     """
     shown, scratch = url_of(path) or str(path), None
     if url_of(path):
@@ -104,16 +103,16 @@ def files_of(path: Path, key: str) -> list[TableFile]:
         raise GraphError(f"{shown} holds no table; expected {_KINDS}, check graph.{key}")
     place = scratch.path if scratch else path
     return [
-        _checked(TableFile(place / name, _below(shown, name), partition_of(name), key == "nodes", scratch))
+        _checked(TableFile(place / name, _below(shown, name), partition_of(name), key == "nodes", dialect, scratch))
         for name in names
     ]
 
 
 def _checked(file: TableFile) -> TableFile:
-    if not file.path.name.lower().endswith(_PARQUET + _CSV):
+    if not file.path.name.lower().endswith(_PARQUET + TEXT + MATRIX):
         raise GraphError(f"{file}: unknown kind of table; expected {_KINDS}")
     size_of(file.path, GraphError)
-    return file
+    return replace(file, dialect=file.dialect.of_file(file.path)) if file.is_csv else file
 
 
 def _below(shown: str, name: PurePath) -> str:
@@ -136,7 +135,7 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
     needed   the columns that it must have, each with the setting that names it, if one does
     """
     with _reading(file):
-        schema = _csv_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)
+        schema = _text_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)
         for column in file.partition:
             schema = schema.append(pa.field(column, pa.large_string())) if column not in schema.names else schema
         names = schema.names  # UnicodeDecodeError where they are not text
@@ -148,48 +147,40 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
     return schema
 
 
-def _csv_schema(file: TableFile) -> pa.Schema:
-    _refuse_many_columns(file)
-    with pa.csv.open_csv(file.path, _csv_options(), _csv_cells(file)) as reader:
-        names = reader.schema.names
+def _text_schema(file: TableFile) -> pa.Schema:
+    names = textfiles.names_in(file.path, file.dialect, file.multiline, str(file))
     return pa.schema([(name, pa.large_string()) for name in names])
 
 
-def _refuse_many_columns(table: TableFile) -> None:
-    """Refuse a CSV file of so many columns that their readers alone, some kilobytes each, would fill the memory."""
-    with pa.input_stream(str(table.path), compression="detect") as stream, io.BufferedReader(stream) as file:
-        head = next((line for _ in range(_MOST_BLANKS) if (line := file.readline(_CSV_BLOCK)).strip() or not line), b"")
-    if (number := head.partition(b"\r")[0].count(b",") + 1) > _MOST_COLUMNS:
-        raise GraphError(
-            f"{table}: its first line has at least {number:,} columns, expected at most {_MOST_COLUMNS:,}; write it as "
-            "Parquet, with one column of lists"
-        )
-
-
 def num_rows(files: list[TableFile]) -> int | None:
-    """Rows of all files by their metadata; None where one is CSV."""
+    """Rows of all files by their metadata; None where one is text that does not tell."""
     total = 0
     for file in files:
         if file.is_csv:
-            return None
+            if file.dialect.rows is None:
+                return None
+            total += file.dialect.rows
+            continue
         with _reading(file):
             total += pa.parquet.read_metadata(file.path).num_rows
     return total
 
 
 def stream(file: TableFile, columns: list[str]) -> Iterator[Part]:
-    """The rows of a file, a part at a time; CSV columns and those of the folders' names are text."""
-    first_row = 1
+    """The rows of a file, a part at a time; columns of text files and of the folders' names are text."""
+    first_row, expected = 1, file.dialect.rows
     with _reading(file):
         stored = [name for name in columns if name not in file.partition or name in _names_in(file)]
-        for rows in _csv_rows(file, stored) if file.is_csv else _parquet_rows(file, stored):
+        for rows in _text_rows(file, stored) if file.is_csv else _parquet_rows(file, stored):
             if rows.num_rows:
                 yield Part(file, first_row, _with_partition(rows, file, columns))
                 first_row += rows.num_rows
+    if expected is not None and first_row - 1 != expected:
+        raise GraphError(f"{file} has {first_row - 1:,} entries, its size line says {expected:,}; write it again")
 
 
 def _names_in(file: TableFile) -> list[str]:
-    names: list[str] = (_csv_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)).names
+    names: list[str] = (_text_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)).names
     return names
 
 
@@ -242,19 +233,8 @@ def _refuse_bomb(column: pa.Array, name: str, file: TableFile) -> None:
         )
 
 
-def _csv_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    types = {name: pa.large_string() for name in columns}
-    options = pa.csv.ConvertOptions(include_columns=columns, column_types=types)
-    with pa.csv.open_csv(file.path, _csv_options(), _csv_cells(file), options) as reader:
-        yield from reader
-
-
-def _csv_options() -> Any:
-    return pa.csv.ReadOptions(block_size=_CSV_BLOCK)
-
-
-def _csv_cells(file: TableFile) -> Any:
-    return pa.csv.ParseOptions(newlines_in_values=file.multiline)
+def _text_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return textfiles.rows_in(file.path, file.dialect, columns, file.multiline, str(file))
 
 
 @contextlib.contextmanager

@@ -15,8 +15,9 @@ from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.graph import MANIFEST
 from gscl_scale.graph.sources.cells import numbers_of, storage_of
+from gscl_scale.graph.sources.dialect import Dialect
 from gscl_scale.graph.sources.node_features import features_of
-from gscl_scale.graph.sources.nodetable import num_feature_columns, read_nodes
+from gscl_scale.graph.sources.nodetable import node_files, num_feature_columns, read_nodes
 from gscl_scale.graph.sources.tablefiles import ROWS_AT_ONCE, Part, TableFile, files_of, num_rows, schema_of, stream
 from gscl_scale.graph.sources.tableids import (
     DistinctIds,
@@ -43,7 +44,7 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     preferred   encodings of an earlier graph, used if they fit the columns
     """
     given = encoding_in(config.encoding) if config.encoding else []
-    files = files_of(config.edges, "edges")
+    files = edge_files(config)
     columns = {config.source_column: "source_column", config.target_column: "target_column"}
     weight = {config.weight_column: "weight_column"} if config.weight_column else {}
     names = [name for file in files for name in schema_of(file, columns | weight).names]
@@ -63,6 +64,11 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     draft.notes += [*features.notes, *table.notes]
     draft.summaries, draft.encoding = features.summaries, features.encodings
     return draft
+
+
+def edge_files(config: TablesGraph) -> list[TableFile]:
+    """The files of the edge table."""
+    return files_of(config.edges, "edges", Dialect.of(config.separator, config.header, config.comment))
 
 
 def _notes_on_weights(names: list[str]) -> list[str]:
@@ -104,8 +110,8 @@ def encoding_in(folder: Path) -> list[ColumnEncoding]:
 def size(config: TablesGraph) -> SourceSize:
     """From the metadata of Parquet files; unknown for CSV files, object stores, and nodes that only edges name."""
     counted = not any(path and url_of(path) for path in (config.edges, config.nodes))
-    edges = num_rows(files_of(config.edges, "edges")) if counted else None
-    nodes = num_rows(files_of(config.nodes, "nodes")) if counted and config.nodes else None
+    edges = num_rows(edge_files(config)) if counted else None
+    nodes = num_rows(node_files(config)) if counted and config.nodes else None
     width = num_feature_columns(config) if counted and config.nodes else 0
     return SourceSize(
         num_nodes=None if config.unknown_ids == "add" else nodes,
@@ -150,11 +156,14 @@ def weights_of(part: Part, column: str) -> npt.NDArray[np.float64]:
             at = int(np.argmax(wrong))
             given = quoted(cells[at].as_py())
             raise GraphError(
-                f"{part.where(at)}: {column} {what}: {given}; expected the weight of the edge, correct or drop the row"
+                f"{part.where(at)}: {column} {what}: {given}; expected the weight of the edge: correct or drop it, "
+                "or leave all weights out with --set graph.weight_column=null"
             )
     if flaw := flaw_of_weights(numbers.values):
         at, reason = flaw
-        raise GraphError(f"{part.where(at)}: {column} is {reason}")
+        raise GraphError(
+            f"{part.where(at)}: {column} is {reason}, or leave all weights out with --set graph.weight_column=null"
+        )
     return numbers.values
 
 

@@ -31,6 +31,7 @@ from gscl_scale.rings.sample import (
     target_size,
 )
 from gscl_scale.rings.sketch.level import near_words
+from gscl_scale.sort import sort_part
 
 
 def exact_rings(
@@ -121,7 +122,7 @@ def _collect(anchors: npt.NDArray[np.int64], members: npt.NDArray[Any], out: Sam
 
 @kernel
 def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):
-    flat, used = np.empty(1024, drawn.order.dtype), 0
+    flat, used = np.empty(1024, drawn.order.dtype), np.int64(0)
     for a in range(anchors.size):
         flat, used = _search(indptr, indices, anchors[a], a, drawn, wanted, out, buffers, flat, used)
     return flat[:used]
@@ -132,7 +133,7 @@ def _search_independent(indptr, indices, anchors, identities, weights, key, draw
     """The same; `drawn` is room for the priorities of an anchor."""
     num_nodes = identities.size
     by_node = np.empty(num_nodes, np.float64)
-    flat, used = np.empty(1024, drawn.order.dtype), 0
+    flat, used = np.empty(1024, drawn.order.dtype), np.int64(0)
     for a in range(anchors.size):
         own = seeding.mix(key ^ seeding.mix(identities[anchors[a]] + np.uint64(1)))
         for u in range(num_nodes):
@@ -152,7 +153,7 @@ def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used)
     low, merged = buffers.low, buffers.merged  # low is L_n: the `width` lowest ranks of the ball so far, ascending
     frontier.start(anchor, queue, seen)
     low[0] = rank[anchor]
-    num_low, head, tail = 1, 0, 1
+    num_low, head, tail = np.int64(1), np.int64(0), np.int64(1)
     for hop in range(wanted.hops):
         first = tail
         tail = frontier.expand(indptr, indices, queue, head, first, hop + 2, seen)
@@ -213,7 +214,7 @@ def _select(ring, rank, count, ranks):
             ranks[filled] = r
             filled += 1
             if filled == 2 * count:
-                ranks[:filled].sort()
+                sort_part(ranks, np.int64(0), filled)
                 filled = count
                 bound = ranks[count - 1]
-    ranks[:filled].sort()
+    sort_part(ranks, np.int64(0), filled)

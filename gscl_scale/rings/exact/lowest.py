@@ -5,6 +5,7 @@ import numpy as np
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact.shared_search import FRONT
 from gscl_scale.rings.kernels import BITS, lowest_bit
+from gscl_scale.sort import sort_part
 
 _BUCKETS = 256  # of ranks that are sorted together
 
@@ -82,7 +83,7 @@ def _lowest_of_few(order, ranks, in_buckets, bits_of, counts, out):
     start = 0
     for bucket in range(_BUCKETS):
         some = in_buckets[start : ends[bucket]]
-        some.sort()
+        sort_part(some, np.int64(0), some.size)
         for r in some:
             asking = _take(r, bits_of[order[r]] & asking, asking, counts, taken, out)
         if not asking:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact import frontier
+from gscl_scale.rings.kernels import read_only
 
 
 def ring_profile(
@@ -20,7 +21,7 @@ def ring_profile(
     sizes = np.zeros((anchors.size, hops), np.int64)
     same = np.zeros((anchors.size, hops), np.int64)
     known = labels if labels is not None else np.full(indptr.size - 1, -1, np.int64)
-    _profile(indptr, indices, anchors, known, sizes, same)
+    _profile(indptr, indices, read_only(anchors), read_only(known), sizes, same)
     return sizes, same
 
 
@@ -31,7 +32,7 @@ def _profile(indptr, indices, anchors, labels, sizes, same):
     for a in range(anchors.size):
         label = labels[anchors[a]]
         frontier.start(anchors[a], queue, seen)
-        head, tail = 0, 1
+        head, tail = np.int64(0), np.int64(1)
         for hop in range(sizes.shape[1]):
             first = tail
             tail = frontier.expand(indptr, indices, queue, head, first, hop + 2, seen)

@@ -17,6 +17,7 @@ from gscl_scale.kernel import kernel
 from gscl_scale.rings.exact.twins import same_neighbours
 from gscl_scale.rings.kernels import lowest_bit, ones, prefetch
 from gscl_scale.rings.sketch.level import Level
+from gscl_scale.sort import sort_part
 
 _BITMAP = 1 << 15  # ranks that a bitmap of 4 KiB holds
 _NO_BOUND = 1 << 62
@@ -111,7 +112,7 @@ def _neighbours(indptr, indices, rank, first, needed, out):
                 found[filled] = r
                 filled += 1
                 if filled == found.size:  # only the lowest `width` can be in the list, and later ones below the last
-                    found.sort()
+                    sort_part(found, np.int64(0), found.size)
                     filled = width
                     bound = np.int64(found[width - 1])
         if num_head > 0:
@@ -120,26 +121,11 @@ def _neighbours(indptr, indices, rank, first, needed, out):
             num_heads += 1
         num = min(filled, max(width - num_head, 0))
         if num > 0:
-            _sort(found, filled)
+            sort_part(found, np.int64(0), filled)
             out.tails[num_tails : num_tails + num] = found[:num]
             table[i, 2], table[i, 3] = found[0], found[num - 1]
             num_tails += num
         table[i, 0], table[i, 1] = num_head, num
-
-
-@kernel
-def _sort(values, size):
-    """Sort the first `size` values; short lists by insertion."""
-    if size > 32:
-        values[:size].sort()
-        return
-    for i in range(1, size):
-        value = values[i]
-        j = i
-        while j > 0 and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import time
 import uuid
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from gscl_scale.runtime.cluster.nodes import (
 )
 from gscl_scale.runtime.cluster.preflight import SharedFolder
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.native_threads import waiting_variables
 from gscl_scale.runtime.settings import TrainingBody, TrainingSettings
 from gscl_scale.runtime.stop import stop_event
 
@@ -288,10 +290,15 @@ def _trainer(body: Callable[[], None], settings: TrainingSettings, size: int, sc
             name=f"attempt-{uuid.uuid4().hex[:8]}",
             storage_path=str(scratch),
             failure_config=FailureConfig(max_failures=0, controller_failure_limit=0, max_preemption_failures=0),
-            worker_runtime_env={"env_vars": dict.fromkeys(THREADS, str(max(1, int(settings.cpus))))},
+            worker_runtime_env={"env_vars": _thread_variables(settings)},
             logging_config=LoggingConfig(log_level="ERROR"),
         ),
     )
+
+
+def _thread_variables(settings: TrainingSettings) -> dict[str, str]:
+    """As many threads as cores are reserved, which wait as those of the command do."""
+    return {**dict.fromkeys(THREADS, str(max(1, int(settings.cpus)))), **waiting_variables(os.environ)}
 
 
 def _start_s(settings: TrainingSettings, size: int) -> int:

@@ -14,6 +14,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages import train as training
 from gscl_scale.stages.embed import trained_encoder
+from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.selection import trial_figure
 from gscl_scale.studies.tune.records import rings_run
@@ -76,7 +77,7 @@ def _with_samples(config: Config, run: Run, console: Console) -> Run:
 
 def _measure(config: Config, run: Run, console: Console) -> tuple[float, int]:
     """The figure of the encoder that the training chose."""
-    graph, checkpoints = Graph.open(run.graph), training.checkpoints_of(config, run)
+    graph, checkpoints = Graph.open(run.graph), checkpoints_of(config, run)
     state, position = checkpoints.chosen()
     encoder, scaling = trained_encoder(config, graph, state, checkpoints.folder)
     place = EncodingSettings.of(config.runtime, run.folder / ".vectors", checkpoints.fingerprint, "tune")

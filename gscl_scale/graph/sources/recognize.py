@@ -1,0 +1,206 @@
+"""Settings of the graph section for a file that a user points at: what its kind, its names and its first rows say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.sources.column_names import counts_rows, find_ends, find_id, find_weight, labels_among
+from gscl_scale.graph.sources.dialect import MATRIX, TEXT
+from gscl_scale.graph.sources.head import Asked, Head, head_of, integers_in, numbers_of
+from gscl_scale.text import listed, quoted
+
+Settings = dict[str, object]
+
+_TABLES = (".parquet", ".pq", *TEXT, *MATRIX)
+_EDGES = ("edges", "edge", "links", "link", "edgelist", "relationships")
+_NODES = ("nodes", "node", "vertices", "vertex")
+_MOST_LIKELY_WEIGHT = 1e6  # larger numbers without a name are rather times or ids
+_FEW_PER_LABEL = 2
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """Settings of the graph section, and in words what was recognized."""
+
+    graph: Settings
+    lines: list[str] = field(default_factory=list)
+
+
+def recognize(file: Path, nodes: Path | None, given: Mapping[str, object]) -> Recognized:
+    """Look at a file or folder, and at a node table; what is `given` is not recognized but taken."""
+    if not file.exists():
+        raise GraphError(f"{file} does not exist; name an edge list, such as gscl-scale run edges.csv")
+    if file.suffix.lower() in (".yaml", ".yml"):
+        raise GraphError(f"{file} is a config file; give it with --config {file}")
+    if file.suffix.lower() == ".npz":
+        if nodes:
+            raise GraphError(f"--nodes {nodes}: {file} holds its nodes itself; leave --nodes out")
+        return Recognized({"source": "npz", "path": str(file)})
+    if file.is_dir():
+        file, nodes = _tables_in(file, nodes)
+    graph: Settings = {"source": "tables", "edges": str(file)}
+    columns, lines = _edge_table(file, given)
+    graph |= columns
+    if nodes:
+        settings, line = _node_table(nodes, given)
+        graph |= {"nodes": str(nodes), **settings}
+        lines.append(line)
+    return Recognized({**graph, **given}, lines)
+
+
+def _tables_in(folder: Path, nodes: Path | None) -> tuple[Path, Path | None]:
+    """The edge table and the node table of a folder; one without names is an edge table as a whole."""
+    if (folder / "run.json").exists():
+        raise GraphError(f"{folder} is a run; name it with --run {folder}")
+    inside = sorted(path for path in folder.iterdir() if path.name[0] not in "._")
+    edges = [path for path in inside if path.name.split(".")[0].lower() in _EDGES]
+    found = [path for path in inside if path.name.split(".")[0].lower() in _NODES]
+    if len(edges) > 1 or len(found) > 1:
+        twice = edges if len(edges) > 1 else found
+        raise GraphError(
+            f"{folder} has {listed([path.name for path in twice])}; name one: gscl-scale run {twice[0]}"
+            + (f" --nodes {found[0]}" if found and twice is edges else "")
+        )
+    if found and not edges:
+        raise GraphError(f"{folder} has {found[0].name} and no edges; name the edge table of the folder edges")
+    return (edges[0] if edges else folder), nodes or (found[0] if found else None)
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of a table, each of a kind that can be read."""
+    files = [path]
+    if path.is_dir():
+        below = sorted(one.relative_to(path) for one in path.rglob("*") if one.is_file())
+        files = [path / one for one in below if all(part[0] not in "._" for part in one.parts)]
+    for one in files:
+        if not one.name.lower().endswith(_TABLES):
+            raise GraphError(
+                f"{one}: unknown kind of file; expected {listed(_endings())} or .npz, a text also as .gz or .zst; "
+                "rename it, or convert it to an edge list"
+            )
+    if not files:
+        raise GraphError(f"{path} is an empty folder; expected tables of edges")
+    return files
+
+
+def _endings() -> list[str]:
+    return [ending for ending in _TABLES if ending.count(".") == 1]
+
+
+def _head(path: Path, asked: Asked) -> Head:
+    """The first rows of a table; its files must be alike."""
+    first, *others = _files(path)
+    head = head_of(first, asked)
+    for other in others:
+        found = head_of(other, asked)
+        if (found.names, found.settings) != (head.names, head.settings):
+            raise GraphError(
+                f"{other} has columns {listed(found.names)} ({found.how}), {first} has {listed(head.names)} "
+                f"({head.how}); write all files of a folder alike, or name one of them"
+            )
+    return head
+
+
+def _asked(prefix: str, given: Mapping[str, object]) -> Asked:
+    separator, header = given.get(f"{prefix}separator"), given.get(f"{prefix}header")
+    comment = str(given["comment"] or "") if "comment" in given and not prefix else None
+    return Asked(
+        prefix,
+        str(separator) if separator else None,
+        header if isinstance(header, bool) else None,
+        comment,
+        comments=not prefix,
+    )
+
+
+def _edge_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, list[str]]:
+    head = _head(path, _asked("", given))
+    source, target = _ends(head, path, given)
+    graph: Settings = {**head.settings, "source_column": source, "target_column": target}
+    weight = given["weight_column"] if "weight_column" in given else _weight(head, source, target)
+    if weight is not None:
+        graph["weight_column"] = weight
+    others = [name for name in head.names if name not in (source, target, weight)]
+    line = f"{path}: {head.how}; edges from {quoted(source)} to {quoted(target)}"
+    line += f", weights {quoted(weight)}" if weight else ", no weights"
+    line += f", not read: {listed(others, 6)}" if others else ""
+    return graph, [f"{line} (by the first {len(head.rows):,} rows)"]
+
+
+def _word(name: object) -> str:
+    text = str(name)
+    return text if text.replace("_", "").isalnum() else f"'\"{text}\"'"
+
+
+def _ends(head: Head, path: Path, given: Mapping[str, object]) -> tuple[str, str]:
+    """The columns of both ends of an edge: as named by the user, by their names, or the first two."""
+    named = [given.get("source_column"), given.get("target_column")]
+    if all(isinstance(name, str) for name in named):
+        return str(named[0]), str(named[1])
+    known = find_ends(head.names)
+    if any(named) and not (known and set(filter(None, named)) <= {*known}):
+        raise GraphError(f"{path}: name both ends: {_naming(head.names[:2])}")
+    if len(head.names) < 2:
+        raise GraphError(f"{path} has one column, {listed(head.names)}; expected two columns of ids")
+    if known:
+        return known if named[0] in (None, known[0]) and named[1] in (None, known[1]) else (known[1], known[0])
+    names = [name for name in head.names if name.strip() or not _counts(head.column(name))]
+    if len(names) > 2 and (counts_rows(names[0]) if head.named else _counts(head.column(names[0]))):
+        raise GraphError(
+            f"{path}: the first column ({quoted(names[0])}) may only number the rows; name both ends: "
+            f"{_naming(names[1:3])}"
+        )
+    source, target = names[:2]
+    both = integers_in(head.column(source)) & integers_in(head.column(target))
+    if head.named and both:
+        one = min(both)
+        raise GraphError(
+            f"{path}: {quoted(source)} and {quoted(target)} both hold {one}; if that is the same node, name both ends: "
+            f"{_naming([source, target])}; otherwise write ids that differ, such as a{one} and b{one}"
+        )
+    return source, target
+
+
+def _naming(names: list[str]) -> str:
+    source, target = [*names, "NAME", "NAME"][:2]
+    return f"--set graph.source_column={_word(source)} --set graph.target_column={_word(target)}"
+
+
+def _counts(cells: list[str]) -> bool:
+    """Whether cells are whole numbers that count the rows."""
+    start = int(cells[0]) if cells and cells[0] in ("0", "1") else None
+    return start is not None and len(cells) > 1 and cells == [str(start + at) for at in range(len(cells))]
+
+
+def _weight(head: Head, source: str, target: str) -> str | None:
+    """The column of weights: by its name; without names the third of three, if it has positive numbers."""
+    others = [name for name in head.names if name not in (source, target)]
+    if head.named:
+        return find_weight(others)
+    if len(others) != 1 or others[0] == "":
+        return None
+    numbers = numbers_of(head.column(others[0]))
+    likely = numbers is not None and min(numbers) > 0 and max(numbers) <= _MOST_LIKELY_WEIGHT
+    return others[0] if likely else None
+
+
+def _node_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]:
+    head = _head(path, _asked("nodes_", given))
+    ids = str(given.get("id_column") or find_id(head.names) or head.names[0])
+    label = given["label_column"] if "label_column" in given else _label(head, ids)
+    settings: Settings = {**head.settings, "id_column": ids, "label_column": label}
+    line = f"{path}: {head.how}; ids {quoted(ids)}, "
+    if label is None:
+        return settings, f"{line}no labels (if there are some: --set graph.label_column=NAME)"
+    return settings, f"{line}labels {quoted(label)} (--set graph.label_column=null makes it a feature)"
+
+
+def _label(head: Head, ids: str) -> str | None:
+    """The column of labels, by its name, if its values repeat; one without names is the second of two."""
+    names = labels_among(head.names) if head.named else head.names[1:2] if len(head.names) == 2 else []
+    for name in names:
+        values = [value for value in head.column(name) if value.strip()]
+        if name != ids and values and len(set(values)) * _FEW_PER_LABEL <= len(values):
+            return name
+    return None

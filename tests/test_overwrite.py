@@ -1,0 +1,122 @@
+"""`--overwrite` and `--dry-run`: what is removed and what is kept, and what would run."""
+
+import re
+import shutil
+
+import pytest
+
+from tests.commands import cli
+from tests.test_cli import write_tables
+
+MADE = ("graph", "samples", "checkpoints", "embeddings", "metrics.json", "report.html")
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """A finished run, and a file of the user in its folder."""
+    folder = tmp_path_factory.mktemp("once")
+    write_tables(folder)
+    result = cli("run", "--config", "quick.yaml", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    (folder / "runs/quick/notes.txt").write_text("mine")
+    return folder
+
+
+@pytest.fixture
+def finished(once, tmp_path):
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def times(folder):
+    return {
+        path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "removed"),
+    [
+        ("train.epochs=2", MADE[2:]),
+        ("rings.width=12", MADE[1:]),
+        ("graph.structural_features=16", MADE),
+        ("evaluate.seed=3", ()),
+    ],
+)
+def test_exactly_what_was_made_with_other_settings_is_removed_and_made_again(finished, setting, removed):
+    run, words = finished / "runs/quick", ("run", "--config", "quick.yaml", "--set", setting)
+    before = times(run)
+    if removed:
+        refused = cli(*words, cwd=finished)
+        assert (refused.returncode, f"--overwrite, which removes runs/quick/{removed[0]} and" in refused.stderr) == (
+            2,
+            True,
+        )
+        assert times(run) == before
+    planned = cli(*words, "--overwrite", "--dry-run", cwd=finished)
+    assert planned.returncode == 0, planned.stderr
+    result = cli(*words, "--overwrite", cwd=finished)
+    assert result.returncode == 0, result.stderr
+    for told, begun in ((planned.stdout, "would remove "), (result.stderr, "removed ")):
+        gone = {name.split("/")[2] for name in re.findall(rf"^{begun}([^\s,]+)", told, re.MULTILINE)}
+        assert gone & set(MADE) == set(removed)
+        assert "notes.txt" not in gone
+    after = times(run)
+    for path, time in before.items():
+        name = path.relative_to(run).parts[0]
+        if name in MADE[:4]:
+            assert (path not in after or after[path] != time) == (name in removed), path
+    assert (run / "notes.txt").read_text() == "mine"
+
+
+def test_a_changed_table_is_read_again(finished):
+    with (finished / "edges.csv").open("a") as file:
+        file.write("user-0,user-1\n")
+    words = ("ingest", "--config", "quick.yaml")
+    refused = cli(*words, cwd=finished)
+    assert (refused.returncode, "with --overwrite, which reads it again" in refused.stderr) == (2, True)
+    assert cli(*words, "--overwrite", cwd=finished).returncode == 0
+    assert not (finished / "runs/quick/samples").exists()
+    assert cli(*words, cwd=finished).returncode == 0
+
+
+def test_repeats_are_removed_with_the_graph_that_they_were_made_from(finished):
+    words = ("precompute", "--config", "quick.yaml", "--set", "train.repeats=2", "--run", "runs/two")
+    assert cli(*words, cwd=finished).returncode == 0
+    other = (*words, "--set", "rings.width=12", "--overwrite")
+    told = cli(*other, cwd=finished)
+    assert told.returncode == 0, told.stderr
+    assert re.findall(r"^removed (\S+),", told.stderr, re.MULTILINE) == [
+        "runs/two/seed-0/samples", "runs/two/seed-1/samples",
+    ]  # fmt: skip
+    told = cli(*other, "--set", "graph.structural_features=16", cwd=finished)
+    assert re.findall(r"^removed (\S+),", told.stderr, re.MULTILINE)[0] == "runs/two/graph"
+    assert "runs/two/seed-1" in told.stderr
+
+
+def test_a_folder_that_is_no_run_is_not_overwritten(finished):
+    (finished / "mine").mkdir()
+    (finished / "mine/graph").write_text("precious")
+    refused = cli("run", "--config", "quick.yaml", "--run", "mine", "--overwrite", cwd=finished)
+    assert (refused.returncode, (finished / "mine/graph").read_text()) == (2, "precious")
+
+
+def test_a_dry_run_writes_nothing_and_tells_what_would_run(finished):
+    before = times(finished)
+    done = cli("run", "--config", "quick.yaml", "--dry-run", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    assert "Everything is finished; nothing would run." in done.stdout
+    fresh = cli("run", "edges.csv", "--nodes", "nodes.parquet", "--dry-run", cwd=finished)
+    assert fresh.returncode == 0, fresh.stderr
+    assert "run runs/edges" in fresh.stdout
+    assert "90 nodes and" in fresh.stdout
+    for stage in ("graph", "precompute", "train", "embed", "evaluate", "report"):
+        assert re.search(rf"{stage} +│ run +│ about \d", fresh.stdout), fresh.stdout
+    shutil.rmtree(finished / "runs/quick/embeddings")
+    left = cli("run", "--run", "runs/quick", "--dry-run", cwd=finished)
+    assert re.search(r"train +│ finished", left.stdout)
+    assert re.search(r"embed +│ run", left.stdout)
+    assert {path for path in before if "embeddings" not in str(path)} <= set(times(finished))
+    assert not (finished / "runs/edges").exists()
+    refused = cli("run", "--config", "quick.yaml", "--set", "rings.width=12", "--dry-run", cwd=finished)
+    assert (refused.returncode, "rings.width=16, but the config now says 12" in refused.stderr) == (2, True)
