@@ -140,14 +140,14 @@ PLAN = {
         },
         world="fresh", mark="slow",
     ),
-    "docs/graphs.md 1: $ gscl-scale run edges.csv --nodes nodes.csv": Shell(
+    "docs/graphs_file.md 1: $ gscl-scale run edges.csv --nodes nodes.csv": Shell(
         {"run edges.csv": "ingest edges.parquet"}, world="fresh", then="test -s runs/edges/config.yaml",
     ),
-    "docs/graphs.md 2: edges.csv: separator semicolon, header; edges from": Elsewhere(
+    "docs/graphs_file.md 2: edges.csv: separator semicolon, header; edges from": Elsewhere(
         "tests/test_graph_file.py::test_what_is_recognized_is_printed_as_the_page_shows_it"
     ),
-    "docs/graphs.md 3: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
-    "docs/graphs.md 9: $ gscl-scale ingest --config new.yaml --run runs/n": Shell(then="test -s new-embeddings/embeddings.parquet"),
+    "docs/graphs.md 1: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
+    "docs/graphs_columns.md 1: $ gscl-scale ingest --config new.yaml --run runs/n": Shell(then="test -s new-embeddings/embeddings.parquet"),
     "docs/install.md 1: pip install gscl-scale": Shell({"pip install": "pip show"}),
     "docs/install.md 2: pip install 'gscl-scale[ray,cloud]'": Shell({"pip install 'gscl-scale[ray,cloud]'": "pip show ray obstore"}),
     "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(),
