@@ -133,6 +133,7 @@ PLAN = {
         world="fresh", after="docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru", then="test -s wider.html",
     ),
     "docs/cluster_tutorial.md 1: gscl-scale run --config mine.yaml --run runs/on-ra": Shell(mark="ray"),
+    "docs/code.md 1: graph -> rings -> shards -> batches -> model -> tr": Printed("the story"),
     "docs/compare.md 1: $ gscl-scale compare --config mine.yaml": Shell(
         {
             "compare --config mine.yaml\n": "compare --config mine.yaml {short}\n",

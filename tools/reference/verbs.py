@@ -1,9 +1,11 @@
 """Every verb of the command line: a page for each."""
 
+import re
 from typing import Any
 
 from typer.main import get_command
 
+from gscl_scale.cli.help import GROUPS, group_of, plain_kind
 from gscl_scale.cli.main import app
 from tools.reference.markdown import code, page, rows
 
@@ -31,16 +33,24 @@ def commands() -> dict[str, Any]:
 
 
 def pages() -> dict[str, str]:
-    """{name: text} of the pages of all verbs, and the page that lists them."""
+    """{name: text} of the pages of all verbs, and the page that lists them in their groups."""
     verbs = commands()
     found: dict[str, str] = {}
     for name, command in verbs.items():
         if " " not in name:
             below = [part for other in verbs if other.startswith(f"{name} ") for part in _section(other, verbs[other])]
-            found[f"verbs/{name}.md"] = page(f"gscl-scale {name}", *_body(name, command), *below)
-    listed = [(f"[`{name}`]({name}.md)", _summary(command)) for name, command in verbs.items() if " " not in name]
-    codes = ("## Exit codes", rows(("code", "means"), EXIT_CODES.items()))
-    return found | {"verbs/index.md": page("Command line", _INDEX, rows(("verb", "does"), listed), *codes)}
+            found[f"verbs/{name}.md"] = page(f"gscl-scale {name}", *_body(name, command), *_examples(name), *below)
+    parts = [_INDEX]
+    for group, names in GROUPS.items():
+        lines = [(f"[`{name}`]({name}.md)", _summary(verbs[name])) for name in names]
+        parts += [f"## {group}", rows(("verb", "does"), lines)]
+    parts += ["## Exit codes", rows(("code", "means"), EXIT_CODES.items())]
+    return found | {"verbs/index.md": page("Command line", *parts)}
+
+
+def _examples(name: str) -> list[str]:
+    """The examples of a verb, as its help has them."""
+    return ["Examples:", "\n".join(f"- `gscl-scale {example}`" for example in GROUPS[group_of(name)][name])]
 
 
 def _section(name: str, command: Any) -> list[str]:
@@ -50,9 +60,15 @@ def _section(name: str, command: Any) -> list[str]:
 def _body(name: str, command: Any) -> list[str]:
     """What a verb does and its options, in the words of its help."""
     context = command.make_context(name, [], resilient_parsing=True)
-    records = [one.get_help_record(context) for one in command.params if "--help" not in one.opts]
-    lines = [(code(written), about) for written, about in filter(None, records)]
+    records = [(one, one.get_help_record(context)) for one in command.params if "--help" not in one.opts]
+    lines = [(code(_plain(one, shown[0])), shown[1]) for one, shown in records if shown]
     return [_text(command.help or ""), rows(("option", "meaning"), lines) if lines else ""]
+
+
+def _plain(one: Any, written: str) -> str:
+    """An option with its kind in one plain word, an argument without."""
+    named = one.param_type_name != "argument"
+    return re.sub(r" <.*>$", lambda found: named * f" {plain_kind(found[0].strip())}", written)
 
 
 def _text(words: str) -> str:
