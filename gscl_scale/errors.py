@@ -20,7 +20,17 @@ INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 class GsclError(Exception):
-    """Base of every error that gscl-scale raises on purpose."""
+    """Base of every error that gscl-scale raises on purpose.
+
+    Examples
+    --------
+    >>> import gscl_scale
+    >>> try:
+    ...     gscl_scale.open_run("nowhere")
+    ... except gscl_scale.GsclError as error:
+    ...     print(error)
+    nowhere holds no run; expected a run folder, the folder of a registry, or the URL of one
+    """
 
 
 class UserError(GsclError, ValueError):

@@ -3,9 +3,9 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,61 +14,148 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.keywords import USUAL, Changes, Settings, changes_by, merged, values_of
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.store import read_embeddings, rotated_blocks
 from gscl_scale.embed.structural_basis import StructuralBasis
-from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.held_out_edges import ALL_STAY, HeldOutEdges, HoldOut
-from gscl_scale.io.atomic import publish_folder
+from gscl_scale.graph.sources.given import Beside, GivenGraph
+from gscl_scale.graph.sources.objects import given_graph
+from gscl_scale.node_embeddings import NodeEmbeddings, RunPlace
 from gscl_scale.registry.locate import find_run
 from gscl_scale.run.folder import Run
 from gscl_scale.run.lock import lock_run
-from gscl_scale.run.record import claim, config_in, open_run, repeat_config
+from gscl_scale.run.record import config_in
 from gscl_scale.runtime.console import Console
-from gscl_scale.stages.embed import embed, trained_encoder
+from gscl_scale.stages.embed import trained_encoder
 from gscl_scale.stages.finished import checkpoints_of
-from gscl_scale.stages.ingest import ingest
-from gscl_scale.stages.precompute import precompute
-from gscl_scale.stages.train import train
+from gscl_scale.stages.fit import config_for, fit_run, graph_of, temporary_folder
 from gscl_scale.storage.mirror import working_copy
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 Rows = npt.NDArray[np.float32]
-Settings = Config | dict[str, Any] | Path | str | None
+_OWN = ("config", "run", "quiet")
+_BESIDE = ("nodes", "labels", "features", "weights")
 
 
 def fit(
-    graph: "Data | Graph | Draft",
+    graph: Any,
     config: Settings = None,
     run: Path | str | None = None,
     quiet: bool = True,
-) -> Rows:
-    """Embeddings [N, d] of a graph, rows in the order of its nodes.
+    *,
+    nodes: Any = None,
+    labels: Any = None,
+    features: Any = None,
+    weights: Any = None,
+    epochs: int | None = None,
+    hops: int | None = None,
+    width: int | None = None,
+    layers: int | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    **settings: Any,
+) -> NodeEmbeddings:
+    """Train on a graph and return the embeddings of its nodes.
 
-    `graph` is a torch_geometric Data, a Graph or a Draft; `config` is a Config, plain values, or a YAML file. `run` is
-    the run folder: a finished run is read, not repeated. Without `run` all files are temporary. If `train.repeats` > 1,
-    `fit` returns the embeddings of the first repeat.
+    Parameters
+    ----------
+    graph
+        A networkx or igraph graph, a scipy sparse adjacency, an edge_index [2, E] of numpy or torch, an edge table of
+        pandas, polars or pyarrow, a Data or HeteroData of torch_geometric, a DGL graph, the path of an edge file or of
+        the folder of a run, a Graph or a Draft.
+    config
+        A Config, a dict of sections, or the path of a YAML file. Keywords win over it.
+    run
+        The run folder, or its URL. A finished run is read, not repeated. Without it all files are temporary.
+    quiet
+        Whether to show no progress.
+    nodes
+        A table of nodes beside one of edges.
+    labels
+        A class per node, or the name of the column or attribute that has it. Training never reads it; `.metrics` does.
+    features
+        Rows of numbers [N, F], or the names of columns or attributes. A graph without features gets those of its
+        structure.
+    weights
+        A number per edge, or the name of a column or attribute.
+    epochs, hops, width, layers, batch_size, seed, device
+        The settings train.epochs, rings.hops, model.width, model.layers, train.batch_size and runtime.device; `seed` is
+        that of training, rings and evaluation.
+    **settings
+        Any other setting, as `section__key`.
 
-    >>> embeddings = fit(data, {"rings": {"hops": 1}, "train": {"epochs": 50}})   # doctest: +SKIP
+    Returns
+    -------
+    NodeEmbeddings
+        `np.asarray` of it is the array [N, d], rows in the order of the graph. If `train.repeats` > 1 it is the first.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import gscl_scale
+    >>> embeddings = gscl_scale.fit(nx.karate_club_graph(), epochs=2, width=8, train__learning_rate=0.01)
+    >>> embeddings.shape
+    (34, 136)
     """
-    return NodeEmbedder(config, run, quiet).fit_transform(graph)
+    usual = NodeEmbedder(
+        config, epochs=epochs, hops=hops, width=width, layers=layers, batch_size=batch_size, seed=seed, device=device
+    )
+    changes = changes_by(settings, "fit", (*_OWN, *_BESIDE))
+    values = merged(usual._values(), changes)
+    given = given_graph(graph, Beside(nodes, labels, features, weights))
+    if run is not None:
+        used, trained = _train(given, values, run, quiet)
+        return NodeEmbeddings(used, trained, RunPlace(trained, str(run)), quiet)
+    temporary = Path(tempfile.mkdtemp(prefix="gscl-scale-"))
+    with contextlib.ExitStack() as on_error:
+        on_error.callback(shutil.rmtree, temporary, ignore_errors=True)
+        used, trained = _train(given, values, temporary / "run", quiet)
+        embeddings = NodeEmbeddings(used, trained, RunPlace(trained, temporary=temporary), quiet)
+        on_error.pop_all()  # from here on they go with the object
+    return embeddings
+
+
+def _train(given: GivenGraph, values: Mapping[str, Any], where: Path | str, quiet: bool) -> tuple[Config, Run]:
+    with working_copy(where) as folder, lock_run(folder):
+        return fit_run(given, values, folder, Console(quiet=quiet))
 
 
 class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with equal columns.
 
-    Parameters are those of the function `fit`. A fitted estimator holds the trained encoder, so it can be pickled and
-    needs no folder. `config_` is its configuration, `n_features_in_` the number of features per node
-    (without those of the structure), `feature_columns_` the names of their columns, if they have names, and `weighted_`
-    whether the edges have weights.
+    A fitted estimator holds the trained encoder, so it can be pickled and needs no folder. It works with `clone`,
+    `Pipeline` and `ParameterGrid`.
 
-    >>> embedder = NodeEmbedder({"train": {"epochs": 50}}).fit(today)       # doctest: +SKIP
-    >>> vectors = embedder.transform(tomorrow)                               # doctest: +SKIP
+    Parameters
+    ----------
+    config, run, quiet
+        As for `fit`.
+    epochs, hops, width, layers, batch_size, seed, device
+        As for `fit`; None leaves the setting to `config`. Any other setting is set by `set_params(section__key=value)`.
+
+    Attributes
+    ----------
+    config_
+        The configuration of the training.
+    n_features_in_
+        The number of features per node, without those of the structure.
+    feature_columns_
+        The names of their columns, if they have names.
+    weighted_
+        Whether the edges have weights.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from gscl_scale import NodeEmbedder
+    >>> graph = nx.karate_club_graph()
+    >>> embedder = NodeEmbedder(epochs=2, width=8).set_params(train__learning_rate=0.01).fit(graph)
+    >>> graph.add_edge("Ann", "Bob")
+    >>> embedder.transform(nx.karate_club_graph()).shape
+    (34, 136)
     """
 
     def __init__(
@@ -76,57 +163,148 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         config: Settings = None,
         run: Path | str | None = None,
         quiet: bool = True,
+        *,
+        epochs: int | None = None,
+        hops: int | None = None,
+        width: int | None = None,
+        layers: int | None = None,
+        batch_size: int | None = None,
+        seed: int | None = None,
+        device: str | None = None,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:  # named as no parameter, so that scikit-learn does not know them either
+            changes_by({name: None}, "NodeEmbedder", _OWN)
+            raise ConfigError(f"NodeEmbedder: give {name} to set_params, as in NodeEmbedder().set_params({name}=...)")
         self.config = config
         self.run = run
         self.quiet = quiet
+        self.epochs = epochs
+        self.hops = hops
+        self.width = width
+        self.layers = layers
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
 
     @classmethod
     def load(cls, run: Path | str, quiet: bool = True) -> Self:
-        """Load the encoder of a finished run from its folder or URL, or the current version of a registry."""
+        """Load the encoder of a finished run.
+
+        Parameters
+        ----------
+        run
+            The run folder or its URL, or those of a registry, whose current version is loaded.
+        quiet
+            Whether to show no progress.
+
+        Returns
+        -------
+        NodeEmbedder
+            A fitted estimator.
+        """
         found = find_run(str(run), "encoder", _is_needed)
         config = config_in(found.run.folder)
         one = cls(config, quiet=quiet)
         one._take(config, found.run)
         return one
 
-    def fit(self, graph: "Data | Graph | Draft", y: Any = None) -> Self:
-        """Train on a graph; labels are never read."""
-        self.fit_transform(graph)
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; with `deep` every setting too, as `section__key`."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            with contextlib.suppress(ConfigError):  # `fit` says what is wrong; until then it can be shown and changed
+                for section, keys in config_for(GivenGraph(), self._values()).dump().items():
+                    params |= {f"{section}__{key}": value for key, value in keys.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and settings as `section__key`, which go into `config`; the last one that is set counts."""
+        settings = {name: params.pop(name) for name in [name for name in params if "__" in name]}
+        known = super().get_params(deep=False)
+        changes = changes_by(
+            {**{name: None for name in params if name not in known}, **settings}, "set_params", (*known,)
+        )
+        base = params.get("config", self.config)
+        config = _changed(base, changes) if changes else base
+        replaced = {f"{section}.{key}" for section, keys in changes.items() for key in keys}
+        for name in set(USUAL) - set(params):
+            if replaced & set(USUAL[name]):
+                params[name] = None
+        for name, value in {**params, "config": config}.items():
+            setattr(self, name, value)
         return self
 
-    def fit_transform(self, graph: "Data | Graph | Draft", y: Any = None, **_: Any) -> Rows:
-        """Train on a graph and return its embeddings [N, d]."""
-        settings, console = _as_config(self.config), Console(quiet=self.quiet)
+    def _values(self) -> dict[str, Any]:
+        """The settings as plain values: those of `config`, and of the parameters over them."""
+        usual = {name: getattr(self, name) for name in USUAL}
+        return merged(values_of(self.config), changes_by(usual, "NodeEmbedder"))
+
+    def fit(self, graph: Any, y: Any = None, **beside: Any) -> Self:
+        """Train on a graph.
+
+        Parameters
+        ----------
+        graph
+            In any form that the function `fit` takes.
+        y
+            Not used: training reads no labels. A pipeline passes it to its next step.
+        **beside
+            `nodes`, `labels`, `features` and `weights`, as for the function `fit`.
+
+        Returns
+        -------
+        NodeEmbedder
+            The estimator itself.
+        """
+        self.fit_transform(graph, y, **beside)
+        return self
+
+    def fit_transform(self, graph: Any, y: Any = None, **beside: Any) -> Rows:
+        """Train on a graph and return its embeddings [N, d]; the parameters are those of `fit`."""
         with contextlib.ExitStack() as stack:
-            where = stack.enter_context(_temporary()) / "run" if self.run is None else self.run
-            folder = stack.enter_context(working_copy(where))
-            stack.enter_context(lock_run(folder))
-            trained, one = _train(graph, settings, folder, console)
-            self._take(trained, one)
-            return read_embeddings(one.embeddings)[1]
+            where = stack.enter_context(temporary_folder()) / "run" if self.run is None else self.run
+            config, run = _train(_given(graph, beside), self._values(), where, self.quiet)
+            self._take(config, run)
+            return read_embeddings(run.embeddings)[1]
 
-    def transform(self, graph: "Data | Graph | Draft") -> Rows:
-        """Embeddings [N, d] of a graph with old nodes, new nodes or both, rows in the order of its nodes.
+    def transform(self, graph: Any, **beside: Any) -> Rows:
+        """Embed a graph with old nodes, new nodes or both.
 
-        They equal those of `gscl-scale embed --graph`. A node is embedded from its features and those of its neighbours
-        in this graph, so the graph should hold the old nodes that new ones have edges to.
+        A node is embedded from its features and those of its neighbours in this graph, so the graph should hold the old
+        nodes that new ones have edges to.
+
+        Parameters
+        ----------
+        graph
+            In any form that the function `fit` takes, with the columns of the graph of the training.
+        **beside
+            `nodes`, `features` and `weights`, as for the function `fit`.
+
+        Returns
+        -------
+        array
+            The embeddings [N, d], rows in the order of the graph; equal to those of `gscl-scale embed --graph`.
         """
         check_is_fitted(self)
-        with _temporary() as folder:
-            opened = _opened(graph, self.config_, folder)
+        given = _given(graph, beside)
+        config = config_for(given, self.config_.dump())
+        with graph_of(given, config, self.encoding_) as opened:
             opened.refuse_other_features(
                 self.n_features_in_, self.encoder_.structural, self.feature_columns_, "transform: the graph"
             )
             opened.refuse_other_weights(self.weighted_, "transform: the graph")
-            runtime = self.config_.runtime
-            if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
-                runtime = runtime.model_copy(update={"device": "cpu"})
-            scaling = self.basis_.scaling_for(opened, self.scaling_) if self.basis_ else self.scaling_
+            return self._embed(opened)
+
+    def _embed(self, graph: Graph) -> Rows:
+        runtime = self.config_.runtime
+        if not torch.cuda.is_available():  # trained on a machine with a GPU, perhaps
+            runtime = runtime.model_copy(update={"device": "cpu"})
+        scaling = self.basis_.scaling_for(graph, self.scaling_) if self.basis_ else self.scaling_
+        with temporary_folder() as folder:
             place = EncodingSettings.of(runtime, folder / "layers", "transform", "transform")
-            console = Console(quiet=self.quiet)
             try:
-                with encode_nodes(self.encoder_, opened, scaling, place, console) as vectors:
+                with encode_nodes(self.encoder_, graph, scaling, place, Console(quiet=self.quiet)) as vectors:
                     return np.concatenate([block for _, block in rotated_blocks(vectors, self.rotation_)])
             finally:
                 self.encoder_.to("cpu")  # can be pickled for any machine
@@ -139,10 +317,18 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         state, _ = checkpoints.chosen()
         self.config_ = config
         self.n_features_in_, self.feature_columns_ = trained_on.num_own, trained_on.feature_columns
+        self.encoding_ = trained_on.manifest.get("encoding", [])
         self.encoder_, self.scaling_ = trained_encoder(config, trained_on, state, checkpoints.folder)
         self.basis_ = StructuralBasis.of(trained_on)
         self.rotation_ = read_rotation(run.rotation)
         self._n_features_out = self.encoder_.width
+
+
+def _changed(config: Settings, changes: Changes) -> Settings:
+    """A configuration in the same form with changes over it; ConfigError if it is then none."""
+    values = merged(values_of(config), changes)
+    config_for(GivenGraph(), values)  # refuses what is wrong
+    return Config.parse(values) if isinstance(config, Config) else values
 
 
 _NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")
@@ -153,72 +339,7 @@ def _is_needed(name: str) -> bool:
     return name.startswith(("graph/", "checkpoints/")) or name in _NEEDED
 
 
-def _train(graph: "Data | Graph | Draft", config: Config, folder: Path, console: Console) -> tuple[Config, Run]:
-    """Train a run, or its first repeat."""
-    one = open_run(config, folder)
-    if (one.graph / "manifest.json").exists():
-        _refuse_other_graph(graph, config, one)
-    elif isinstance(graph, Graph):
-        _refuse_without_held_out(graph, config)
-        with publish_folder(one.graph) as copy:
-            shutil.copytree(graph.folder, copy, dirs_exist_ok=True)
-    else:
-        ingest(config, one, console, draft=_draft_of(graph))
-    if config.train.repeats > 1:
-        config = repeat_config(config, 0)
-        one = claim(config, one.repeat(config.train.seed))
-    console = console.with_log(one.log)
-    precompute(config, one, console)
-    train(config, one, console)
-    embed(config, one, console)
-    return config, one
-
-
-def _refuse_other_graph(graph: "Data | Graph | Draft", config: Config, run: Run) -> None:
-    """Refuse a graph other than the one that the run was made from."""
-    with _temporary() as folder:
-        opened = _opened(graph, config, folder, HoldOut.of(config.evaluate))
-        if opened.fingerprint != Graph.open(run.graph).fingerprint:
-            raise FolderError(f"{run.folder} was made from another graph; choose another folder, or delete it")
-
-
-def _refuse_without_held_out(graph: Graph, config: Config) -> None:
-    """Refuse a finished graph with all edges where some are to be held out: its features may encode them."""
-    if config.evaluate.held_out_edges and HeldOutEdges.of(graph) is None:
-        raise GraphError(
-            f"evaluate.held_out_edges: {graph.folder} was ingested with all edges; ingest it with this config, or set "
-            "it to 0"
-        )
-
-
-def _opened(graph: "Data | Graph | Draft", config: Config, folder: Path, asked: HoldOut = ALL_STAY) -> Graph:
-    """A graph as it is, or written into a folder."""
-    return graph if isinstance(graph, Graph) else write_graph(_draft_of(graph), config.graph, folder / "graph", asked)
-
-
-@contextlib.contextmanager
-def _temporary() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="gscl-scale-") as folder:
-        yield Path(folder)
-
-
-def _draft_of(data: "Data | Draft") -> Draft:
-    if isinstance(data, Draft):
-        return data
-    from gscl_scale.graph.sources.pyg import draft_from_data
-
-    if not hasattr(data, "edge_index") and not hasattr(data, "adj_t"):
-        raise GraphError(
-            f"expected a torch_geometric Data, a Graph or a Draft, got {type(data).__name__}; "
-            "see 'From Python' in the README"
-        )
-    return draft_from_data(data, "data")
-
-
-def _as_config(config: Settings) -> Config:
-    if isinstance(config, Config):
-        return config
-    if isinstance(config, (str, Path)):
-        return Config.load(Path(config))
-    settings = dict(config or {})
-    return Config.parse({**settings, "graph": {"source": "memory", **settings.get("graph", {})}})
+def _given(graph: Any, beside: Mapping[str, Any]) -> GivenGraph:
+    """A graph and what is given beside it; unknown keywords are refused."""
+    changes_by({name: None for name in beside if name not in _BESIDE}, "NodeEmbedder", _BESIDE)
+    return given_graph(graph, Beside(**beside))

@@ -30,7 +30,7 @@ def test_fit_embeds_a_torch_geometric_graph_in_the_order_of_its_nodes(data):
     assert embeddings.shape == (80, 8)
     assert embeddings.dtype == np.float32
     assert np.isfinite(embeddings).all()
-    assert (gscl_scale.fit(data, SMALL) == embeddings).all()
+    np.testing.assert_array_equal(gscl_scale.fit(data, SMALL), embeddings)
 
 
 def test_fit_takes_a_graph_without_labels_or_features(data):
@@ -42,7 +42,7 @@ def test_fit_takes_a_graph_without_labels_or_features(data):
 def test_fit_keeps_the_run_that_is_named_and_reads_it_again(data, tmp_path):
     first = gscl_scale.fit(data, SMALL, run=tmp_path / "run")
     before = (tmp_path / "run/log.jsonl").read_text()
-    assert (gscl_scale.fit(data, SMALL, run=tmp_path / "run") == first).all()
+    np.testing.assert_array_equal(gscl_scale.fit(data, SMALL, run=tmp_path / "run"), first)
     assert (tmp_path / "run/log.jsonl").read_text().count('"step"') == before.count('"step"')
     data.x = data.x + 1
     with pytest.raises(FolderError, match="another graph"):
@@ -59,7 +59,7 @@ def test_fit_takes_a_graph_of_a_folder_and_a_config_object_or_file(tmp_path):
 
 
 def test_fit_refuses_what_is_no_graph():
-    with pytest.raises(GraphError, match="expected a torch_geometric Data, a Graph or a Draft, got list"):
+    with pytest.raises(GraphError, match="expected a graph, got list"):
         gscl_scale.fit([1, 2, 3], SMALL)
 
 
@@ -82,7 +82,7 @@ def test_every_setting_goes_from_graph_to_embeddings(data, settings):
     embeddings = gscl_scale.fit(data, values)
     assert embeddings.shape == (80, 8)
     assert np.isfinite(embeddings).all()
-    assert embeddings.std(axis=0).max() > 0
+    assert embeddings.vectors.std(axis=0).max() > 0
 
 
 def test_a_directed_graph_keeps_its_directions(data, tmp_path):

@@ -243,6 +243,8 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
         ),
         ("edges.csv", text("0,5,6", "1,6,7", "2,7,5"), "the first column ('column_1') may only number the rows"),
         ("edges.csv", text("one", "two"), "no separator"),
+        ("edges.csv", text(",person", "0,anna", "1,bert"), "has one column, person; expected two columns of ids"),
+        ("knn.txt", text("1 2 3 4", "2 4 5 1", "3 5 1 2", "4 1 2 5"), "4 numbers may be lists of neighbours"),
         ("edges.csv", b"", "holds no rows"),
         ("edges.csv", text("# a", "# b"), "holds no rows"),
         ("edges.csv", "a,b\n".encode("utf-16"), "is UTF-16 text, which its name does not say"),
@@ -296,11 +298,22 @@ def test_a_setting_settles_what_is_ambiguous_and_is_kept(tmp_path):
         assert (refused.returncode, "graph.header=True, but the config now says False" in refused.stderr) == (2, True)
 
 
+def test_with_overwrite_the_file_is_read_in_the_other_way(tmp_path):
+    (tmp_path / "edges.csv").write_bytes(text("anna,milk", "bert,tea", "carl,jam"))
+    for header, nodes in (("true", 4), ("false", 6)):
+        told = cli("ingest", "edges.csv", "--set", f"graph.header={header}", "--overwrite", cwd=tmp_path)
+        assert told.returncode == 0, told.stderr
+        assert ("removed runs/edges/graph, made with other settings" in told.stderr) == (header == "false")
+        assert Graph.open(tmp_path / "runs/edges/graph").num_nodes == nodes
+        assert yaml.safe_load((tmp_path / "runs/edges/config.yaml").read_text())["graph"]["header"] == (nodes == 4)
+
+
 def test_a_wrong_setting_is_refused_before_the_file_is_opened(tmp_path):
     for words, says in (
         (("--set", "train.epoch=3"), "train.epoch: unknown key; did you mean epochs?"),
         (("--set", "graph.separator=ab"), "graph.separator: expected comma, tab, semicolon, pipe, blanks, or one"),
         (("--config", "mine.yaml"), "edges.csv and --config mine.yaml both name a graph"),
+        (("--nodes", "nowhere.csv"), "edges.csv does not exist; name an edge list"),
     ):
         refused = cli("run", "edges.csv", *words, cwd=tmp_path)
         assert (refused.returncode, says in refused.stderr) == (2, True), refused.stderr

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # help texts do not wait for it
     from gscl_scale.config.config import Config
 
 _ENDINGS = (".gz", ".zst")
+_CUTS = ("separator", "header", "comment", "nodes_separator", "nodes_header")  # with others, columns have other names
 _HEAD = """# Settings of this run; those that are not here have their defaults.
 # Change them, and start another run: gscl-scale run --config {file} --run {run}-2
 # All settings: gscl-scale config --schema
@@ -40,10 +41,12 @@ def config_of_file(file: Path, nodes: Path | None, settings: list[str], kept: di
 
     source = {"source": "npz", "path": str(file)} if file.suffix == ".npz" else {"source": "tables", "edges": str(file)}
     Config.load(None, settings, {"graph": source})  # refuses a wrong setting before the file is opened
-    given: dict[str, Any] = {"graph": dict(kept["graph"]) if _is_of(kept.get("graph"), file, nodes) else {}}
+    asked: dict[str, Any] = {"graph": {}}
     for setting in settings:
-        apply_setting(given, setting)
-    found = recognize(file, nodes, given["graph"])
+        apply_setting(asked, setting)
+    before = kept["graph"] if _is_of(kept.get("graph"), file, nodes) else {}
+    cut_anew = any(key in asked["graph"] and asked["graph"][key] != before.get(key) for key in _CUTS)
+    found = recognize(file, nodes, {**({} if cut_anew else before), **asked["graph"]})
     if os.environ.get("RANK", "0") == "0" and not kept:
         for line in found.lines:
             print(line, file=sys.stderr)

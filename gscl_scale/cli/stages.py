@@ -83,9 +83,7 @@ def ingest(
     """Read the graph into the run folder.
 
     --source synthetic alone draws the large preset: 10 million nodes and 100 million edges."""
-    from gscl_scale.run.record import open_run
     from gscl_scale.runtime.console import Console
-    from gscl_scale.stages.ingest import ingest as ingest_stage
 
     settings = [*([f"graph.source={source}"] if source else []), *(settings or [])]
     if (
@@ -95,6 +93,9 @@ def ingest(
         settings.append("graph.preset=large")
         Console().say("graph.preset is large; for a small graph add --set graph.preset=small")
     config, folder, console = start(config_file, settings, run_folder, file, nodes, overwrite)
+    from gscl_scale.run.record import open_run
+    from gscl_scale.stages.ingest import ingest as ingest_stage
+
     graph = ingest_stage(config, open_run(config, folder), console)
     print(f"graph {graph.name} is in {display(folder / 'graph')}")
 

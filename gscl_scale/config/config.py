@@ -17,7 +17,14 @@ from gscl_scale.errors import ConfigError
 
 
 class Config(Section):
-    """The whole configuration."""
+    """The whole configuration.
+
+    Examples
+    --------
+    >>> from gscl_scale import Config
+    >>> Config.parse({"train": {"epochs": 50}}).train.epochs
+    50
+    """
 
     graph: GraphConfig = Field(default_factory=DigitsGraph, description="Source of the graph.")
     rings: RingsConfig = Field(default_factory=RingsConfig, description="Sampling of the rings.")

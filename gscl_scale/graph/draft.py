@@ -59,6 +59,15 @@ class Draft:
     encoding   how they became features, so that another table can be read in the same way
     origin     file or data set, for messages
     notes      what was done to the input, one sentence each; reading the edges may add some
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gscl_scale
+    >>> edges = np.array([0, 1, 2]), np.array([1, 2, 3])
+    >>> draft = gscl_scale.Draft(name="path", origin="an example", num_nodes=4, edges=[edges])
+    >>> gscl_scale.fit(draft, epochs=1, width=8).shape
+    (4, 136)
     """
 
     name: str

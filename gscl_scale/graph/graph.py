@@ -39,6 +39,14 @@ class Graph:
     label_sets                    the labels of each node where some have many, else None
     splits                        name -> [N] int8 of 0 (none), 1 (train), 2 (val), 3 (test)
     ids                           the user's ids, integers or strings, in the order of the user's node table
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import gscl_scale
+    >>> graph = gscl_scale.fit(nx.path_graph(3), epochs=1, width=8).graph
+    >>> graph.indices[graph.indptr[1] : graph.indptr[2]]
+    array([0, 2], dtype=int32)
     """
 
     name: str

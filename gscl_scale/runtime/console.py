@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # help texts do not wait for rich
 
 _QUIET_S = 2.0
 _LINE_EVERY_S = 5.0
+_CELL_EVERY_S = 0.5
 
 
 class Console:
@@ -47,13 +48,18 @@ class Console:
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int, unit: str = "", done: int = 0) -> Iterator[Callable[..., None]]:
-        """Yield `advance(steps, note)`: a bar on a terminal, otherwise a plain line every few seconds."""
+        """Yield `advance(steps, note)`: a bar on a terminal, a changing line in a notebook, else lines now and then."""
         if self._out.is_terminal and not self._out.quiet:
             with self._bar() as bar:
                 task = bar.add_task(label, total=total, completed=done, note="")
                 yield lambda steps=1, note="": bar.update(task, advance=steps, note=note)
             return
-        yield self._lines(label, total, unit, done)
+        if self._out.is_jupyter and not self._out.quiet:
+            line = _cell_line()
+            yield _lines(label, total, unit, done, line, _CELL_EVERY_S)
+            line(f"{label}: {total:,} of {total:,} {unit}".rstrip())
+            return
+        yield _lines(label, total, unit, done, self.say, _LINE_EVERY_S)
 
     def _bar(self) -> "Progress":
         from rich import progress
@@ -70,18 +76,36 @@ class Console:
             transient=True,
         )
 
-    def _lines(self, label: str, total: int, unit: str, done: int) -> Callable[..., None]:
-        began = time.monotonic()
-        state = {"done": done, "printed": began + _QUIET_S - _LINE_EVERY_S}
 
-        def advance(steps: int = 1, note: str = "") -> None:
-            state["done"] += steps
-            now = time.monotonic()
-            if now - state["printed"] < _LINE_EVERY_S:
-                return
-            state["printed"] = now
-            if (made := state["done"] - done) > 0:
-                left = (total - state["done"]) * (now - began) / made
-                self.say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())
+def _lines(
+    label: str, total: int, unit: str, done: int, say: Callable[[str], None], every: float
+) -> Callable[..., None]:
+    began = time.monotonic()
+    state = {"done": done, "printed": began + _QUIET_S - every}
 
-        return advance
+    def advance(steps: int = 1, note: str = "") -> None:
+        state["done"] += steps
+        now = time.monotonic()
+        if now - state["printed"] < every:
+            return
+        state["printed"] = now
+        if (made := state["done"] - done) > 0:
+            left = (total - state["done"]) * (now - began) / made
+            say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())
+
+    return advance
+
+
+def _cell_line() -> Callable[[str], None]:
+    """A function that shows a line below a notebook's cell, in place of the line before."""
+    from IPython.display import display
+
+    shown: list[Any] = []
+
+    def say(text: str) -> None:
+        if shown:
+            shown[0].update({"text/plain": text}, raw=True)
+        else:
+            shown.append(display({"text/plain": text}, raw=True, display_id=True))
+
+    return say

@@ -50,7 +50,7 @@ def trained(tmp_path_factory):
         ids=[f"user-{v}" for v in range(NODES)], columns=["age", "x", "y", "z"],
     )  # fmt: skip
     config = Config.load(folder / "small.yaml")
-    vectors = gscl_scale.fit(graph, config, run=folder / "run")
+    vectors = np.asarray(gscl_scale.fit(graph, config, run=folder / "run"))
     return config, Run.at(folder / "run"), vectors, folder
 
 

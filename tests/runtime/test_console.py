@@ -1,4 +1,6 @@
 import json
+import sys
+import types
 
 from gscl_scale.runtime import console
 from gscl_scale.runtime.console import Console
@@ -21,6 +23,31 @@ def test_progress_is_plain_lines_where_there_is_no_terminal_and_silent_for_short
     with Console().progress("rings", 10, unit="parts") as advance:
         advance(4, note="loss 1.0")
     assert capsys.readouterr().err.startswith("rings: 4 of 10 parts, about ")
+
+
+def test_progress_in_a_notebook_is_one_line_that_changes(monkeypatch):
+    class Shown:
+        def update(self, data, raw):
+            lines[-1].append(data["text/plain"])
+
+    def display(data, raw, display_id):
+        lines.append([data["text/plain"]])
+        return Shown()
+
+    lines = []
+    module = types.ModuleType("IPython.display")
+    module.display = display
+    monkeypatch.setitem(sys.modules, "IPython.display", module)  # IPython is there only where there is a notebook
+    monkeypatch.setattr(console, "_QUIET_S", -1.0)
+    ours, quiet = Console(), Console(quiet=True)
+    ours._out.is_jupyter = quiet._out.is_jupyter = True
+    for one in (ours, quiet):
+        with one.progress("rings", 10, unit="parts") as advance:
+            advance(4)
+            advance(6)
+    ((first, last),) = lines
+    assert first.startswith("rings: 4 of 10 parts, about ")
+    assert last == "rings: 10 of 10 parts"
 
 
 def test_text_with_brackets_is_shown_as_it_is(capsys):

@@ -68,17 +68,41 @@ class Dialect:
 
     def clean(self, lines: bytes) -> bytes:
         """Whole lines without comments, and with one delimiter between cells; quoted cells stay as they are."""
-        if self.comment:
-            marks = re.escape(self.comment.encode())
-            lines = re.sub(rb"(?:\A|(?<=[\r\n]))[ \t]*[%b][^\r\n]*(?:\r\n|\r|\n|\Z)" % marks, b"", lines)
+        marks = bytes(mark for mark in self.comment.encode() if mark in lines)
+        if marks:
+            comment = rb"(?:\A|(?<=[\r\n]))[ \t]*[%b][^\r\n]*(?:\r\n|\r|\n|\Z)" % re.escape(marks)
+            lines = re.sub(comment, b"", lines)
         if " " not in self.separator:
             return lines
+        if b'"' in lines:
+            return self._without_blanks_around_quotes(lines)
+        return self._without_blanks(lines)
+
+    def _without_blanks(self, lines: bytes) -> bytes:
+        """Lines without quotes: several times as fast as by a regular expression."""
+        delimiter = self.delimiter.encode()
+        blanks: tuple[bytes, ...]
+        if self.separator == " ":
+            lines, blanks, shorter = lines.replace(b" ", b"\t"), (b"\t",), [(b"\t\t", b"\t")]
+        else:
+            blanks = (b" ",) if delimiter == b"\t" else (b" ", b"\t")
+            shorter = [
+                pair for blank in blanks for pair in ((blank + delimiter, delimiter), (delimiter + blank, delimiter))
+            ]
+        for blank in blanks:
+            shorter += [pair for end in (b"\n", b"\r") for pair in ((end + blank, end), (blank + end, end))]
+        before = b""
+        while before != lines:
+            before = lines
+            for several, one in shorter:
+                lines = lines.replace(several, one)
+        return lines.strip(b"".join(blanks))
+
+    def _without_blanks_around_quotes(self, lines: bytes) -> bytes:
         delimiter = self.delimiter.encode()
         blank = b"[ ]" if self.separator == "\t " else b"[ \t]"  # a tab at the end of a line ends a cell
         lines = re.sub(rb"(?:\A|(?<=[\r\n]))%b+|%b+(?=[\r\n]|\Z)" % (blank, blank), b"", lines)
         gap = rb"[ \t]+" if self.separator == " " else rb"%b*%b%b*" % (blank, re.escape(delimiter), blank)
-        if b'"' not in lines:
-            return re.sub(gap, lambda _: delimiter, lines)
         cell = rb'(?:\A|(?<=[\s%b]))"(?:[^"\r\n]|"")*"' % re.escape(delimiter)
         return re.sub(rb"(%b)|%b" % (cell, gap), lambda found: found[1] or delimiter, lines)
 

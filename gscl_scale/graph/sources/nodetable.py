@@ -110,9 +110,8 @@ class _Columns:
         return keys | {name: "feature_columns" for name in self.features if name not in keys}
 
 
-def read_nodes(config: TablesGraph) -> NodeTable:
+def read_nodes(config: TablesGraph, files: list[TableFile]) -> NodeTable:
     """Read a node table once; ids, labels and splits stay in memory, of the features only what is in them."""
-    files = node_files(config)
     columns = _choose(files[0], config)
     for file in files:
         schema_of(file, columns.keys)

@@ -17,6 +17,7 @@ _EDGES = ("edges", "edge", "links", "link", "edgelist", "relationships")
 _NODES = ("nodes", "node", "vertices", "vertex")
 _MOST_LIKELY_WEIGHT = 1e6  # larger numbers without a name are rather times or ids
 _FEW_PER_LABEL = 2
+_FEWEST_OF_A_LIST = 4
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ def recognize(file: Path, nodes: Path | None, given: Mapping[str, object]) -> Re
     """Look at a file or folder, and at a node table; what is `given` is not recognized but taken."""
     if not file.exists():
         raise GraphError(f"{file} does not exist; name an edge list, such as gscl-scale run edges.csv")
+    if nodes and not nodes.exists():
+        raise GraphError(f"{nodes} does not exist; check --nodes")
     if file.suffix.lower() in (".yaml", ".yml"):
         raise GraphError(f"{file} is a config file; give it with --config {file}")
     if file.suffix.lower() == ".npz":
@@ -141,11 +144,21 @@ def _ends(head: Head, path: Path, given: Mapping[str, object]) -> tuple[str, str
     known = find_ends(head.names)
     if any(named) and not (known and set(filter(None, named)) <= {*known}):
         raise GraphError(f"{path}: name both ends: {_naming(head.names[:2])}")
-    if len(head.names) < 2:
-        raise GraphError(f"{path} has one column, {listed(head.names)}; expected two columns of ids")
     if known:
         return known if named[0] in (None, known[0]) and named[1] in (None, known[1]) else (known[1], known[0])
+    return _first_two(head, path)
+
+
+def _first_two(head: Head, path: Path) -> tuple[str, str]:
+    """The first two columns that do not number the rows, where these are the ends without doubt."""
     names = [name for name in head.names if name.strip() or not _counts(head.column(name))]
+    if len(names) < 2:
+        raise GraphError(f"{path} has one column, {listed(names)}; expected two columns of ids")
+    if not head.named and _may_be_lists(head):
+        raise GraphError(
+            f"{path}: rows of {len(names)} numbers may be lists of neighbours; write one edge per line, or if the "
+            f"first two are an edge: {_naming(names[:2])}"
+        )
     if len(names) > 2 and (counts_rows(names[0]) if head.named else _counts(head.column(names[0]))):
         raise GraphError(
             f"{path}: the first column ({quoted(names[0])}) may only number the rows; name both ends: "
@@ -171,6 +184,15 @@ def _counts(cells: list[str]) -> bool:
     """Whether cells are whole numbers that count the rows."""
     start = int(cells[0]) if cells and cells[0] in ("0", "1") else None
     return start is not None and len(cells) > 1 and cells == [str(start + at) for at in range(len(cells))]
+
+
+def _may_be_lists(head: Head) -> bool:
+    """Whether all numbers of a row may be nodes: four or more, as many and as large in each column as in the second."""
+    columns = [integers_in(head.column(name)) for name in head.names]
+    if len(columns) < _FEWEST_OF_A_LIST or not all(columns):
+        return False
+    largest = max(map(int, columns[0] | columns[1]))
+    return all(2 * len(one) >= len(columns[1]) and max(map(int, one)) <= 2 * largest for one in columns[2:])
 
 
 def _weight(head: Head, source: str, target: str) -> str | None:

@@ -43,6 +43,7 @@ class TableFile:
     multiline   whether a cell of a text file may have several lines, which makes reading slower
     dialect     how a text file holds the table
     scratch     what keeps a copy of a file of an object store in place
+    table       the rows themselves, if they are in memory; `path` is then their name
     """
 
     path: Path
@@ -51,6 +52,7 @@ class TableFile:
     multiline: bool = False
     dialect: Dialect = Dialect()  # noqa: RUF009  # it is frozen
     scratch: object = None
+    table: pa.Table | None = None
 
     def __str__(self) -> str:
         return self.shown or str(self.path)
@@ -135,7 +137,7 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
     needed   the columns that it must have, each with the setting that names it, if one does
     """
     with _reading(file):
-        schema = _text_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)
+        schema = _stored_schema(file)
         for column in file.partition:
             schema = schema.append(pa.field(column, pa.large_string())) if column not in schema.names else schema
         names = schema.names  # UnicodeDecodeError where they are not text
@@ -145,6 +147,12 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
             setting = f" (graph.{key})" if key else ""
             raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {listed(names)}")
     return schema
+
+
+def _stored_schema(file: TableFile) -> pa.Schema:
+    if file.table is not None:
+        return file.table.schema
+    return _text_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)
 
 
 def _text_schema(file: TableFile) -> pa.Schema:
@@ -170,8 +178,8 @@ def stream(file: TableFile, columns: list[str]) -> Iterator[Part]:
     """The rows of a file, a part at a time; columns of text files and of the folders' names are text."""
     first_row, expected = 1, file.dialect.rows
     with _reading(file):
-        stored = [name for name in columns if name not in file.partition or name in _names_in(file)]
-        for rows in _text_rows(file, stored) if file.is_csv else _parquet_rows(file, stored):
+        stored = [name for name in columns if name not in file.partition or name in _stored_schema(file).names]
+        for rows in _rows(file, stored):
             if rows.num_rows:
                 yield Part(file, first_row, _with_partition(rows, file, columns))
                 first_row += rows.num_rows
@@ -179,9 +187,10 @@ def stream(file: TableFile, columns: list[str]) -> Iterator[Part]:
         raise GraphError(f"{file} has {first_row - 1:,} entries, its size line says {expected:,}; write it again")
 
 
-def _names_in(file: TableFile) -> list[str]:
-    names: list[str] = (_text_schema(file) if file.is_csv else pa.parquet.read_schema(file.path)).names
-    return names
+def _rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    if file.table is not None:
+        return iter(file.table.select(columns).to_batches(ROWS_AT_ONCE))
+    return _text_rows(file, columns) if file.is_csv else _parquet_rows(file, columns)
 
 
 def _with_partition(rows: pa.RecordBatch, file: TableFile, columns: list[str]) -> pa.RecordBatch:

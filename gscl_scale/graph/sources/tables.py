@@ -44,14 +44,28 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     preferred   encodings of an earlier graph, used if they fit the columns
     """
     given = encoding_in(config.encoding) if config.encoding else []
-    files = edge_files(config)
+    edges, nodes = edge_files(config), node_files(config) if config.nodes else None
+    return read_files(config, edges, nodes, given, preferred)
+
+
+def read_files(
+    config: TablesGraph,
+    files: list[TableFile],
+    nodes: list[TableFile] | None,
+    given: Sequence[ColumnEncoding] = (),
+    preferred: Sequence[ColumnEncoding] = (),
+) -> Draft:
+    """Read the files of both tables, by the columns that the settings name.
+
+    given   encodings that the columns are read by, whatever they are like
+    """
     columns = {config.source_column: "source_column", config.target_column: "target_column"}
     weight = {config.weight_column: "weight_column"} if config.weight_column else {}
     names = [name for file in files for name in schema_of(file, columns | weight).names]
     notes = [] if weight else _notes_on_weights([name for name in names if name not in columns])
-    if config.nodes is None:
+    if nodes is None:
         return _draft(config, files, _distinct_ids(files, list(columns)), notes)
-    table = read_nodes(config)
+    table = read_nodes(config, nodes)
     index = _IdIndex(table.ids)
     added = _unknown_ids(files, list(columns), index) if config.unknown_ids == "add" else table.ids[:0]
     features = features_of(table, config, len(added) > 0, given, preferred)

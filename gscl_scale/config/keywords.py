@@ -1,0 +1,89 @@
+"""Settings as keywords of Python functions: short names for the usual ones, `section__key` for every other."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gscl_scale.config.config import Config
+from gscl_scale.config.read import read_yaml
+from gscl_scale.errors import ConfigError
+from gscl_scale.text import quoted
+
+Settings = Config | Mapping[str, Any] | Path | str | None
+Changes = dict[str, dict[str, object]]  # keys and values by section
+
+USUAL = {
+    "epochs": ("train.epochs",),
+    "hops": ("rings.hops",),
+    "width": ("model.width",),
+    "layers": ("model.layers",),
+    "batch_size": ("train.batch_size",),
+    "seed": ("train.seed", "rings.seed", "evaluate.seed"),  # as a repeat of train.repeats has them
+    "device": ("runtime.device",),
+}
+
+
+def changes_by(keywords: Mapping[str, object], caller: str, others: tuple[str, ...] = ()) -> Changes:
+    """What keywords set, by section; None sets nothing. ConfigError for an unknown one.
+
+    others   further keywords of the caller, which a mistyped one may mean
+
+    >>> changes_by({"hops": 3, "train__learning_rate": 0.01, "epochs": None}, "fit")
+    {'rings': {'hops': 3}, 'train': {'learning_rate': 0.01}}
+    """
+    changes: Changes = {}
+    for name, value in keywords.items():
+        section, _, key = name.partition("__")
+        if name not in USUAL and not (key and section in Config.model_fields):
+            raise ConfigError(f"{caller}: {_unknown(name, others)}")
+        for dotted in USUAL.get(name, (f"{section}.{key}",)) if value is not None or key else ():
+            section, _, key = dotted.partition(".")
+            changes.setdefault(section, {})[key] = value
+    return changes
+
+
+def values_of(config: Settings) -> dict[str, Any]:
+    """The plain values of a configuration in any form: a Config, a mapping, the path of a YAML file, or nothing."""
+    if isinstance(config, Config):
+        given = config.dump()
+        return given if "graph" in config.model_fields_set else {**given, "graph": {}}
+    if isinstance(config, (str, Path)):
+        return read_yaml(Path(config))
+    if config is None or isinstance(config, Mapping):
+        return dict(config or {})
+    raise ConfigError(
+        f"config: expected a Config, a dict of sections, or the path of a YAML file, got {type(config).__name__}; "
+        "such as config={'train': {'epochs': 50}}"
+    )
+
+
+def merged(values: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+    """Plain values with changes over them.
+
+    >>> merged({"train": {"epochs": 50, "seed": 1}}, {"train": {"epochs": 2}})
+    {'train': {'epochs': 2, 'seed': 1}}
+    """
+    together = dict(values)
+    for section, keys in changes.items():
+        before = together.get(section)
+        if before is None or isinstance(before, Mapping):  # anything else is refused once the whole is checked
+            together[section] = {**(before or {}), **keys}
+    return together
+
+
+def _unknown(name: str, others: tuple[str, ...]) -> str:
+    """The nearest names that there are: short ones, those of the caller, and every key of the configuration."""
+    known = {key: f"{section}__{key}" for section, key in _keys()} | {one: one for one in (*USUAL, *others)}
+    close = difflib.get_close_matches(name.rpartition("__")[2], known, n=3, cutoff=0.7)
+    if close:
+        return f"unknown keyword {quoted(name)}; did you mean {' or '.join(known[one] for one in close)}?"
+    return (
+        f"unknown keyword {quoted(name)}; known ones are {', '.join((*USUAL, *others))}, and section__key for any "
+        f"other setting, such as train__learning_rate (gscl-scale config --schema lists them)"
+    )
+
+
+def _keys() -> list[tuple[str, str]]:
+    sections = vars(Config()).items()
+    return [(name, key) for name, section in sections for key in type(section).model_fields]

@@ -1,0 +1,125 @@
+"""A graph that a Python program gives, and what it gives beside it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from gscl_scale.config.graphs import GraphConfig, MemoryGraph
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import ColumnEncoding
+from gscl_scale.text import shortened
+
+Encodings = Sequence[ColumnEncoding] | None  # of the node table that an encoder was trained on; None in training
+Reader = Callable[[GraphConfig, Encodings], Draft]
+_OF_ALL_SOURCES = set(MemoryGraph.model_fields) - {"source"}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a caller gives beside a graph: rows in the order of its nodes or edges, or names of columns or attributes.
+
+    nodes      a table of nodes, or its path
+    labels     one class per node, or 0 and 1 for each label [N, L]
+    features   [N, F] numbers, dense or sparse; or names
+    weights    one number per edge
+    """
+
+    nodes: Any = None
+    labels: Any = None
+    features: Any = None
+    weights: Any = None
+
+    @property
+    def label_name(self) -> str | None:
+        """The column or attribute of the labels, if they are named."""
+        return self.labels if isinstance(self.labels, str) else None
+
+    @property
+    def weight_name(self) -> str | None:
+        """The column or attribute of the weights, if they are named."""
+        return self.weights if isinstance(self.weights, str) else None
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The columns or attributes of the features, if they are named."""
+        if isinstance(self.features, str):
+            return [self.features]
+        named = isinstance(self.features, (list, tuple)) and all(isinstance(name, str) for name in self.features)
+        return list(self.features) if named else None
+
+    @property
+    def label_rows(self) -> npt.NDArray[Any] | None:
+        """The labels, if they are given as rows."""
+        return None if self.labels is None or self.label_name is not None else array_of(self.labels, "labels")
+
+    @property
+    def feature_rows(self) -> npt.NDArray[Any] | sp.csr_array | None:
+        """The features, if they are given as rows."""
+        if self.features is None or self.feature_names is not None:
+            return None
+        if sp.issparse(self.features):
+            sparse: Any = self.features
+            return sp.csr_array(sparse)
+        return array_of(self.features, "features")
+
+    @property
+    def weight_rows(self) -> npt.NDArray[Any] | None:
+        """The weights, if they are given as rows."""
+        return None if self.weights is None or self.weight_name is not None else array_of(self.weights, "weights")
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether labels or features are given as rows."""
+        return self.label_rows is not None or self.feature_rows is not None
+
+    def put_into(self, draft: Draft) -> Draft:
+        """A draft with the labels and features that are given as rows in place of its own."""
+        if (labels := self.label_rows) is not None:
+            draft = replace(draft, labels=labels)
+        if (features := self.feature_rows) is not None:
+            draft = replace(draft, features=features, columns=[], summaries=[], encoding=[])
+        return draft
+
+
+@dataclass(frozen=True)
+class GivenGraph:
+    """How a graph is read that a program gives.
+
+    draft        reads it; None for a graph that is in its folder already
+    opened       that graph
+    settings     of the config's section `graph`: what the object decides
+    recognized   the same, where the config says nothing
+    in_files     whether `settings` name files that are all there is to read
+    """
+
+    draft: Reader | None = None
+    opened: Graph | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    recognized: Mapping[str, object] = field(default_factory=dict)
+    in_files: bool = False
+
+    def section(self, values: Mapping[str, object]) -> dict[str, object]:
+        """The section `graph` of a config for this object, from that which the user gives."""
+        if not self.settings:
+            return {"source": "memory", **values}
+        if values.get("source", self.settings["source"]) != self.settings["source"]:
+            values = {name: value for name, value in values.items() if name in _OF_ALL_SOURCES}
+        return {**self.recognized, **values, **self.settings}
+
+
+def array_of(value: Any, what: str) -> npt.NDArray[Any]:
+    """A tensor, an array, a series or a list as an array."""
+    if hasattr(value, "detach"):  # a tensor of torch, perhaps on a GPU
+        value = value.detach().cpu()
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"{what}: expected an array or a list of rows, got {type(value).__name__}: {shortened(error, 80)}"
+        ) from None

@@ -1,0 +1,199 @@
+"""What `gscl_scale.fit` takes as a graph, and what it takes beside one."""
+
+import subprocess
+import sys
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data, HeteroData
+
+import gscl_scale
+from gscl_scale import NodeEmbedder
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.given import Beside
+from gscl_scale.graph.sources.objects import given_graph
+from gscl_scale.stages.fit import config_for, graph_of
+from tests import forms
+from tests.test_fit import SMALL
+
+
+@pytest.fixture(scope="module")
+def expected():
+    graph, beside = forms.draft()
+    return np.asarray(gscl_scale.fit(graph, SMALL, **beside))
+
+
+@pytest.mark.parametrize("form", [*forms.IN_MEMORY, *forms.IN_FOLDER], ids=lambda form: form.__name__)
+def test_one_graph_gives_equal_vectors_in_every_form(form, expected, tmp_path):
+    if needed := {forms.dgl_graph: "dgl", forms.polars_tables: "polars"}.get(form):
+        pytest.importorskip(needed)
+    graph, beside = form(tmp_path) if form in forms.IN_FOLDER else form()
+    embeddings = gscl_scale.fit(graph, SMALL, **beside)
+    np.testing.assert_array_equal(embeddings, expected)
+    np.testing.assert_array_equal(embeddings.ids, np.arange(forms.NODES))
+    np.testing.assert_array_equal(embeddings.graph.labels, forms.arrays()[-1])
+
+
+def test_a_wrong_object_is_refused_with_all_forms():
+    with pytest.raises(GraphError) as refused:
+        gscl_scale.fit([(0, 1), (1, 2)])
+    assert str(refused.value).startswith(
+        "expected a graph, got list; give a networkx Graph or DiGraph, an igraph Graph,"
+    )
+    for word in ("scipy", "edge_index", "pandas, polars or pyarrow", "HeteroData", "DGL", "path", "Draft"):
+        assert word in str(refused.value)
+
+
+def test_no_library_is_imported_that_no_object_comes_from():
+    program = "import sys, gscl_scale.graph.sources.objects; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"networkx", "igraph", "pandas", "polars", "torch", "torch_geometric", "dgl"} & set(modules)
+    assert "scipy" in modules
+
+
+def hetero(**types):
+    made = HeteroData()
+    for name, size in types.items():
+        made[name].num_nodes = size
+        made[name, "likes", name].edge_index = forms.edge_index_torch()[0]
+    return made
+
+
+EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("graph", "beside", "sentence"),
+    [
+        (np.zeros((4, 2), np.int64), {}, r"edge_index is int64 of shape \(4, 2\), expected .* transpose it with .T"),
+        (np.zeros((3, 3), np.int64), {}, "give an adjacency matrix as scipy.sparse.csr_array"),
+        (np.zeros((2, 5)), {}, r"edge_index is float64 of shape \(2, 5\), expected integers"),
+        (np.array([[0, -1], [1, 1]]), {}, "-1"),
+        (sp.csr_array((2, 3)), {}, r"the adjacency has shape \(2, 3\), expected \[N, N\]"),
+        (np.array([[0], [1]]), {"weights": [1, 2]}, "expected a number for each of 1 edges"),
+        (np.array([[0], [9]]), {"features": [[1.0], [2.0]]}, "9"),
+        (np.array([[0], [1]]), {"labels": "y"}, "an edge_index .* has no column or attribute 'y'; give an array"),
+        (np.array([[0], [1]]), {"nodes": EDGES}, "nodes: an edge_index .* takes no nodes beside it; only an edge"),
+        (hetero(user=300, film=300), {}, r"2 types of nodes \(user, film\) and 2 of edges .*to_homogeneous"),
+        (Data(), {}, "no edges; expected edge_index"),
+        (Data(edge_index=forms.edge_index_torch()[0]), {"labels": "group"}, "no attribute 'group'; it has edge_index"),
+        (nx.Graph(), {}, "the networkx graph is empty; expected at least one node"),
+        (nx.path_graph(3), {"labels": "club"}, "the networkx graph has no node attribute 'club'; it has none"),
+        (nx.path_graph(3), {"weights": "km"}, "the networkx graph has no edge attribute 'km'"),
+        (nx.path_graph(3), {"weights": [1.0]}, "expected a number for each of 2 edges"),
+        (pd.DataFrame({"a": [1], "b": [2], "c": [3]}), {}, "edges in memory: no column 'source' .*it has a, b, c"),
+        (EDGES, {"nodes": EDGES}, "nodes in memory: no column 'id'"),
+        (EDGES, {"nodes": pd.DataFrame({"id": [1, 2]})}, "edges in memory: row 2: target 3 is not an id of the node"),
+        (EDGES, {"nodes": [1, 2, 3]}, "nodes: expected a table of pandas, polars or pyarrow, or the path"),
+        (EDGES, {"labels": [1, 2]}, "labels has 2 rows, expected one per node"),
+        (EDGES, {"weights": "km"}, "no column 'km'"),
+        (pd.DataFrame({"source": [1, "a"], "target": [2, 3]}), {}, "edges in memory: the table cannot be read"),
+        ("nowhere.csv", {}, "nowhere.csv does not exist; give the path of an edge file"),
+        (EDGES, {"nodes": "nowhere.csv"}, "nowhere.csv does not exist"),
+    ],
+)  # fmt: skip
+def test_what_fits_not_is_refused_in_a_sentence_and_nothing_is_left(graph, beside, sentence, tmp_path):
+    with pytest.raises(GraphError, match=sentence):
+        gscl_scale.fit(graph, SMALL | {"graph": {}}, run=tmp_path / "run", **beside)
+    assert not (tmp_path / "run").exists()
+
+
+def read(graph, section=None, **beside):
+    """(graph, its manifest's notes) as a run would have it."""
+    given = given_graph(graph, Beside(**beside))
+    with graph_of(given, config_for(given, {"graph": section or {}})) as found:
+        return Graph.open(found.folder), found.manifest["notes"]
+
+
+def test_networkx_nodes_are_ids_and_attributes_are_read_if_they_are_named():
+    graph = nx.Graph([("ann", "bob", {"weight": 2.0}), ("bob", "cy")])
+    nx.set_node_attributes(graph, {"ann": 31, "bob": 44}, "age")
+    nx.set_node_attributes(graph, {"ann": "x", "bob": "y", "cy": "x"}, "team")
+    found, notes = read(graph)
+    assert found.ids.to_pylist() == ["ann", "bob", "cy"]
+    assert found.edge_weights.tolist() == [2, 2, 1, 1]  # an edge without weight has weight 1
+    assert (found.num_own, found.labels) == (0, None)
+    assert "node attributes that are not read: age, team; features=[...] reads those that it names" in notes
+    found, notes = read(graph, labels="team", features=["age"])
+    assert found.feature_columns == ["age", "age is missing"]
+    assert (found.classes, found.labels.tolist()) == (["x", "y"], [0, 1, 0])
+    assert not any("not read" in note for note in notes)
+
+
+def test_other_networkx_nodes_become_text_and_a_directed_graph_says_how_it_is_read():
+    found, notes = read(nx.grid_2d_graph(2, 2))
+    assert found.ids.to_pylist() == ["(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)"]
+    assert any(note.startswith("nodes are not all integers or text: ids are their text") for note in notes)
+    graph = nx.DiGraph([(0, 1), (1, 2)])
+    found, notes = read(graph)
+    assert found.undirected
+    assert any(note.startswith("the graph is directed; edges are followed in both") for note in notes)
+    found, notes = read(graph, {"undirected": False})
+    assert (found.indices.tolist(), any("directed;" in note for note in notes)) == ([1, 2], False)
+
+
+def test_a_sparse_tensor_is_an_adjacency():
+    found, _ = read(torch.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 0.5], (4, 4)), {"undirected": False})
+    assert (found.num_nodes, found.indices.tolist(), found.edge_weights.tolist()) == (4, [1, 2], [1, 0.5])
+
+
+@pytest.mark.parametrize("names", [("src", "dst"), ("From", "To"), ("u", "v"), ("town", "next"), ("target", "source")])
+def test_usual_names_of_columns_are_recognized(names):
+    edges = pd.DataFrame({names[0]: ["b", "c"], names[1]: ["c", "a"]}, index=[7, 5])
+    found, _ = read(edges, {"undirected": False})
+    ends = {
+        (found.ids[v].as_py(), found.ids[u].as_py())
+        for v in range(3)
+        for u in found.indices[slice(*found.indptr[v : v + 2])]
+    }
+    assert ends == {("b", "c"), ("c", "a")} if names[0] != "target" else {("c", "b"), ("a", "c")}
+
+
+def test_columns_are_those_that_are_named_then_those_of_the_config_then_the_usual_ones():
+    edges = pd.DataFrame({"src": [1, 2], "dst": [2, 3], "weight": [1.0, 2.0], "km": [5.0, 7.0], "miles": [3.0, 4.0]})
+    assert set(read(edges)[0].edge_weights.tolist()) == {1, 2}
+    assert set(read(edges, {"weight_column": "km"})[0].edge_weights.tolist()) == {5, 7}
+    assert set(read(edges, {"weight_column": "km"}, weights="miles")[0].edge_weights.tolist()) == {3, 4}
+    assert set(read(edges, weights=np.array([8, 9]))[0].edge_weights.tolist()) == {8, 9}
+    nodes = pd.DataFrame({"age": [31, 44, 52], "team": list("xyx")}, index=[3, 1, 2])
+    found, _ = read(edges, nodes=nodes, labels="team", features=["age"])
+    assert (found.ids.to_pylist(), found.feature_columns, found.classes) == ([3, 1, 2], ["age"], ["x", "y"])
+    found, _ = read(edges, {"unknown_ids": "add"}, nodes=nodes.iloc[:2])
+    assert found.ids.to_pylist() == [3, 1, 2]
+
+
+def test_text_and_categories_of_polars_are_read():
+    pl = pytest.importorskip("polars")
+    edges = pl.DataFrame({"source": ["a", "b", "b"], "target": ["b", "c", "d"]})
+    kinds = pl.Series(["red", "red", "blue", "blue"], dtype=pl.Categorical)
+    found, _ = read(edges, nodes=pl.DataFrame({"id": list("abcd"), "kind": kinds}))
+    assert found.feature_columns == ["kind=blue", "kind=red"]
+
+
+def test_new_nodes_of_a_table_are_read_as_those_of_the_training_and_need_no_labels():
+    edges, nodes = (table.to_pandas() for table in (forms.pyarrow_tables()[0], forms.pyarrow_tables()[1]["nodes"]))
+    nodes["town"] = np.where(nodes.id % 2, "north", "south")
+    nodes = nodes.rename(columns={"label": "group"})
+    embedder = NodeEmbedder({**SMALL, "graph": {"structure": "none"}})
+    vectors = embedder.fit_transform(edges, nodes=nodes, labels="group")
+    np.testing.assert_allclose(embedder.transform(edges, nodes=nodes), vectors, atol=1e-6)
+    few = nodes[nodes.town == "north"].drop(columns="group")  # in which the column town has one value
+    inside = edges[edges.source.isin(few.id) & edges.target.isin(few.id)]
+    assert embedder.transform(pa.Table.from_pandas(inside), nodes=few).shape == (150, 8)
+    with pytest.raises(GraphError, match="column 'town' is needed"):
+        embedder.transform(edges, nodes=nodes.drop(columns="town"))
+
+
+def test_a_run_of_tables_in_memory_is_read_again_and_other_tables_are_refused(tmp_path):
+    edges, beside = forms.pandas_tables()
+    first = gscl_scale.fit(edges, SMALL, run=tmp_path / "run", **beside)
+    again = gscl_scale.fit(edges, SMALL, run=tmp_path / "run", **beside)
+    np.testing.assert_array_equal(first, again)
+    with pytest.raises(gscl_scale.GsclError, match="was made from another graph"):
+        gscl_scale.fit(edges.iloc[1:], SMALL, run=tmp_path / "run", **beside)
