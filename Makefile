@@ -1,7 +1,10 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-slow: tests that take long: a disk that is full, what a bench of memory measures, nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
-# make test-docs: the tutorial, and the blocks of the README and docs that take long.
+# make test-docs: the tutorial, the blocks of the README and docs that take long, and the site.
+# make docs: the site of docs/ in build/site, strictly: a warning is an error. make reference: docs/reference from the code.
+# make dist: wheel and sdist in dist/. make test-dist: installs the wheel in an empty environment, without constraints.txt, and runs it.
+# make test-lowest: the tests with the lowest versions that pyproject.toml allows (lowest.txt); make test-newest: with the newest.
 # make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/reliability.md.
 # make fuzz: 20,000 mutated inputs over all readers, and docs/figures/fuzz.md; SEED=7 for others.
 # make licences: docs/licences.md from what is installed. make audit: pins, withdrawn versions, known vulnerabilities.
@@ -13,8 +16,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/demo
 SEED   ?= 0
+# what the base install is tested with, and by, in test-lowest and test-newest
+TEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis networkx
+BASE_TESTS := tests/batches tests/embed tests/evaluate tests/model tests/rings tests/train tests/test_estimator.py tests/test_examples.py tests/test_fit.py
+LOWEST_TORCH ?= $(shell grep '^torch==' lowest.txt)
+TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test install install-dev clean
+.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale demo --run $(RUN)
@@ -44,8 +52,31 @@ audit: $(VENV)/.installed-dev
 test-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray" --ignore tests/docs
 
-test-docs: $(VENV)/.installed-dev
+test-docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "slow and not ray" tests/docs
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m tools.reference --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+reference: $(VENV)/.installed
+	$(BIN)/python -m tools.reference
+
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	@ls -l dist
+
+test-dist:
+	$(PYTHON) .ci/wheel dist/*.whl --torch $(TORCH)
+
+# in an environment of its own; torch comes first, as above, and LOWEST_TORCH is another where no CPU build is offered
+test-lowest test-newest: test-%:
+	$(PYTHON) -m venv --clear $(VENV)-$*
+	grep -v '^torch==' $(if $(filter lowest,$*),lowest.txt,/dev/null) > $(VENV)-$*/pins.txt || true
+	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check $(if $(filter lowest,$*),$(LOWEST_TORCH),torch)
+	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-$*/pins.txt -e . $(TEST_TOOLS)
+	OMP_NUM_THREADS=1 $(VENV)-$*/bin/pytest -n auto -o filterwarnings=default $(BASE_TESTS)
 
 chaos: $(VENV)/.installed-dev
 	$(BIN)/pytest -s -m chaos tests/chaos
@@ -92,5 +123,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) runs bench-results fuzz-failures build *.egg-info
+	rm -rf $(VENV) runs bench-results fuzz-failures build dist *.egg-info

@@ -191,7 +191,7 @@ def test_what_is_recognized_is_printed_as_the_page_shows_it(tmp_path):
     (tmp_path / "edges.csv").write_bytes(text("from;to;weight;since", pairs))
     (tmp_path / "nodes.csv").write_bytes(text("id,class", [f"{v},{KINDS[v % 3]}" for v in range(NODES)]))
     told = cli("ingest", "edges.csv", "--nodes", "nodes.csv", cwd=tmp_path).stderr
-    assert told.startswith(next(block.text for block in blocks("docs/graphs.md") if block.number == 2))
+    assert told.startswith(next(block.text for block in blocks("docs/graphs_file.md") if block.number == 2))
 
 
 @pytest.mark.parametrize("inside", [("edges.csv", "nodes.csv"), ("edges/1.csv", "edges/2.csv"), ("a.csv", "b.csv")])

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/figures").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "notes")]
 NAMED = re.compile(r"`((?:gscl_scale|cluster|configs|docs|examples|tests|tools)/[\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://)([\w./-]*)(?:#([\w-]+))?\)")
 

@@ -17,7 +17,6 @@ from gscl_scale.cli.stages import embed, evaluate, ingest, precompute, report, r
 from gscl_scale.cli.studies import compare, reproduce, retrain, tune
 from gscl_scale.errors import INTERRUPTED, GsclError, LeaseError, UserError
 from gscl_scale.machine import is_lack_of_memory
-from gscl_scale.version import __version__
 
 app = typer.Typer(
     name="gscl-scale",
@@ -47,6 +46,8 @@ def _global(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
+        from gscl_scale.version import __version__
+
         print(f"gscl-scale {__version__}")
         raise typer.Exit
 

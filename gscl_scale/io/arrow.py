@@ -15,6 +15,7 @@ from gscl_scale.io.validate import size_of
 from gscl_scale.text import listed, shortened
 
 _BEGINNING, _END = b"ARROW1\0\0", b"ARROW1"
+_NUMPY = {"halffloat": "float16", "float": "float32", "double": "float64"}  # other numbers have the same name in numpy
 
 
 def write_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
@@ -97,8 +98,8 @@ def numbers_of(column: pa.Array, path: Path, *kinds: str) -> npt.NDArray[Any]:
     values = column.flatten() if rows else column
     if (kinds and str(values.type) not in kinds) or values.null_count or (rows and not column.type.list_size):
         raise _damaged(path, f"expected numbers of type {' or '.join(kinds)}, got {shortened(column.type, 80)}")
-    # not to_numpy, which imports pandas wherever that is installed
-    kind = np.dtype(values.type.to_pandas_dtype())
+    # not to_numpy, which imports pandas wherever that is installed, nor to_pandas_dtype, which needs it in pyarrow 18
+    kind = np.dtype(_NUMPY.get(str(values.type), str(values.type)))
     held = values.buffers()[1]
     array = np.frombuffer(held, kind, len(values), values.offset * kind.itemsize) if len(values) else np.empty(0, kind)
     return array.reshape(len(column), column.type.list_size) if rows else array

@@ -172,7 +172,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend) -> Tensor:
-    """By the backend asked for; on the CPU numba's is the fastest (docs/training.md)."""
+    """By the backend asked for; on the CPU numba's is the fastest (docs/training_speed.md)."""
     on_cpu = dense.device.type == "cpu"
     if product == "torch-sparse":
         return _by_torch_sparse(matrix, dense)
@@ -190,7 +190,7 @@ def _by_torch_sparse(matrix: Tensor, dense: Tensor) -> Tensor:
         from torch_sparse import SparseTensor, matmul
     except ImportError:
         raise ConfigError(
-            "model.product: torch-sparse is not installed; install it as docs/training.md says, or set it to auto"
+            "model.product: torch-sparse is not installed; install it as docs/training_speed.md says, or set it to auto"
         ) from None
     sparse = SparseTensor(
         rowptr=matrix.crow_indices().long(), col=matrix.col_indices().long(), value=matrix.values(),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from gscl_scale.extras import need_package
 from gscl_scale.machine import num_cores
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
@@ -42,6 +43,7 @@ def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Ru
     [1, 2, 3]
     """
     if settings.engine == "ray":
+        need_package("ray", "ray", "runtime.engine=ray")
         from gscl_scale.runtime.cluster.runner import start_cluster_runner
 
         with start_cluster_runner(settings, own_cpus) as cluster:
@@ -60,6 +62,7 @@ def train_together(
     watch: Callable[[], None] = lambda: None,
 ) -> None:
     """Train by many processes of a Ray cluster, see `train_on_cluster`; Ray is imported only here."""
+    need_package("ray", "ray", "runtime.engine=ray")
     from gscl_scale.runtime.cluster.training import train_on_cluster
 
     train_on_cluster(function, argument, folder, settings, console, watch)

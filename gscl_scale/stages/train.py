@@ -17,6 +17,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
+from gscl_scale.extras import need_package
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
@@ -49,6 +50,10 @@ def refuse_untrainable(config: Config, run: Run) -> None:
     """Refuse what a training would refuse, before hours are spent on its samples."""
     if config.runtime.engine == "local":
         chosen_device(config.runtime)
+    else:
+        need_package("ray", "ray", "runtime.engine=ray")
+    if config.runtime.tensorboard:
+        need_package("tensorboardX", "tensorboard", "runtime.tensorboard")
     if config.train.validate_every:
         selection_for_training(config, Graph.open(run.graph))
 

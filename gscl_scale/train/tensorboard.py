@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from gscl_scale.extras import need_package
+
 Scalars = Callable[[int, Mapping[str, float]], None]
 """Adds the figures of a step to the curves of their names."""
 
@@ -17,6 +19,7 @@ def scalar_writer(folder: Path | None, begin: int) -> Iterator[Scalars]:
     if folder is None:
         yield lambda step, figures: None
         return
+    need_package("tensorboardX", "tensorboard", "runtime.tensorboard")
     from tensorboardX import SummaryWriter
 
     def add(step: int, figures: Mapping[str, float]) -> None:

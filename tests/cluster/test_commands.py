@@ -1,4 +1,4 @@
-"""Every command of gscl-scale in cluster/ and docs/cluster.md is one that the command line takes."""
+"""Every command of gscl-scale in cluster/ and the pages on clusters is one that the command line takes."""
 
 import itertools
 import re
@@ -12,7 +12,8 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.read import apply_setting
 from tests.cluster.kube import ROOT
 
-FILES = [*(path for path in sorted((ROOT / "cluster").rglob("*")) if path.is_file()), ROOT / "docs" / "cluster.md"]
+PAGES = sorted((ROOT / "docs").glob("cluster*.md"))
+FILES = [*(path for path in sorted((ROOT / "cluster").rglob("*")) if path.is_file()), *PAGES]
 VERB = r"([a-z]+ +-{1,2}[a-z][^`\n]*)"  # a verb and its first option; the rest of the line
 FOUND = [
     (path.name, command)
@@ -36,7 +37,8 @@ def test_the_commands_are_found_where_they_are_known_to_be():
     counted = {name: sum(path == name for path, _ in FOUND) for name, _ in FOUND}
     assert counted == {
         "cronjob.yaml": 1, "raycronjob.yaml": 1, "rayjob.yaml": 1, "slurm.sh": 1, "submit": 1,
-        "gscl-scale-retrain.service": 1, "cluster.md": 7,
+        "gscl-scale-retrain.service": 1, "cluster.md": 5, "cluster_kubernetes.md": 1, "cluster_machines.md": 1,
+        "cluster_tutorial.md": 3,
     }  # fmt: skip
 
 

@@ -4,10 +4,10 @@ import shutil
 
 from tests.docs.pages import PAGES, ROOT, assert_alike, blocks
 from tests.docs.plan import PLAN, USUAL, Shell
-from tests.docs.test_tutorial import PAGE as TUTORIAL
+from tests.docs.test_tutorial import FOLLOWED
 from tests.docs.world import BIN, SHORT, bash
 
-BLOCKS = {block.name: block for page in PAGES if page != TUTORIAL for block in blocks(page)}
+BLOCKS = {block.name: block for page in PAGES if page not in FOLLOWED for block in blocks(page)}
 HOW = {name: PLAN.get(name, USUAL.get(block.language)) for name, block in BLOCKS.items()}
 
 

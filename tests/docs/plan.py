@@ -92,35 +92,35 @@ PLAN = {
     "docs/cluster.md 4: cluster/submit --address http://HEAD:8265 -- run -": Elsewhere(
         "tests/ray/test_submit.py::test_three_machines_share_the_tasks_and_two_processes_train"
     ),
-    "docs/cluster.md 5: kubectl apply -f cluster/kuberay/shared.yaml": Elsewhere(
+    "docs/cluster_kubernetes.md 1: kubectl apply -f cluster/kuberay/shared.yaml": Elsewhere(
         "tests/cluster/test_manifests.py::test_every_manifest_has_only_fields_that_exist", NO_KUBERNETES
     ),
-    "docs/cluster.md 6: kubectl get rayjobs": Elsewhere(
+    "docs/cluster_kubernetes.md 2: kubectl get rayjobs": Elsewhere(
         "tests/cluster/test_docs.py::test_objects_that_kubectl_is_asked_for_are_those_of_the_manifests", NO_KUBERNETES
     ),
-    "docs/cluster.md 7: kubectl apply -f cluster/kuberay/raycluster.yaml": Elsewhere(
+    "docs/cluster_kubernetes.md 3: kubectl apply -f cluster/kuberay/raycluster.yaml": Elsewhere(
         "tests/cluster/test_docs.py::test_objects_that_kubectl_is_asked_for_are_those_of_the_manifests", NO_KUBERNETES
     ),
-    "docs/cluster.md 8: export RAY_AUTH_MODE=token": Elsewhere(
+    "docs/cluster_kubernetes.md 4: export RAY_AUTH_MODE=token": Elsewhere(
         "tests/cluster/test_docs.py::test_every_line_of_the_helper_is_one_that_it_takes", NO_KUBERNETES
     ),
-    "docs/cluster.md 9: kubectl apply -f cluster/kuberay/cronjob.yaml": Elsewhere(
+    "docs/cluster_kubernetes.md 5: kubectl apply -f cluster/kuberay/cronjob.yaml": Elsewhere(
         "tests/cluster/test_nightly.py::test_it_creates_the_ray_job_of_the_file_and_ends_when_it_does", NO_KUBERNETES
     ),
-    "docs/cluster.md 10: kubectl create job --from=cronjob/gscl-scale-night": Elsewhere(
+    "docs/cluster_kubernetes.md 6: kubectl create job --from=cronjob/gscl-scale-night": Elsewhere(
         "tests/cluster/test_docs.py::test_objects_that_kubectl_is_asked_for_are_those_of_the_manifests", NO_KUBERNETES
     ),
-    "docs/cluster.md 11: featureGates:": Yaml("the chart of KubeRay"),
-    "docs/cluster.md 12: pip install boto3": Elsewhere(
+    "docs/cluster_kubernetes.md 7: featureGates:": Yaml("the chart of KubeRay"),
+    "docs/cluster_machines.md 1: pip install boto3": Elsewhere(
         "tests/cluster/test_docs.py::test_every_command_of_ray_is_one_that_it_has", NO_AWS
     ),
-    "docs/cluster.md 13: ray dashboard cluster/ray-autoscaler.yaml": Elsewhere(
+    "docs/cluster_machines.md 2: ray dashboard cluster/ray-autoscaler.yaml": Elsewhere(
         "tests/cluster/test_docs.py::test_every_command_of_ray_is_one_that_it_has", NO_AWS
     ),
-    "docs/cluster.md 14: sbatch cluster/slurm.sh gscl-scale run --config co": Elsewhere(
+    "docs/cluster_machines.md 3: sbatch cluster/slurm.sh gscl-scale run --config co": Elsewhere(
         "tests/ray/test_slurm.py::test_two_nodes_make_the_bytes_of_one_machine_and_nothing_is_left_running", NO_SLURM
     ),
-    "docs/cluster.md 15: sudo useradd --system gscl-scale": Elsewhere(
+    "docs/cluster_machines.md 4: sudo useradd --system gscl-scale": Elsewhere(
         "tests/cluster/test_systemd.py::test_systemd_takes_both_units", NO_ROOT
     ),
     "docs/reliability.md 1: $ make chaos # 220 faults": Shell({"make": "make -n -C {root}"}),
@@ -132,6 +132,8 @@ PLAN = {
         {"--config configs/digits.yaml --run runs/wider --set model.width=512": "--config mine.yaml {short} --run runs/wider --set model.width=24"},
         world="fresh", after="docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru", then="test -s wider.html",
     ),
+    "docs/cluster_tutorial.md 1: gscl-scale run --config mine.yaml --run runs/on-ra": Shell(mark="ray"),
+    "docs/code.md 1: graph -> rings -> shards -> batches -> model -> tr": Printed("the story"),
     "docs/compare.md 1: $ gscl-scale compare --config mine.yaml": Shell(
         {
             "compare --config mine.yaml\n": "compare --config mine.yaml {short}\n",
@@ -139,14 +141,16 @@ PLAN = {
         },
         world="fresh", mark="slow",
     ),
-    "docs/graphs.md 1: $ gscl-scale run edges.csv --nodes nodes.csv": Shell(
+    "docs/graphs_file.md 1: $ gscl-scale run edges.csv --nodes nodes.csv": Shell(
         {"run edges.csv": "ingest edges.parquet"}, world="fresh", then="test -s runs/edges/config.yaml",
     ),
-    "docs/graphs.md 2: edges.csv: separator semicolon, header; edges from": Elsewhere(
+    "docs/graphs_file.md 2: edges.csv: separator semicolon, header; edges from": Elsewhere(
         "tests/test_graph_file.py::test_what_is_recognized_is_printed_as_the_page_shows_it"
     ),
-    "docs/graphs.md 3: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
-    "docs/graphs.md 9: $ gscl-scale ingest --config new.yaml --run runs/n": Shell(then="test -s new-embeddings/embeddings.parquet"),
+    "docs/graphs.md 1: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
+    "docs/graphs_columns.md 1: $ gscl-scale ingest --config new.yaml --run runs/n": Shell(then="test -s new-embeddings/embeddings.parquet"),
+    "docs/install.md 1: pip install gscl-scale": Shell({"pip install": "pip show"}),
+    "docs/install.md 2: pip install 'gscl-scale[ray,cloud]'": Shell({"pip install 'gscl-scale[ray,cloud]'": "pip show ray obstore"}),
     "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(),
     "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(),
     "docs/large.md 3: $ gscl-scale bench rings --config configs/ogbn_arx": Shell(
@@ -163,11 +167,11 @@ PLAN = {
     "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}),
     "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(),
     "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_submit.py::test_with_the_token_only_the_cluster_is_joined"),
-    "docs/ray.md 3: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
+    "docs/ray_training.md 1: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
         {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0 --set runtime.address=local"},
         mark="ray",
     ),
-    "docs/ray.md 4: gscl-scale precompute --config FILE --run NAME": Shell(
+    "docs/ray_training.md 2: gscl-scale precompute --config FILE --run NAME": Shell(
         {"FILE": "mine.yaml", "NAME": "runs/torchrun", "--nproc-per-node 2": "--nproc-per-node 2 --master-port {port}"},
         mark="slow",
     ),
@@ -178,7 +182,7 @@ PLAN = {
         {"DIR": "two-nights", "VERSION": "v000002"}, mark="slow",
         before="for file in mine.yaml new.yaml; do gscl-scale retrain --config $file --registry two-nights " + LAX + "; done",
     ),
-    "docs/retraining.md 3: export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY": Shell(
+    "docs/retraining_operation.md 1: export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY": Shell(
         {"KEY_ID=...": "KEY_ID=somebody", "ACCESS_KEY=...": "ACCESS_KEY=knows", "https://minio.example.com": "{s3}"},
         then="gscl-scale run --config mine.yaml --run s3://bucket/documented --set train.epochs=1", mark="slow",
     ),

@@ -15,11 +15,14 @@ from gscl_scale.errors import GsclError
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.runtime.runner import start_runner
 
-_SHOWN = ("gscl-scale", "torch", "torch-geometric", "ray", "pyarrow", "numpy", "numba")
+_SHOWN = ("gscl-scale", "torch", "torch-geometric", "pyarrow", "numpy", "numba")
 _EXTRAS = {
+    "ray": "runs on a Ray cluster",
     "tune": "trials of gscl-scale tune proposed by Optuna",
     "index": "the index of neighbors --index",
     "cloud": "runs and registries on an object store",
+    "ogb": "graphs of the Open Graph Benchmark",
+    "tensorboard": "curves for TensorBoard",
     "torch-sparse": "model.product torch-sparse",
 }
 

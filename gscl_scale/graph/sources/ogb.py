@@ -15,11 +15,11 @@ from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from typing_extensions import TypedDict
 
 from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
+from gscl_scale.extras import need_package
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.explain import explained
@@ -82,7 +82,7 @@ def read(config: OgbGraph) -> Draft:
 def _info(dataset: str) -> dict[str, str]:
     """The package's entry for the data set."""
     table = Path(_ogb("ogb").__file__).parent / "nodeproppred" / "master.csv"
-    master = pd.read_csv(table, index_col=0, keep_default_na=False, dtype=str)
+    master = _table(table, index_col=0, keep_default_na=False, dtype=str)
     if dataset not in master:
         close = difflib.get_close_matches(dataset, master.columns, n=2, cutoff=0.5) or list(master.columns)
         raise GraphError(
@@ -93,16 +93,22 @@ def _info(dataset: str) -> dict[str, str]:
 
 def _ogb(module: str) -> Any:
     """Import a module of ogb without the thread in which it asks the network for its newest version."""
+    need_package("ogb", "ogb", "graph.source=ogb")
     modules: dict[str, Any] = sys.modules
     before = {"outdated": modules["outdated"]} if "outdated" in modules else {}
     modules["outdated"] = None  # an import of it fails, which ogb takes as no check
     try:
         return import_module(module)
-    except ModuleNotFoundError as error:
-        raise GraphError(f"graph.source ogb needs the package {error.name}; run pip install {error.name}") from None
     finally:
         del modules["outdated"]
         modules.update(before)
+
+
+def _table(path: Path, **options: Any) -> Any:
+    """A CSV file as a table of pandas, which ogb brings."""
+    from pandas import read_csv
+
+    return read_csv(path, **options)
 
 
 def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
@@ -182,14 +188,14 @@ def _raw(folder: Path, info: dict[str, str]) -> tuple[_RawGraph, npt.NDArray[Any
                 labels = file["node_label"]
         else:
             graph = reader.read_csv_graph_raw(raw, add_inverse_edge=inverse)[0]
-            labels = pd.read_csv(folder / "raw" / "node-label.csv.gz", header=None).to_numpy()
+            labels = _table(folder / "raw" / "node-label.csv.gz", header=None).to_numpy()
     return graph, labels.reshape(labels.shape[0], -1)
 
 
 def _split(folder: Path, kind: str, num_nodes: int) -> npt.NDArray[np.int8]:
     files = {part: folder / "split" / kind / f"{name}.csv.gz" for part, name in _PARTS.items()}
     with _reading(folder):
-        rows = {part: pd.read_csv(path, header=None).to_numpy()[:, 0] for part, path in files.items()}
+        rows = {part: _table(path, header=None).to_numpy()[:, 0] for part, path in files.items()}
     return split_from_rows(rows, num_nodes, str(folder))
 
 

@@ -1,4 +1,4 @@
-"""Engine `sketch`: the lowest nodes of every ball, for the whole graph in one pass per hop (docs/large.md).
+"""Engine `sketch`: the lowest nodes of every ball, for the whole graph in one pass per hop (docs/engines.md).
 
 A ball of radius n is the union of the neighbours' balls of radius n - 1, and the lowest of a union are the lowest of
 the lowests. A level has two kinds of knowledge about each ball:

@@ -1,10 +1,10 @@
 """A search for settings: trials on Ray Tune, chosen on validation nodes, or on held-out edges or nodes, alone."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from gscl_scale.config.config import Config
-from gscl_scale.errors import ConfigError, RunError, UserError
+from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.extras import need_package
 from gscl_scale.graph.graph import Graph
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
@@ -23,8 +23,8 @@ def tune(
 
     Writes trials/NNN, leaderboard.json, leaderboard.md and best.yaml into the folder; the same command resumes.
     """
-    if find_spec("optuna") is None:
-        raise UserError("tune: optuna is not installed; pip install 'gscl-scale[tune]'")
+    for package in ("optuna", "ray"):
+        need_package(package, "tune", "tune")
     from gscl_scale.studies.tune.search import Search, search_on_ray
 
     space = read_space(space_file, config)

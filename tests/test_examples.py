@@ -1,0 +1,54 @@
+"""The scripts of examples/: short, and they do what their first line says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(name, folder, *words):
+    """What an example prints, in a folder of its own."""
+    command = [sys.executable, ROOT / "examples" / name, *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_less_than_40_lines(path):
+    assert len(path.read_text().splitlines()) < 40
+
+
+def test_there_are_four_of_them():
+    assert len(EXAMPLES) == 4
+
+
+def test_a_networkx_graph_is_embedded(tmp_path):
+    printed = run("embed_networkx.py", tmp_path).splitlines()
+    assert printed[0].split() == ["1.000", "Fantine"]
+    assert len(printed) == 6
+
+
+def test_a_csv_file_leads_to_neighbors(tmp_path):
+    told = run("csv_to_neighbors.py", tmp_path).splitlines()
+    assert len(told) == 5
+    assert any(name in line for line in told for name in ("town 6", "town 8", "town 5", "town 9"))
+    again = run("csv_to_neighbors.py", tmp_path, "roads.csv", "town 7").splitlines()
+    assert again == told
+
+
+def test_hidden_edges_are_predicted_without_labels(tmp_path):
+    printed = run("link_prediction.py", tmp_path)
+    assert float(re.search(r"pairs: ([\d.]+)", printed)[1]) > 0.6
+
+
+def test_embeddings_say_more_of_the_labels_than_raw_features(tmp_path):
+    raw, ours = (float(number) for number in re.findall(r"accuracy ([\d.]+)", run("probe_pyg.py", tmp_path)))
+    assert ours > raw + 0.1

@@ -1,0 +1,1 @@
+"""Programs for those who work on gscl-scale; not part of the package."""
