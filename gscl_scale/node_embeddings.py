@@ -341,11 +341,8 @@ def _ranking_words(metrics: Metrics) -> str:
     rings = metrics.get("rings")
     found = {name: rings[RANKING[name]]["accuracy"] for name in TITLES if RANKING[name] in rings} if rings else {}
     shares = ", ".join(f"{TITLES[name]} {percent(share)} %" for name, share in found.items() if share is not None)
-    return (
-        f" Of two nodes around a third, the nearer one is the more similar one (50 % is chance): {shares}."
-        if shares
-        else ""
-    )
+    words = f" Of two nodes around a third, the nearer one is the more similar one (50 % is chance): {shares}."
+    return words if shares else ""
 
 
 def _hidden(folder: str, names: list[str]) -> list[str]:

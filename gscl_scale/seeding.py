@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 
 def key(purpose: str, *identity: int) -> np.uint64:

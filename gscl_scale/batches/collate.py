@@ -13,7 +13,7 @@ from gscl_scale import seeding
 from gscl_scale.batches.sampled_subgraph import SampledSubgraph, transpose_pattern
 from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.rings.sketch.level import near_words

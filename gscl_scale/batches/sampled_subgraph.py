@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from gscl_scale.errors import TaskError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.sort import sort_part
 from gscl_scale.rings.kernels import PriorityArrays
 from gscl_scale.rings.priorities import Priorities
-from gscl_scale.sort import sort_part
 
 _WHOLE = 0.75  # where a layer needs this share of all nodes, it takes all
 _MANY = 4  # times the fan-out: of nodes with more neighbours, the sampled ones are cached for a draw

@@ -21,7 +21,7 @@ from gscl_scale.bench.graphs import edges_of
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.machine import keep_freed_memory, peak_memory, usable_cores
 from gscl_scale.model import pairs
 from gscl_scale.model.inputs import prepare_inputs

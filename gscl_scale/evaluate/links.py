@@ -15,7 +15,7 @@ from gscl_scale.evaluate.link_schema import LinkFigures, LinkTask
 from gscl_scale.evaluate.vectors import Vectors, cosines
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HeldOutEdges, Pairs
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 NON_EDGES = 100
 MOST_EDGES = 10_000

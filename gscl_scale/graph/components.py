@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 
 def component_sizes(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

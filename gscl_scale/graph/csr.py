@@ -13,9 +13,9 @@ from gscl_scale.graph.edge_weights import add_repeats, flaw_of_weights
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
 from gscl_scale.io.atomic import explain_disk_errors
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.sort import sort_part
 from gscl_scale.runtime.threads import in_order
-from gscl_scale.sort import sort_part
 
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.arrow_writer import column_file
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 Weights = npt.NDArray[np.float32]
 

@@ -20,7 +20,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.arrow_writer import ColumnFile, column_file, write_column
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 Pairs = npt.NDArray[Any]  # [n, 2] node indices; of an undirected graph the lower one first
 

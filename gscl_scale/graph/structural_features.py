@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.graph.step_files import StepFiles, release_pages
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.runtime.threads import in_order
 
 Rows = npt.NDArray[np.float32]

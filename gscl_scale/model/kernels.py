@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.kernels import prefetch
 
 _PIECES = 4  # per thread: hubs make some rows much longer than others

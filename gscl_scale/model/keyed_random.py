@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gscl_scale import seeding
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))

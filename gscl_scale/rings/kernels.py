@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernel import instruction, kernel
+from gscl_scale.kernels.kernel import instruction, kernel
 
 BITS = 64  # of a word: anchors that share a search
 

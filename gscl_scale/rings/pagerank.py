@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.errors import RunError
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 _DAMPING = 0.85
 _TOLERANCE = 1e-12

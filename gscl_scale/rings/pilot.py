@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.exact import frontier
 from gscl_scale.rings.kernels import BITS
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 NUMBER, ALL, RATIO = 0, 1, 2
 

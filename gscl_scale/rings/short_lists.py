@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.exact import frontier
 from gscl_scale.rings.exact.multi_source import CompletedLists, search_short_lists
 from gscl_scale.rings.exact.shared_search import shared_search

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from gscl_scale.extras import need_package
 from gscl_scale.machine import num_cores
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.settings import RunnerSettings, TrainingBody, TrainingSettings
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.kernels import reserve
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample

@@ -17,7 +17,6 @@ from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
-from gscl_scale.extras import need_package
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
@@ -28,6 +27,7 @@ from gscl_scale.model.model import Model, build_model
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.runner import Runner, start_runner, train_together
 from gscl_scale.runtime.settings import Meter
 from gscl_scale.shards.precompute import rounds_asked

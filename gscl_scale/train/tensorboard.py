@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gscl_scale.extras import need_package
+from gscl_scale.runtime.extras import need_package
 
 Scalars = Callable[[int, Mapping[str, float]], None]
 """Adds the figures of a step to the curves of their names."""

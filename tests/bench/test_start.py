@@ -12,7 +12,7 @@ from gscl_scale.errors import RunError
 from tests.bench.conftest import quiet_bench, written_by
 
 KERNEL = """
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 @kernel
 def inner(x):
     return x + 1

@@ -130,7 +130,7 @@ def test_a_trial_that_was_broken_off_goes_on_at_its_last_checkpoint(tmp_path):
 
 
 def test_without_optuna_a_sentence_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("gscl_scale.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("gscl_scale.runtime.extras.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'gscl-scale\[tune\]'"):
         tune(CONFIG, None, tmp_path / "run", 1, None, Console(quiet=True))
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.cells import DATE_ORDERS, Cells, Storage, days_of, numbers_of, storage_of, text_of
 from gscl_scale.graph.sources.exact_sum import ExactSum
 from gscl_scale.graph.sources.tablefiles import Part
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.text import quoted
 
 MOST_CATEGORIES = 32  # distinct values of a column with one feature column for each

@@ -19,7 +19,6 @@ from typing_extensions import TypedDict
 
 from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.extras import need_package
 from gscl_scale.graph.draft import Draft
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.explain import explained
@@ -27,6 +26,7 @@ from gscl_scale.graph.sources.splits import split_from_rows
 from gscl_scale.io.atomic import publish_file, publish_folder
 from gscl_scale.io.validate import refuse_special
 from gscl_scale.machine import available_memory, free_disk
+from gscl_scale.runtime.extras import need_package
 from gscl_scale.text import in_words, quoted, shortened
 
 _TIMEOUT_S = 60

@@ -13,7 +13,7 @@ from gscl_scale.graph.csr import index_dtype
 from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.types import SourceSize
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.runtime.threads import in_order, num_threads
 
 _CHUNK_EDGES = 1 << 21

@@ -9,7 +9,7 @@ from gscl_scale import seeding
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.io.arrow import is_text
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 _INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,18})$"  # read as an integer and written again, it is the same text
 _FEW_DIGITS = 18  # every integer of so many digits is within 64 bits

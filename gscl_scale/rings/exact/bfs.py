@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.sort import sort_part
 from gscl_scale.rings.exact import frontier, multi_source
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.kernels import (
@@ -31,7 +32,6 @@ from gscl_scale.rings.sample import (
     target_size,
 )
 from gscl_scale.rings.sketch.level import near_words
-from gscl_scale.sort import sort_part
 
 
 def exact_rings(

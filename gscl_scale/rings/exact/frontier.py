@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 ANCHOR = 1  # the mark of the anchor itself; ring n is marked n + 1, and 0 is unseen
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.sort import sort_part
 from gscl_scale.rings.exact.shared_search import FRONT
 from gscl_scale.rings.kernels import BITS, lowest_bit
-from gscl_scale.sort import sort_part
 
 _BUCKETS = 256  # of ranks that are sorted together
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.exact.lowest import lowest_beyond, lowest_of_all, lowest_of_ring
 from gscl_scale.rings.exact.shared_search import FRONT, advance, begin, clear
 from gscl_scale.rings.kernels import BITS, append_ring, last_rank, lowest_bit, merge

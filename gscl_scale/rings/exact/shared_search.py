@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.exact.hubs import Shortcuts, shortcuts
 from gscl_scale.rings.exact.workspace import borrow_buffers
 from gscl_scale.rings.kernels import BITS

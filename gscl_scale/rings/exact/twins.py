@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 
 def twins(

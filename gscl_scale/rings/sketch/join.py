@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.sort import sort_part
 from gscl_scale.rings.exact.twins import same_neighbours
 from gscl_scale.rings.kernels import lowest_bit, ones, prefetch
 from gscl_scale.rings.sketch.level import Level
-from gscl_scale.sort import sort_part
 
 _BITMAP = 1 << 15  # ranks that a bitmap of 4 KiB holds
 _NO_BOUND = 1 << 62

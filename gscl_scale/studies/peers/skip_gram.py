@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from gscl_scale import seeding
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.peers.factorisation import Rows
 from gscl_scale.studies.peers.walks import random_below, running_sums, walk

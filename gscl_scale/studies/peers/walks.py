@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from gscl_scale import seeding
 from gscl_scale.evaluate.links import is_neighbour
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64
 _TO_UNIT = 2.0**-53

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, RunError
-from gscl_scale.extras import need_package
 from gscl_scale.graph.graph import Graph
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.extras import need_package
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.selection import CURE, selection_for_search
 from gscl_scale.studies.tune.leaderboard import best_of, write_leaderboard

@@ -9,7 +9,7 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.model.inputs import Inputs, prepare_layers
 from gscl_scale.model.keyed_random import node_state
 from gscl_scale.model.propagation import SparseInput

@@ -11,7 +11,7 @@ from numba.core import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.typing.templates import make_intrinsic_template
 
-from gscl_scale.kernel import FOLDER, cache_folder
+from gscl_scale.kernels.kernel import FOLDER, cache_folder
 
 
 def compiler(function: Callable[..., Any], **options: Any) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gscl_scale.sort import sort_part
+from gscl_scale.kernels.sort import sort_part
 
 NUMBERS = st.lists(st.integers(-50, 50), max_size=300)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-_SIGNS = (b"import numba", b"from numba", b"from gscl_scale.kernel import")
+_SIGNS = (b"import numba", b"from numba", b"from gscl_scale.kernels.kernel import")
 _MAKING = threading.Lock()
 
 
@@ -36,7 +36,7 @@ class Kernel:
     def dispatcher(self) -> Any:
         """The function of numba."""
         if self._dispatcher is None:
-            from gscl_scale.kernel_cache import compiler
+            from gscl_scale.kernels.cache import compiler
 
             with _MAKING:  # of two, each would compile on its own
                 self._dispatcher = self._dispatcher or compiler(self.py_func, **self._options)
@@ -73,7 +73,7 @@ class Instruction:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        from gscl_scale.kernel_cache import type_of_instruction
+        from gscl_scale.kernels.cache import type_of_instruction
 
         return type_of_instruction(self._definition)
 
@@ -89,7 +89,7 @@ def kernel_sources(package: Path) -> Iterator[tuple[str, bytes]]:
 def cache_folder() -> str:
     """The name of the folder for code that is compiled from the sources as they are now."""
     digest = hashlib.sha256()
-    for path, source in kernel_sources(Path(__file__).parent):
+    for path, source in kernel_sources(Path(__file__).parents[1]):
         digest.update(f"{path} {len(source)}\n".encode() + source)
     return f"kernels-{digest.hexdigest()[:16]}"
 

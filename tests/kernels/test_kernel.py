@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import gscl_scale
-from gscl_scale.kernel import kernel_sources
+from gscl_scale.kernels.kernel import kernel_sources
 
 _PACKAGE = Path(gscl_scale.__file__).parent
-_DECORATED = "from gscl_scale.kernel import kernel\n\n\n@kernel\n"
+_DECORATED = "from gscl_scale.kernels.kernel import kernel\n\n\n@kernel\n"
 _LISTS = _DECORATED + "def merge(x):\n    return x + 1\n"
 _NEW_LISTS = _LISTS.replace("x + 1", "x + 20")  # of another length: Python compares only that and the second
 _EXACT = "from gscl_scale.lists import merge\n" + _DECORATED + "def search(x):\n    return merge(x)\n"
@@ -25,8 +25,7 @@ def package(tmp_path):
     """A package of two kernels, one of which calls the other."""
     package = tmp_path / "site" / "gscl_scale"
     package.mkdir(parents=True)
-    for name in ("kernel.py", "kernel_cache.py"):
-        shutil.copy(_PACKAGE / name, package)
+    shutil.copytree(_PACKAGE / "kernels", package / "kernels", ignore=shutil.ignore_patterns("__pycache__", "sort.py"))
     for name, text in {"__init__": "", "lists": _LISTS, "exact": _EXACT, "told": "MESSAGE = 1\n"}.items():
         (package / f"{name}.py").write_text(text)
     return package
@@ -66,7 +65,7 @@ def test_a_kernel_changed_in_another_file_is_not_run_as_it_was_and_a_change_of_n
 
 
 def test_a_process_under_which_a_kernel_changes_keeps_nothing(package):
-    update = f"import gscl_scale.kernel; open('gscl_scale/lists.py', 'w').write({_NEW_LISTS!r})"
+    update = f"import gscl_scale.kernels.kernel; open('gscl_scale/lists.py', 'w').write({_NEW_LISTS!r})"
     assert _search(package, update) == (21, 1)
     (package / "lists.py").write_text(_LISTS)
     assert _search(package) == (2, 1)
@@ -109,7 +108,7 @@ def test_numba_is_imported_at_the_first_call_and_not_before(package):
 
 
 def test_intrinsics_and_the_decorator_are_sources_of_kernels():
-    assert {"rings/kernels.py", "kernel.py", "kernel_cache.py"} <= dict(kernel_sources(_PACKAGE)).keys()
+    assert {"rings/kernels.py", "kernels/kernel.py", "kernels/cache.py"} <= dict(kernel_sources(_PACKAGE)).keys()
 
 
 def test_numba_is_used_through_the_decorator_alone():
@@ -117,7 +116,7 @@ def test_numba_is_used_through_the_decorator_alone():
     users = {
         path.relative_to(_PACKAGE).as_posix() for path in _PACKAGE.rglob("*.py") if numba.search(path.read_bytes())
     }
-    assert users == {"kernel_cache.py", "rings/kernels.py", "bench/compilation.py"}
+    assert users == {"kernels/cache.py", "rings/kernels.py", "bench/compilation.py"}
 
 
 def test_all_that_kernels_take_from_other_modules_is_in_their_sources():

@@ -1,6 +1,6 @@
 """Sorting within kernels: numba compiles its own sort for seconds, in every process that compiles a kernel with it."""
 
-from gscl_scale.kernel import kernel
+from gscl_scale.kernels.kernel import kernel
 
 _SHORT = 32
 

@@ -1,0 +1,1 @@
+"""Compilation of kernels, and the kernels that several rooms share."""
