@@ -38,6 +38,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import config_in
 from gscl_scale.runtime.console import Console
+from gscl_scale.stages.finished import known_figures
 from gscl_scale.storage.mirror import working_copy
 
 if TYPE_CHECKING:
@@ -287,8 +288,6 @@ class NodeEmbeddings:
         if self._place.whole != self._run and self._place.whole.metrics.exists():
             return read_metrics(self._place.whole.metrics)
         if self._can_measure():
-            from gscl_scale.stages.finished import known_figures
-
             return known_figures(self._config, self._run)
         return read_metrics(self._run.metrics) if self._run.metrics.exists() else None
 

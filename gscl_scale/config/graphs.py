@@ -11,8 +11,8 @@ from gscl_scale.storage.urls import url_of
 ColumnType = Literal["number", "category", "date", "text", "skip"]
 
 _PACKAGES = (
-    "PIL", "fsspec", "joblib", "matplotlib", "networkx", "numba", "numpy", "pandas", "pydantic", "rich", "scipy",
-    "sklearn", "sympy", "torch", "torch_geometric",
+    "PIL", "aiohttp", "fsspec", "jinja2", "joblib", "matplotlib", "networkx", "numba", "numpy", "pydantic", "rich",
+    "scipy", "sklearn", "sympy", "torch", "torch_geometric",
 )  # fmt: skip
 
 Structure = Literal["auto", "none", "always", "only"]

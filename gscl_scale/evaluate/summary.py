@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
+from gscl_scale.evaluate.gain import accuracy_gains
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import (
     Part,
@@ -19,7 +20,7 @@ from gscl_scale.evaluate.label_summary import (
     task_titles,
 )
 from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
-from gscl_scale.evaluate.schema import METHODS, NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
+from gscl_scale.evaluate.schema import NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
 from gscl_scale.evaluate.splits import MIN_TEST
 
 SCALINGS = {
@@ -186,28 +187,34 @@ def _listed(names: list[str]) -> str:
 
 def warnings_of(metrics: Metrics) -> list[str]:
     """Warnings about the figures of a run."""
-    warnings = [_collapse_warnings(metrics), _ranking_warnings(metrics), link_warnings(metrics)]
+    warnings = [collapse_warnings(metrics), _ranking_warnings(metrics), link_warnings(metrics)]
     if probe := metrics.get("probe"):
         best = {title: best_step(probe, name) for name, title in TITLES.items() if name in probe}
         late = late_warnings(best, probe["protocol"]["epochs"])
-        warnings = [_gain_warnings(metrics, probe), validation_warnings(probe["protocol"]), late, *warnings]
+        warnings = [gain_warnings(metrics), validation_warnings(probe["protocol"]), late, *warnings]
     return list(chain(*warnings))
 
 
 def training_warnings(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Warnings about the steps of a training."""
+    """Warnings about the steps of a training, each with its cure."""
+    return ("; ".join(one) for one in training_flaws(curve))
+
+
+def training_flaws(curve: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the steps of a training, and what to do."""
     losses = [step["loss"] for step in curve if step.get("loss") is not None and math.isfinite(step["loss"])]
     few = max(1, len(losses) // 10)
     if len(losses) > 1 and (late := float(np.mean(losses[-few:]))) >= (early := float(np.mean(losses[:few]))):
         yield (
-            f"the loss did not fall: {early:.3f} in the first steps, {late:.3f} in the last ones; "
-            "try another train.learning_rate, or more train.epochs"
+            f"the loss did not fall: {early:.3f} in the first steps, {late:.3f} in the last ones",
+            "try another train.learning_rate, or more train.epochs",
         )
     gated = [step["gated"] for step in curve[-few:] if step.get("gated") is not None]
     if gated and (share := float(np.mean(gated))) > _ALL_GATED:
         yield (
             f"the gate stops {100 * share:.0f} % of all terms in the last steps, so there is next to nothing to learn "
-            "from; raise loss.gate"
+            "from",
+            "raise loss.gate",
         )
 
 
@@ -229,34 +236,19 @@ def graph_warnings(statistics: GraphStatistics) -> Iterator[str]:
         )
 
 
-def _gain_warnings(metrics: Metrics, probe: Probe) -> Iterator[str]:
-    """Warn of a gain that is none, or within two standard errors."""
-    trained, figure = probe["trained"]["test_mean"], figure_name(probe["protocol"])
-    others: dict[Method, float | None] = {name: probe[name]["test_mean"] for name in METHODS[1:] if name in probe}
-    for name, other in others.items():
-        if trained is None or other is None:
-            continue
-        gain = trained - other
-        if gain <= 0:
+def gain_warnings(metrics: Metrics) -> Iterator[str]:
+    """Warn of a gain in accuracy that is none, or within two standard errors."""
+    for one in accuracy_gains(metrics):
+        if one.gain <= 0:
             yield (
-                f"training brought no gain over the {TITLES[name]} ({100 * gain:+.2f} points of test {figure}); "
+                f"training brought no gain over the {TITLES[one.over]} ({100 * one.gain:+.2f} points of {one.figure}); "
                 "try other rings.hops, loss.temperature or train.learning_rate"
             )
-        elif gain < 2 * (error := _gain_error(metrics, probe, name)):
+        elif one.gain < 2 * one.error:
             yield (
-                f"the gain over the {TITLES[name]} ({100 * gain:.2f} points) is less than two standard errors "
-                f"({100 * error:.2f} each)"
+                f"the gain over the {TITLES[one.over]} ({100 * one.gain:.2f} points) is less than two standard errors "
+                f"({100 * one.error:.2f} each)"
             )
-
-
-def _gain_error(metrics: Metrics, probe: Probe, name: Method) -> float:
-    """Standard error of the gain, paired over repeats or splits; over initialisations if there is one of each."""
-    pairs = metrics.get("repeats", {}).get("runs") or probe.get("splits", [])
-    gains = [(pair["trained"]["test_mean"] or 0) - (pair[name]["test_mean"] or 0) for pair in pairs]
-    if len(gains) > 1:
-        return float(np.std(gains, ddof=1) / math.sqrt(len(gains)))
-    both = math.hypot(probe["trained"].get("test_std") or 0, probe[name].get("test_std") or 0)
-    return both / math.sqrt(probe["protocol"]["initialisations"])
 
 
 def validation_warnings(protocol: ProbeProtocol) -> Iterator[str]:
@@ -293,7 +285,8 @@ def late_warnings(best: Mapping[str, float | None], steps: float) -> Iterator[st
         )
 
 
-def _collapse_warnings(metrics: Metrics) -> Iterator[str]:
+def collapse_warnings(metrics: Metrics) -> Iterator[str]:
+    """Warn of vectors that have collapsed, or use few of their dimensions."""
     spread = metrics.get("spread", {}).get("trained")
     if not spread:
         return

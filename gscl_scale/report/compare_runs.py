@@ -1,6 +1,5 @@
 """Runs side by side on one page: figures, loss, settings that differ, and how alike their neighbourhoods are."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +12,46 @@ from gscl_scale.evaluate.schema import METHODS
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
 from gscl_scale.evaluate.summary import TITLES, decimal, measured, percent, protocol_sentences, tasks, warnings_of
 from gscl_scale.io.atomic import write_text
-from gscl_scale.report.html import Html, element, figures, html, notes, plain, seconds, section, table, whole_page
+from gscl_scale.report.agreement import PARTS, Runs, differences_in_measuring, differing_parts, why_not_comparable
+from gscl_scale.report.html import (
+    CARE,
+    Html,
+    care,
+    care_link,
+    element,
+    figures,
+    html,
+    notes,
+    page_head,
+    plain,
+    seconds,
+    section,
+    table,
+    whole_page,
+)
 from gscl_scale.report.node_map import NEAREST
 from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.provenance import flat_settings
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import speed, step_curve
+from gscl_scale.text import listed
 
-Runs = Mapping[str, RunData]
 _QUERIES = 2_000
 
 
 def write_comparison(path: Path, runs: Runs, overlap: npt.NDArray[np.float64] | None) -> None:
-    """Publish the page; `overlap` [R, R] is that of `neighbour_overlap`, None for runs of different graphs."""
+    """Publish the page; `overlap` [R, R] is that of `neighbour_overlap`, None for runs of different nodes."""
     title = f"{len(runs)} runs on {', '.join(dict.fromkeys(found.name for found in runs.values()))}"
+    warnings = _warnings(runs)
     sections = [
-        _figures(runs),
-        _loss(runs),
-        _settings(runs),
-        _overlap(runs, overlap),
+        ("Figures", _figures(runs)),
+        (CARE, care(warnings)),
+        ("Training", _loss(runs)),
+        ("Differences", section("What is different?", _parts(runs), _settings(runs))),
+        ("Neighbours", _overlap(runs, overlap)),
     ]
-    write_text(path, whole_page(title, _headline(runs), _warnings(runs), sections))
+    head = page_head("", title, _headline(runs), care_link(warnings))
+    write_text(path, whole_page(title, head, sections))
 
 
 def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.NDArray[np.float64]:
@@ -56,8 +74,8 @@ def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.
 
 
 def _headline(runs: Runs) -> Html:
-    if not _comparable(runs):
-        return html("These runs cannot be ranked: they are not of the same graph, or not measured in the same way.")
+    if reason := why_not_comparable(runs):
+        return html(f"These runs cannot be ranked, because {reason}.")
     known, what = _accuracies(runs), f"test {_figure(runs)}"
     if not known:
         known, what = _link_aucs(runs), "AUC of held-out edges against nodes drawn by degree"
@@ -75,36 +93,62 @@ def _accuracies(runs: Runs) -> dict[str, float]:
 
 
 def _link_aucs(runs: Runs) -> dict[str, float]:
-    """The AUCs by which runs without labels are ranked; none where they differ in how links were measured."""
+    """The AUCs by which runs without labels are ranked; none where edges differ, or how links were measured."""
     links = {name: found.metrics["links"] for name, found in runs.items() if "links" in found.metrics}
-    alike = len({str(one["protocol"]) for one in links.values()}) == 1
+    alike = len({str(one["protocol"]) for one in links.values()}) == 1 and "edges" not in differing_parts(runs)
     return {name: one["trained"]["degree_matched"]["auc"] for name, one in links.items()} if alike else {}
 
 
 def _warnings(runs: Runs) -> list[str]:
     warnings = [f"in {name}, {warning}" for name, found in runs.items() for warning in warnings_of(found.metrics)]
-    if not _same_graph(runs):
-        return ["these runs are not of the same graph, so their figures cannot be set against each other", *warnings]
-    if not _comparable(runs):
-        return [
-            "these runs were not measured in the same way: splits, seeds or settings of the probe differ",
-            *warnings,
-        ]
+    if reason := why_not_comparable(runs):
+        return [f"the figures of these runs cannot be set against each other, because {reason}", *warnings]
+    if keys := differences_in_measuring(runs):
+        return [f"the same nodes were measured, but not with the same probe: {', '.join(keys)} differ", *warnings]
     return warnings
 
 
 def _figures(runs: Runs) -> Html:
     columns = [_figures_of(found, _figure(runs)) for found in runs.values()]
-    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
+    names = [name for name in columns[0] if any(column[name] != "-" for column in columns)]
+    rows = [(name, *(column[name] for column in columns)) for name in names]
     shown = table("Figures of the trained embeddings, unless named otherwise", ["", *runs], rows)
     first, *others = (protocol_sentences(found.metrics)[:1] for found in runs.values())
-    return section("How good are they?", shown, notes(first if all(other == first for other in others) else []))
+    words = first if all(other == first for other in others) else []
+    if "edges" in differing_parts(runs):
+        words = [*words, "ranking accuracy and links are measured on the edges of each run, which differ"]
+    return section("How good are they?", shown, notes(words))
 
 
 def _loss(runs: Runs) -> Html:
     drawn = lines_svg({name: step_curve(found.curve, "loss") for name, found in runs.items()}, "loss", "step", "loss")
     words = "losses can be compared where the settings of rings and loss are equal."
     return section("How did they get there?", figures((drawn, "Loss per training step;", words)))
+
+
+def _parts(runs: Runs) -> Html:
+    """What is the same of the graphs in words, and a table of what is not."""
+    differing = differing_parts(runs)
+    if not differing:
+        return element("p", "All runs are of the same graph.")
+    rows = [(part, *(_size_of(found, part) for found in runs.values())) for part in differing]
+    same = [part for part in PARTS if part not in differing]
+    return html(
+        table("Parts of the graphs that differ", ["part", *runs], rows),
+        notes([f"the same in all runs: {listed(same)}" if same else "no part is the same"]),
+    )
+
+
+def _size_of(found: RunData, part: str) -> str:
+    statistics, graph = found.statistics, found.graph
+    structural = f", {graph.num_structural:,} of the structure" if graph is not None and graph.num_structural else ""
+    return {
+        "nodes": f"{statistics['nodes']:,}",
+        "labels": f"{statistics['labelled']:,} nodes in {statistics['classes']:,} classes",
+        "splits": ", ".join(graph.splits) if graph is not None and graph.splits else "none",
+        "edges": f"{statistics['edges']:,}",
+        "features": f"{statistics['features']:,}{structural}",
+    }[part]
 
 
 def _settings(runs: Runs) -> Html:
@@ -115,8 +159,7 @@ def _settings(runs: Runs) -> Html:
         for key in keys
         if len({str(one.get(key)) for one in settings}) > 1
     ]
-    shown = table("Settings that differ", ["setting", *runs], rows)
-    return section("What is different?", shown or element("p", "All settings are equal."))
+    return table("Settings that differ", ["setting", *runs], rows) or element("p", "All settings are equal.")
 
 
 def _overlap(runs: Runs, overlap: npt.NDArray[np.float64] | None) -> Html:
@@ -159,13 +202,3 @@ def _figures_of(found: RunData, figure: str) -> dict[str, str]:
         "training": f"{seconds(took)}, {len(found.curve):,} steps" if took else "-",
         "anchors per second": f"{rate:,.0f}" if rate else "-",
     }
-
-
-def _comparable(runs: Runs) -> bool:
-    protocols = [found.metrics.get("probe", {}).get("protocol", {}) for found in runs.values()]
-    alike = {str({key: value for key, value in one.items() if key != "val_by_decay"}) for one in protocols}
-    return _same_graph(runs) and len(alike) == 1
-
-
-def _same_graph(runs: Runs) -> bool:
-    return len({found.metrics.get("graph", {}).get("fingerprint") for found in runs.values()}) == 1

@@ -27,23 +27,66 @@ def element(name: str, *content: str, **attributes: str) -> Html:
     return Html(f"<{name}{shown}>{html(*content)}</{name}>")
 
 
-def whole_page(title: str, lead: str, warnings: Sequence[str], sections: Iterable[str], script: str = "") -> str:
-    """The page as text; the browser is told to fetch nothing, and to run nothing but `script`."""
+def whole_page(title: str, head: str, sections: Iterable[tuple[str, str]], script: str = "") -> str:
+    """The page as text; the browser is told to fetch nothing, and to run nothing but our scripts.
+
+    sections   a word for the table of contents and the content, each; those without content are left out
+    """
+    script = asset("page.js") + script
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    run = f" script-src 'sha256-{digest}';" if script else ""
-    policy = f"default-src 'none'; style-src 'unsafe-inline';{run} base-uri 'none'; form-action 'none'"
-    header = element(
-        "header",
-        element("p", "gscl-scale report", class_="over"),
-        element("h1", title, dir="auto"),
-        element("p", lead, class_="lead"),
-        element("aside", element("h2", "Take care"), bullets(warnings), class_="note") if warnings else "",
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
     )
-    body = "\n".join(html(part) for part in (header, *sections) if part)
-    run_script = f"<script>{script}</script>\n" if script else ""
+    shown = {name: content for name, content in sections if content}
+    links = (element("li", element("a", name, href=f"#{_anchor(name)}")) for name in shown)
+    parts = (element("section", content, id=_anchor(name)) for name, content in shown.items())
     return fill_template(
-        "page.html", title=html(title), policy=policy, style=asset("style.css"), body=body, script=run_script
+        "page.html",
+        title=html(title),
+        policy=policy,
+        style=asset("style.css"),
+        contents=element(
+            "nav",
+            element("span", "gscl-scale", class_="brand"),
+            element("ul", *links),
+            class_="contents",
+            aria_label="Contents",
+        ),
+        body="\n".join((html(head), *parts)),
+        script=script,
     )
+
+
+def _anchor(name: str) -> str:
+    return f"part-{name.lower().replace(' ', '-')}"
+
+
+def page_head(over: str, title: str, lead: str, *below: str, bad: bool = False) -> Html:
+    """The first thing on a page: its title, and the result in a sentence."""
+    return element(
+        "header",
+        element("h1", title, dir="auto"),
+        element("p", over, class_="over") if over else "",
+        element("p", lead, class_="lead"),
+        *below,
+        class_="bad" if bad else "head",
+    )
+
+
+CARE = "Take care"
+
+
+def care(warnings: Sequence[str]) -> Html:
+    """A box of warnings; nothing without any."""
+    return element("div", element("h2", CARE), bullets(warnings), class_="note") if warnings else Html()
+
+
+def care_link(warnings: Sequence[str]) -> Html:
+    """A link to the box, which stands further below."""
+    many, one = "s" * (len(warnings) > 1), len(warnings) == 1
+    words = f"{len(warnings)} thing{many} that may mislead you {'is' if one else 'are'} below"
+    return element("p", element("a", words, href=f"#{_anchor(CARE)}"), class_="more") if warnings else Html()
 
 
 def asset(name: str) -> str:
@@ -58,7 +101,7 @@ def fill_template(name: str, **markup: str) -> str:
 
 def section(title: str, *parts: str) -> Html:
     """A heading and its content; nothing if the content is empty."""
-    return element("section", element("h2", title), *parts) if any(parts) else Html()
+    return html(element("h2", title), *parts) if any(parts) else Html()
 
 
 def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> Html:
@@ -69,7 +112,8 @@ def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], kin
         )
         for name, *cells in rows
     ]
-    columns = element("thead", element("tr", *(element("th", name, scope="col") for name in names))) if names else ""
+    heads = (element("th", name, scope="col") if name else element("td") for name in names)
+    columns = element("thead", element("tr", *heads)) if names else ""
     shown = element(
         "table", element("caption", caption) if caption else "", columns, element("tbody", *body), class_=kind
     )
@@ -77,14 +121,21 @@ def table(caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], kin
     return element("div", shown, class_="wide", **region) if body else Html()
 
 
-def _row(name: str, *cells: str) -> Html:
-    values = (element("td", cell, dir="auto") for cell in cells)
-    return element("tr", element("th", name, scope="row", dir="auto"), *values)
-
-
 def facts(pairs: Iterable[tuple[str, str]]) -> Html:
     """A table of names and values."""
     return table("", (), pairs, "facts")
+
+
+def definitions(pairs: Iterable[tuple[str, str]]) -> Html:
+    """A list of words and what each stands for."""
+    return element("dl", *(part for word, text in pairs for part in (element("dt", word), element("dd", text))))
+
+
+def copyable(text: str, name: str, label: str) -> Html:
+    """A text in a box with a button that copies it; `name` is its id."""
+    button = element("button", "Copy", type="button", data_copy=name, aria_label=f"Copy: {label}", hidden="")
+    box = element("pre", text, id=name, tabindex="0", role="region", aria_label=label)
+    return html(element("div", button, element("span", " ", role="status"), class_="copy"), box)
 
 
 def figures(*drawn: tuple[str, str, str], beside: str = "") -> Html:

@@ -1,18 +1,17 @@
 """The map of the embeddings: what the page's script draws, and the same in a table."""
 
-import base64
-import gzip
-import json
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.report.html import Html, collapsible, element, fill_template, html, notes, section, table
+from gscl_scale.report.html import Html, collapsible, element, fill_template, html, notes, table
+from gscl_scale.report.map_cells import MapCells, map_cells
 from gscl_scale.report.node_map import NodeMap
+from gscl_scale.report.packed import as_json, packed, texts
+from gscl_scale.report.run_data import RunData
 from gscl_scale.rings.exact.ring_sizes import ring_profile
 
 _NO_CLASS, _NO_SHARE = 0xFFFF, 0xFF
@@ -20,25 +19,32 @@ _MOST_ROWS = 50
 _DEGREES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)  # where bands of the table begin
 
 
-def map_section(graph: Graph, drawn: NodeMap) -> Html:
-    """The section; `map.js` makes it move."""
-    columns = _columns(graph, drawn)
+def map_section(found: RunData) -> Html:
+    """The map as a section that `map.js` makes move; nothing where none is drawn."""
+    graph, drawn = found.graph, found.nodes
+    if graph is None or drawn is None:
+        return Html()
+    columns, own = _columns(graph, drawn), map_cells(found.cells)
     cosines = np.clip(np.where(drawn.nearest >= 0, drawn.cosines, 0), -1, 1)
     near: dict[str, npt.NDArray[Any]] = {
         "node": drawn.nearest.astype(np.uint32).ravel(),
         "cosine": np.rint(32767 * cosines).astype(np.int16).ravel(),
     }
+    about = as_json("map-about", _about(graph, drawn, columns, own))
+    data = html(about, packed("map-points", columns), packed("map-near", near), own.data)
+    rows = _class_table(graph, drawn) if graph.classes else _degree_table(graph, drawn)
+    as_table = collapsible("The map as a table", rows)
+    remarks = notes([*_notes(graph, drawn), *found.notes_on_cells, *own.notes])
+    return html(element("h2", "The map", class_="unseen"), _frame(graph, drawn, remarks), data, as_table)
+
+
+def _frame(graph: Graph, drawn: NodeMap, remarks: Html) -> Html:
     words = (
         "Each dot is a node. Nodes whose embeddings are alike stand close together; how far apart groups stand, and "
         "how large they are, means little."
     )
     label = f"Map of {drawn.nodes.size:,} nodes of {graph.name}"
-    frame = Html("\n" + fill_template("map.html", label=html(label)).rstrip())
-    about = as_json("map-about", _about(graph, drawn, columns))
-    data = html(about, packed("map-points", columns), packed("map-near", near))
-    rows = _class_table(graph, drawn) if graph.classes else _degree_table(graph, drawn)
-    as_table = collapsible("The map as a table", rows)
-    return section("The map", element("p", words), frame, data, as_table, notes(_notes(graph, drawn)))
+    return Html("\n" + fill_template("map.html", label=html(label), words=words, notes=remarks).rstrip())
 
 
 # --- what the script reads -------------------------------------------------------------------------------------------
@@ -61,7 +67,7 @@ def _columns(graph: Graph, drawn: NodeMap) -> dict[str, npt.NDArray[Any]]:
     return columns
 
 
-def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -> dict[str, object]:
+def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]], own: MapCells) -> dict[str, object]:
     degree = "degree" if graph.undirected else "out-degree"
     modes: list[dict[str, object]] = []
     if "class" in columns:
@@ -78,7 +84,8 @@ def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -
         "classes": graph.classes if "class" in columns else [],
         "splits": _split_names(),
         "degree": degree,
-        "modes": modes,
+        "modes": [*modes, *own.modes],
+        "cells": own.cells,
         "nearest": int(drawn.nearest.shape[1]),
         "sampled": bool(drawn.nodes.size < graph.num_nodes),
         "hint": "Point at a dot to read about a node; click it to see its nearest nodes.",
@@ -88,7 +95,10 @@ def _about(graph: Graph, drawn: NodeMap, columns: dict[str, npt.NDArray[Any]]) -
 def _groups(name: str, column: str, values: npt.NDArray[Any], names: list[str]) -> dict[str, object]:
     counts = np.bincount(np.minimum(values, len(names)), minlength=len(names) + 1)
     shown = counts if counts[-1] else counts[:-1]
-    return {"name": name, "kind": "groups", "column": column, "groups": names, "counts": shown.tolist()}
+    return {
+        "name": name, "kind": "groups", "column": column, "groups": names, "counts": shown.tolist(),
+        "rest": "unknown",
+    }  # fmt: skip
 
 
 def _split_names() -> list[str]:
@@ -161,34 +171,3 @@ def _notes(graph: Graph, drawn: NodeMap) -> list[str]:
         f"The {count} nearest nodes are found exactly, by cosine of the whole embeddings, among the nodes of the map",
         "Places are those of t-SNE (openTSNE), begun with two principal components",
     ]
-
-
-_KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array"}
-
-
-def packed(name: str, columns: dict[str, npt.NDArray[Any]]) -> Html:
-    """Columns of whole numbers as an element that `unpack` of map.js reads: little-endian, zipped, in base64."""
-    columns = dict(sorted(columns.items(), key=lambda column: -column[1].itemsize))  # so that each begins aligned
-    parts, where, offset = [], {}, 0
-    for column, values in columns.items():
-        kind = f"{values.dtype.kind}{values.itemsize}"
-        parts.append(np.ascontiguousarray(values, f"<{kind}").tobytes())
-        where[column] = [_KINDS[kind], offset, values.size]
-        offset += values.nbytes
-    text = base64.b64encode(gzip.compress(b"".join(parts), 6, mtime=0)).decode("ascii")
-    return Html(f'{as_json(f"{name}-columns", where)}\n<script type="text/plain" id="{name}">{text}</script>')
-
-
-def as_json(name: str, value: Any) -> Html:
-    """A value as an element that JSON.parse reads; nothing in it can end the element."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Html(f'<script type="application/json" id="{name}">{text}</script>')
-
-
-def texts(values: pa.Array) -> dict[str, npt.NDArray[Any]]:
-    """Integers or strings as columns: the letters of all in UTF-8, and where each begins."""
-    letters = [str(value).encode("utf-8", "replace") for value in values.to_pylist()]
-    begin = np.cumsum([0, *map(len, letters)], dtype=np.uint32)
-    return {"begin": begin, "letter": np.frombuffer(b"".join(letters), np.uint8)}

@@ -1,12 +1,25 @@
-"""One self-contained page: what was reached, how, on which graph; and a map of the embeddings to walk on."""
+"""One self-contained page: what was reached, a map of the embeddings to walk on, how it was reached, on which graph."""
 
 from pathlib import Path
 
 from gscl_scale.evaluate.summary import graph_warnings, training_warnings, warnings_of
 from gscl_scale.io.atomic import write_text
 from gscl_scale.report.columns_section import columns
+from gscl_scale.report.failure import Failure, failure_of
 from gscl_scale.report.graph_section import graph, sampling
-from gscl_scale.report.html import asset, whole_page
+from gscl_scale.report.html import (
+    CARE,
+    Html,
+    asset,
+    care,
+    care_link,
+    definitions,
+    element,
+    html,
+    page_head,
+    sentence,
+    whole_page,
+)
 from gscl_scale.report.links_section import links
 from gscl_scale.report.map_section import map_section
 from gscl_scale.report.provenance import what_was_run
@@ -17,20 +30,43 @@ from gscl_scale.report.training_curves import training
 
 def write_report(path: Path, found: RunData, mark: str = "") -> None:
     """Publish the page of a run; `mark` is its last line, by which a page of other figures is recognized."""
-    metrics = found.metrics
+    metrics, failure = found.metrics, failure_of(found)
     warnings = [*warnings_of(metrics), *training_warnings(found.curve), *graph_warnings(found.statistics)]
-    drawn = map_section(found.graph, found.nodes) if found.graph is not None and found.nodes is not None else ""
+    if failure:
+        warnings = [one for one in warnings if one not in failure.covered]
+    drawn = map_section(found)
     sections = [
-        accuracy(metrics),
-        by_fraction(metrics),
-        links(metrics),
-        neighbourhoods(metrics),
-        training(found),
-        drawn,
-        graph(found),
-        columns(found),
-        sampling(found),
-        what_was_run(found),
+        ("Map", drawn),
+        (CARE, care(warnings)),
+        ("Accuracy", accuracy(metrics)),
+        ("Train shares", by_fraction(metrics)),
+        ("Links", links(metrics)),
+        ("Neighbourhoods", neighbourhoods(metrics)),
+        ("Training", training(found)),
+        ("Graph", graph(found)),
+        ("Columns", columns(found)),
+        ("Samples", sampling(found)),
+        ("Settings", what_was_run(found)),
     ]
-    script = asset("map.js") if drawn else ""
-    write_text(path, whole_page(found.name, headline(metrics, found.name), warnings, sections, script) + mark)
+    lead = headline(metrics, found.name)
+    head = page_head(
+        _facts(found),
+        found.name,
+        html(element("strong", sentence(failure.what)), " ", lead) if failure else lead,
+        _reason(failure) if failure else "",
+        care_link(warnings),
+        bad=failure is not None,
+    )
+    write_text(path, whole_page(found.name, head, sections, asset("map.js") if drawn else "") + mark)
+
+
+def _reason(failure: Failure) -> Html:
+    return definitions([("Cause", sentence(failure.cause)), ("Cure", sentence(failure.cure))])
+
+
+def _facts(found: RunData) -> str:
+    """The size of what was embedded, and of the embeddings."""
+    statistics, width = found.statistics, found.metrics.get("width", {}).get("trained")
+    parts = [f"{statistics['nodes']:,} nodes", f"{statistics['edges']:,} edges"]
+    parts += [f"embeddings of {width:,} columns"] if width else []
+    return " · ".join(parts)

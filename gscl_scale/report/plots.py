@@ -14,11 +14,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.schema import Method, RingLevel
 from gscl_scale.io.atomic import publish_file
+from gscl_scale.report.chart_data import Line, readable
 from gscl_scale.report.compare_methods import Comparison, MethodRow, is_by_links
 from gscl_scale.report.html import Html
 
@@ -72,10 +74,17 @@ def lines_svg(
         axes.plot(at, values, linewidth=1.6, marker="o" if at.size == 1 else "", label=label, **style)
     if len(lines) > 1:
         axes.legend(labelcolor=_PAGE.ink, handlelength=1.6, **_LEGEND)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     if from_zero:
         axes.set_ylim(bottom=0)
     words = "; ".join(f"{label} from {values[0]:.4g} to {values[-1]:.4g}" for label, (_, values) in lines.items())
-    return as_svg(figure, name, f"Lines over {x}: {words}.")
+    read = [
+        Line(label, _PAGE_COLOURS[_SERIES[number % len(_SERIES)]], at.tolist(), values.tolist(),
+             [f"{value:.4g}" for value in values])
+        for number, (label, (at, values)) in enumerate(lines.items())
+    ]  # fmt: skip
+    picture = as_svg(figure, name, f"Lines over {x}: {words}.")
+    return readable(axes, picture, read, lambda place: f"{x} {place:,.0f}")
 
 
 def consistency_svg(stats: GraphStatistics) -> str:
@@ -83,7 +92,12 @@ def consistency_svg(stats: GraphStatistics) -> str:
     if not stats["lc"]:
         return ""
     values = ", ".join(f"{value:.2f}" for value in stats["lc"])
-    return as_svg(consistency_figure(stats, _PAGE), "consistency", f"Line: label consistency per hop: {values}.")
+    figure = consistency_figure(stats, _PAGE)
+    picture = as_svg(figure, "consistency", f"Line: label consistency per hop: {values}.")
+    hops = [float(hop) for hop in range(1, len(stats["lc"]) + 1)]
+    read = Line("LC(n)", _PAGE_COLOURS[_PAGE.accent], hops, stats["lc"], [f"{value:.4f}" for value in stats["lc"]])
+    sizes = [_short(size) for size in stats["ring_size"]]
+    return readable(figure.axes[0], picture, [read], lambda hop: f"hop {hop:.0f}, rings of {sizes[int(hop) - 1]} nodes")
 
 
 def violins_svg(distribution: dict[Method, list[RingLevel]], levels: Sequence[str]) -> str:
@@ -103,7 +117,19 @@ def violins_svg(distribution: dict[Method, list[RingLevel]], levels: Sequence[st
     axes.legend(labelcolor=_PAGE.ink, handlelength=1.0, **_LEGEND)
     means = [level["mean"] for level in distribution.get("trained", [])]
     words = ", ".join("none" if mean is None else f"{mean:.2f}" for mean in means)
-    return as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {words}.")
+    picture = as_svg(figure, "violins", f"Violins: mean cosine of trained embeddings per hop, then beyond: {words}.")
+    read = [_read(name, distribution[name]) for name in shown]
+    return readable(axes, picture, read, lambda place: levels[int(place)])
+
+
+def _read(name: Method, found: Sequence[RingLevel]) -> Line:
+    """The mean of each level, and its middle half in words."""
+    known = [
+        (place, level["mean"], level["quantiles"]) for place, level in enumerate(found) if level["mean"] is not None
+    ]
+    colour = _PAGE_COLOURS[_PAGE.accent if name == "trained" else _PAGE.other]
+    words = [f"{mean:.2f} (middle half {parts[1]:.2f} to {parts[3]:.2f})" for _, mean, parts in known]
+    return Line(name, colour, [place for place, *_ in known], [mean for _, mean, _ in known], words)
 
 
 def consistency_figure(stats: GraphStatistics, theme: Theme) -> Figure:

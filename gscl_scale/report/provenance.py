@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import yaml
+
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES
-from gscl_scale.report.html import Html, collapsible, element, facts, notes, plain, seconds, section, table
+from gscl_scale.report.html import Html, collapsible, copyable, element, facts, notes, plain, seconds, section, table
 from gscl_scale.report.run_data import RunData
 from gscl_scale.text import in_words
 
@@ -20,7 +22,7 @@ def what_was_run(found: RunData) -> Html:
         "What was run",
         table("Settings that differ from the defaults", ["setting", "here", "default"], changed),
         notes(["every setting is the default"] if config and not changed else []),
-        collapsible("All settings", element("div", *_sections(config), class_="inner")) if config else "",
+        collapsible("All settings", element("div", _as_yaml(config), class_="inner")) if config else "",
         table("Time of each stage, its last attempt", ["stage", "time"], stages),
         facts(_machine(found)),
     )
@@ -50,9 +52,10 @@ def _changed_settings(config: Mapping[str, object]) -> list[tuple[str, str, str]
     ]
 
 
-def _sections(config: Mapping[str, object]) -> list[Html]:
-    sections = ((name, values if isinstance(values, dict) else {"": values}) for name, values in config.items())
-    return [collapsible(name, facts((key, plain(value)) for key, value in values.items())) for name, values in sections]
+def _as_yaml(config: Mapping[str, object]) -> Html:
+    """The settings as a config file."""
+    text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    return copyable(text, "config", "all settings as a config file")
 
 
 def _machine(found: RunData) -> list[tuple[str, str]]:

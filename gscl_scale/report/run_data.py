@@ -8,6 +8,7 @@ from typing import Any
 from gscl_scale.evaluate.graph_statistics import SavedStatistics
 from gscl_scale.evaluate.schema import Metrics
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources.node_cells import NodeCells
 from gscl_scale.report.node_map import NodeMap
 
 
@@ -21,6 +22,7 @@ class RunData:
     samples               the manifest of the ring samples; None where there are none
     notes                 sentences about the graph
     graph, nodes          for the map; None where none is drawn
+    cells                 the user's own columns for the nodes of the map, with sentences about what is not there
     """
 
     metrics: Metrics
@@ -32,6 +34,8 @@ class RunData:
     notes: Sequence[str] = ()
     graph: Graph | None = None
     nodes: NodeMap | None = None
+    cells: Sequence[NodeCells] = ()
+    notes_on_cells: Sequence[str] = ()
 
     @property
     def name(self) -> str:

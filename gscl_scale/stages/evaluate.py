@@ -45,7 +45,7 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     """Figures of the embeddings, of the raw features and of the untrained encoder."""
     if (known := known_figures(config, run)) is not None:
         return known
-    validated = bool(config.train.validate_every)
+    made_from, validated = figures_made_from(config, run), bool(config.train.validate_every)
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     by_labels = validated and selection_kind(config, graph) == "probe"
     rings = None
@@ -66,7 +66,7 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     found, width = metrics["spread"]["trained"], metrics["width"]["trained"]
     if cure := cure_of(found, width, config, graph, lambda: metrics["spread"].get("untrained")):
         metrics["cure"] = cure
-    metrics["made_from"] = figures_made_from(config, run)
+    metrics["made_from"] = made_from
     write_json(run.metrics, metrics)
     console.event("evaluate", "done", metrics={"probe": metrics.get("probe"), "clusters": metrics.get("clusters")})
     return metrics

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gscl_scale.bench.browser import CHROMIUM, Browser, Tab, chromium
+from gscl_scale.config.config import Config
+from gscl_scale.graph.sources.node_cells import NodeCells
 from gscl_scale.report.node_map import NodeMap
 from gscl_scale.report.page import write_report
 from gscl_scale.report.run_data import RunData
 from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
-from tests.report.test_report import CURVE, metrics, statistics
+from tests.report.test_report import CURVE, metrics, render, statistics
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium, chromium-browser or google-chrome")
 
@@ -252,3 +255,149 @@ def test_a_hundred_thousand_nodes_fit_and_can_be_walked_on(browser: Browser, tmp
     tab.point(*find_embeddings(tab, node), click=True)
     assert listed(tab) == [str(other) for other in drawn.nearest[node]]
     assert tab.complaints() == []
+
+
+SIZES = np.array([np.nan if number == 3 else number / 4 for number in range(60)])
+TOWNS = [None if number == 3 else f"<i>town</i> {number % 3}" for number in range(60)]
+DAYS = np.arange(60) + 19724.0
+
+
+@pytest.fixture(scope="module")
+def own_columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of 60 nodes with the user's own columns."""
+    folder = tmp_path_factory.mktemp("own")
+    vectors, labels = clustered(60, 3)
+    graph = graph_of(folder / "graph", list(range(60)), [CLASSES[label] for label in labels])
+    cells = [
+        NodeCells("size", numbers=SIZES),
+        NodeCells("<b>town</b>", text=pa.array(TOWNS, pa.large_string())),
+        NodeCells("since", numbers=DAYS, dated=True),
+    ]
+    page_of(folder / "report.html", graph, vectors, {**found(), "cells": cells})
+    return folder / "report.html"
+
+
+def own_facts(tab: Tab) -> list[str]:
+    lists = "document.querySelectorAll('[data-part=chosen] dl')"
+    return list(tab.run(f"[...{lists}[1].querySelectorAll('dt, dd')].map(e => e.textContent)"))
+
+
+def test_the_card_of_a_node_has_the_users_columns_and_leaves_out_what_is_missing(
+    browser: Browser, own_columns: Path
+) -> None:
+    tab = browser.open(own_columns)
+    tab.run("select(5)")
+    listed(tab)
+    assert own_facts(tab) == ["size", "1.25", "<b>town</b>", "<i>town</i> 2", "since", "2024-01-07"]
+    tab.run("select(3)")
+    tab.wait("document.querySelector('[data-part=chosen] h3').textContent === '3'")
+    assert own_facts(tab) == ["since", "2024-01-05"]
+    assert tab.complaints() == []
+
+
+def test_the_map_is_coloured_by_every_column_of_the_user(browser: Browser, own_columns: Path) -> None:
+    tab = browser.open(own_columns)
+    names = tab.run("ABOUT.modes.map(mode => mode.name)")
+    assert names[-3:] == ["size", "<b>town</b>", "since"]
+    legends = {}
+    for number, name in list(enumerate(names))[-3:]:
+        tab.run(f"colourBy({number})")
+        tab.wait(f"canvas.dataset.drawn === '{number}'")
+        assert shown_colours(tab)[1] >= 3, name
+        legends[name] = tab.run("document.querySelector('[data-part=legend]').textContent")
+    assert legends["size"] == "size014.75"
+    assert legends["since"] == "since2024-01-022024-03-01"
+    assert legends["<b>town</b>"] == "<i>town</i> 120<i>town</i> 220<i>town</i> 019missing1allnone"
+    tab.run("colourBy(ABOUT.modes.length - 2)")
+    tab.run("document.querySelectorAll('[data-part=legend] button')[3].click()")
+    assert tab.run("[3, 4].map(isShown)") == [False, True]
+
+
+def test_on_a_phone_the_card_is_a_sheet_at_the_bottom_that_hides_neither_the_node_nor_the_way_back(
+    browser: Browser, own_columns: Path
+) -> None:
+    tab = browser.open(own_columns, width=360, height=740)
+    card = "document.querySelector('[data-part=chosen]')"
+    tab.run("canvas.scrollIntoView({block: 'end'})")
+    tab.run("select(7)")
+    listed(tab)
+    style = f"getComputedStyle({card})"
+    assert tab.run(f"[{style}.position, {card}.getBoundingClientRect().bottom]") == ["fixed", 740]
+    assert tab.run(f"toScreen(7)[1] + canvas.getBoundingClientRect().top < {card}.getBoundingClientRect().top")
+    tab.run("document.querySelector('.close').focus()")
+    tab.press("Enter")
+    tab.wait(f"{card}.dataset.open === 'no'")
+    assert tab.run(f"{style}.position") != "fixed"
+    assert tab.run("document.activeElement === canvas")
+    tab.run("select(7)")
+    listed(tab)
+    tab.run("document.querySelector('.chosen li button').focus()")
+    tab.press("Escape")
+    tab.wait(f"{card}.dataset.open === 'no'")
+
+
+def test_charts_show_their_values_at_the_pointer_and_by_keys(browser: Browser, own_columns: Path) -> None:
+    tab = browser.open(own_columns)
+    chart = "document.querySelectorAll('[data-chart]')[1]"
+    x, y, wide = tab.run(
+        f"(() => {{ {chart}.scrollIntoView({{block: 'center', behavior: 'instant'}});"
+        f"const b = {chart}.getBoundingClientRect(); return [b.left, b.top + b.height / 2, b.width]; }})()"
+    )
+    tab.point(x + wide / 2, y)
+    tip = f"{chart}.querySelector('.tip')"
+    words = tab.run(f"{tip}.textContent")
+    step, value = re.fullmatch(r"step ([\d,]+)loss ([\d.]+)", words).groups()  # type: ignore[union-attr]
+    assert 400 < int(step) < 600
+    assert float(value) == pytest.approx(2 + 1 / int(step), rel=1e-3)
+    tab.run(f"{chart}.focus()")
+    for key, first in (("Home", 1), ("ArrowRight", 2), ("End", 300)):
+        tab.press(key)
+        assert tab.run(f"{chart}.getAttribute('aria-valuenow')") == str(first)
+    assert tab.run(f"{chart}.getAttribute('aria-valuetext')").startswith("step 99")
+    tab.press("Escape")
+    assert tab.run(f"{tip}.style.display") == "none"
+    assert tab.complaints() == []
+
+
+def test_the_places_of_a_chart_are_on_its_line(browser: Browser, own_columns: Path) -> None:
+    """The picture's own path goes through the dots that mark values."""
+    tab = browser.open(own_columns)
+    apart = tab.run(
+        "(() => { const chart = document.querySelectorAll('[data-chart]')[1], data = JSON.parse(chart.dataset.chart);"
+        "const lines = [...chart.querySelector('svg').querySelectorAll('path')].filter(p => p.getTotalLength() > 100);"
+        "const dots = [10, 150, 290].map(i => [data.x[i], data.series[0].y[i]]);"
+        "return dots.map(([x, y]) => Math.min(...lines.map(line => { let best = 1e9;"
+        "for (let at = 0; at < line.getTotalLength(); at += 0.5) { const p = line.getPointAtLength(at);"
+        "best = Math.min(best, Math.hypot(p.x - x, p.y - y)); } return best; }))); })()"
+    )
+    assert max(apart) < 0.6
+
+
+def test_the_settings_are_copied_as_a_config_file_that_is_read_again(browser: Browser, tmp_path: Path) -> None:
+    config = Config.parse({"graph": {"source": "digits"}, "train": {"epochs": 7}})
+    render(tmp_path / "report.html", record={"config": config.dump()})
+    tab = browser.open(tmp_path / "report.html")
+    tab.run("document.querySelector('[data-copy]').closest('details').open = true")
+    tab.run("document.addEventListener('copy', () => { window.copied = String(getSelection()); })")
+    tab.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    tab.run("document.querySelector('[data-copy]').click()")
+    tab.wait("document.querySelector('.copy [role=status]').textContent === 'Copied.'")
+    (tmp_path / "again.yaml").write_text(tab.run("window.copied"))
+    assert Config.load(tmp_path / "again.yaml").dump() == config.dump()
+    tab.run("navigator.clipboard.writeText = async () => { throw new Error('not allowed'); }")
+    tab.run("window.copied = ''; document.querySelector('[data-copy]').click()")
+    tab.wait("getSelection().toString().includes('epochs: 7')")
+
+
+def test_the_table_of_contents_leads_to_every_section(tab: Tab) -> None:
+    links = tab.run("[...document.querySelectorAll('.contents a')].map(a => a.hash.slice(1))")
+    assert links == tab.run("[...document.querySelectorAll('main > section')].map(s => s.id)")
+    assert links[0] == "part-map"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1200, 800), (1440, 900), (360, 740)])
+def test_the_map_is_on_the_first_screen(browser: Browser, page: Any, width: int, height: int) -> None:
+    tab = browser.open(page[0], width=width, height=height)
+    top, bottom = tab.run("(() => { const b = canvas.getBoundingClientRect(); return [b.top, b.bottom]; })()")
+    assert top < 0.55 * height
+    assert min(bottom, height) - top > 0.4 * height

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gscl_scale.report.compare_runs import neighbour_overlap
-from gscl_scale.report.map_section import _class_table, as_json, packed, texts
+from gscl_scale.report.map_section import _class_table
 from gscl_scale.report.node_map import draw_map, load_map
+from gscl_scale.report.packed import as_json, packed, texts
 from tests.report.made import clustered, graph_of
 
 
@@ -105,7 +106,10 @@ def unpacked(text: str, name: str) -> dict[str, list[int]]:
     """The columns of `packed`, as a browser reads them."""
     where, data = re.findall(r"<script [^>]*>(.*?)</script>", text)
     raw = gzip.decompress(base64.b64decode(data))
-    kinds = {"Uint8Array": "<u1", "Uint16Array": "<u2", "Int16Array": "<i2", "Uint32Array": "<u4"}
+    kinds = {
+        "Uint8Array": "<u1", "Uint16Array": "<u2", "Int16Array": "<i2", "Uint32Array": "<u4", "Float32Array": "<f4",
+        "Float64Array": "<f8",
+    }  # fmt: skip
     columns = {}
     for column, (kind, offset, length) in json.loads(where).items():
         assert offset % np.dtype(kinds[kind]).itemsize == 0

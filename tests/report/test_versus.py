@@ -1,9 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gscl_scale.config.config import Config
+from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.report.agreement import differing_parts, have_same_nodes
 from gscl_scale.report.compare_runs import write_comparison
 from gscl_scale.report.run_data import RunData
 from tests.report.test_report import CURVE, HOSTILE, Page, figures, metrics, statistics
@@ -44,7 +47,10 @@ def test_runs_of_other_graphs_or_protocols_are_not_ranked(tmp_path: Path) -> Non
     other_graph = run_of(metrics={"graph": {"name": "toy", "nodes": 100, "fingerprint": "xyz"}})
     probe = metrics()["probe"]
     other_seed = run_of(metrics={"probe": {**probe, "protocol": {**probe["protocol"], "seed": 9}}})
-    for other, words in ((other_graph, "not of the same graph"), (other_seed, "splits, seeds or settings")):
+    for other, words in (
+        (other_graph, "they differ in nodes, labels, splits"),
+        (other_seed, "they differ in splits (seed)"),
+    ):
         page = compare(tmp_path / "c.html", {"first": run_of(), "second": other})
         assert "These runs cannot be ranked" in page.text
         assert words in page.text
@@ -56,7 +62,7 @@ def test_runs_without_labels_and_hostile_names_are_compared(tmp_path: Path) -> N
     page = compare(tmp_path / "c.html", runs)
     assert "Fewer than two of these runs have a test accuracy" in page.text
     assert page.text.count(HOSTILE) >= 1
-    assert page.all("script") == []
+    assert page.all("script") == [{}]
 
 
 def linked(auc: float, **protocol: Any) -> RunData:
@@ -76,3 +82,67 @@ def test_runs_without_labels_are_ranked_by_held_out_edges_measured_alike(tmp_pat
     assert words in page.text
     page = compare(tmp_path / "c.html", {"first": linked(0.8), "second": linked(0.9, seed=1)})
     assert "reaches the highest" not in page.text
+
+
+def graph_run(
+    folder: Path, edges: list[tuple[int, int]], features: int = 2, classes: str = "xyxyx", **changes: Any
+) -> RunData:
+    """A run on five nodes with these edges, features and classes."""
+    sources, targets = (np.array(ends) for ends in zip(*edges, strict=True))
+    draft = Draft(
+        name="five", origin="memory", num_nodes=5, edges=[(sources, targets)],
+        features=np.ones((5, features), np.float32), labels=np.array(list(classes), object),
+    )  # fmt: skip
+    graph = write_graph(draft, Config.parse({"graph": {"source": "memory"}}).graph, folder)
+    return run_of(graph=graph, **changes)
+
+
+PATH, CYCLE = [(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
+
+
+def test_runs_of_the_same_nodes_labels_and_splits_are_ranked_though_edges_features_and_settings_differ(
+    tmp_path: Path,
+) -> None:
+    first = graph_run(tmp_path / "a", PATH)
+    second = graph_run(
+        tmp_path / "b",
+        CYCLE,
+        features=70,
+        metrics=better(),
+        config={"train": {"epochs": 7}},
+    )
+    assert have_same_nodes([first, second])
+    page = compare(tmp_path / "c.html", {"first": first, "second": second})
+    for words in (
+        "second reaches the highest test accuracy",
+        "Parts of the graphs that differ",
+        "The same in all runs: nodes, labels, splits.",
+        "Ranking accuracy and links are measured on the edges of each run, which differ.",
+        "train.epochs",
+    ):
+        assert words in page.text
+    assert "cannot" not in page.text
+    assert differing_parts({"first": first, "second": second}) == ["edges", "features"]
+
+
+def test_runs_of_other_labels_are_not_ranked(tmp_path: Path) -> None:
+    first, second = graph_run(tmp_path / "a", PATH), graph_run(tmp_path / "b", PATH, classes="xyxyy")
+    page = compare(tmp_path / "c.html", {"first": first, "second": second})
+    assert "These runs cannot be ranked, because they differ in labels." in page.text
+
+
+def test_another_probe_on_the_same_splits_is_told(tmp_path: Path) -> None:
+    probe = metrics()["probe"]
+    longer = run_of(metrics={"probe": {**probe, "protocol": {**probe["protocol"], "epochs": 900}}})
+    page = compare(tmp_path / "c.html", {"first": run_of(), "second": longer})
+    assert "reaches the highest test accuracy" in page.text
+    assert "The same nodes were measured, but not with the same probe: epochs differ." in page.text
+    assert "All runs are of the same graph." in page.text
+
+
+def test_runs_without_labels_are_ranked_by_held_out_edges_of_the_same_edges_only(tmp_path: Path) -> None:
+    first = replace(linked(0.8), graph=graph_run(tmp_path / "a", PATH).graph)
+    for folder, edges, is_ranked in (("b", PATH, True), ("c", CYCLE, False)):
+        second = replace(linked(0.9), graph=graph_run(tmp_path / folder, edges).graph)
+        page = compare(tmp_path / "c.html", {"first": first, "second": second})
+        assert ("second reaches the highest AUC" in page.text) == is_ranked

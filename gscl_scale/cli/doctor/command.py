@@ -27,7 +27,9 @@ def doctor(
     ray: Annotated[
         bool, typer.Option("--ray", help="Start Ray and run a task, also if the config needs none.")
     ] = False,
-    warm: Annotated[bool, typer.Option("--warm", help="Compile all kernels, so that no later command has to.")] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Compile the kernels of ordinary runs, so that no later command has to.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check this machine for what a run needs.

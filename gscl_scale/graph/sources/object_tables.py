@@ -1,6 +1,6 @@
 """Edge and node tables in memory, and paths of files: all are read as the source `tables` reads files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,44 +12,44 @@ import pyarrow.compute as pc
 from gscl_scale.config.graphs import GraphConfig, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.sources.column_names import find_ends, find_id, find_weight, labels_among
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
+from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
-from gscl_scale.graph.sources.tablefiles import TableFile, files_of, schema_of
-from gscl_scale.graph.sources.tables import read_files
+from gscl_scale.graph.sources.recognize import recognize
+from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
+from gscl_scale.graph.sources.tables import edge_files, read_files
 from gscl_scale.storage.urls import url_of
 
 EDGES, NODES = "edges in memory", "nodes in memory"  # their names in settings and messages
-_ENDS = (
-    ("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("head", "tail"), ("start", "end"),
-    ("source_id", "target_id"), ("from_id", "to_id"), ("node1", "node2"), ("node_1", "node_2"),
-)  # fmt: skip
-_IDS = ("id", "node", "node_id", "nodeid")
-_LABELS = ("label", "y")
-_WEIGHTS = ("weight", "weights", "edge_weight")
 _INDEX = "__index_level_0__"  # of a data frame whose index has no name
 GIVEN_WEIGHT = "given weight"  # a column that is made here
 
 
 def from_path(path: Any, beside: Beside) -> GivenGraph:
-    """An edge file, an .npz file, or a folder with the graph of a run."""
-    place = Path(path)
-    if not url_of(place) and not place.exists():
-        raise GraphError(
-            f"{path} does not exist; give the path of an edge file (.csv, .parquet, .npz), or of a run folder"
-        )
-    if not str(place).lower().endswith(".npz"):
-        return from_tables(place, beside)
-    settings = {"source": "npz", "path": str(place)}
-    return GivenGraph(
-        lambda section, _: beside.put_into(read(section)), settings=settings, in_files=not beside.has_rows
-    )
+    """An edge file or a folder of tables, recognized as on the command line; or an .npz file."""
+    place, nodes = Path(path), Path(beside.nodes) if isinstance(beside.nodes, (str, Path)) else None
+    found: Mapping[str, object] = {"edges": str(path), "nodes": nodes and str(nodes)}
+    if not url_of(place):
+        if not place.exists():
+            raise GraphError(f"{path} does not exist; give the path of an edge file, of a run folder, or of a graph")
+        found = recognize(place, nodes, {}).graph
+    if found.get("source") == "npz":
+        read_file = GivenGraph(lambda section, _: beside.put_into(read(section)), settings=found)
+        return replace(read_file, in_files=not beside.has_rows)
+    node_table = beside.nodes if is_table(beside.nodes) else found.get("nodes")
+    return _from_tables(found["edges"], node_table, found, beside)
 
 
 def from_tables(edges: Any, beside: Beside) -> GivenGraph:
-    """A table of edges, and one of nodes beside it: each a data frame, or the path of a file."""
+    """A table of edges in memory, and one of nodes beside it: in memory too, or the path of a file."""
+    return _from_tables(edges, beside.nodes, {}, beside)
+
+
+def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], beside: Beside) -> GivenGraph:
     edge_table = _TableObject.of(edges, "edges")
-    node_table = None if beside.nodes is None else _TableObject.of(beside.nodes, "nodes")
+    node_table = None if nodes is None else _TableObject.of(nodes, "nodes")
     if (weights := beside.weight_rows) is not None:
         edge_table = edge_table.with_column(GIVEN_WEIGHT, weights)
     settings: dict[str, object] = {"source": "tables", "edges": edge_table.name}
@@ -60,19 +60,19 @@ def from_tables(edges: Any, beside: Beside) -> GivenGraph:
         "feature_columns": beside.feature_names,
     }
     settings |= {key: name for key, name in named.items() if name is not None}
-    recognized = _recognized(edge_table.columns, node_table.columns if node_table else [])
+    usual = {**_usual_names(edge_table.columns, node_table.columns if node_table else []), **recognized}
 
     def draft(section: GraphConfig, known: Encodings) -> Draft:
         assert isinstance(section, TablesGraph)
-        nodes = None
+        files = None
         if node_table is not None:
-            nodes = node_table.files("nodes")
-            section = section if known is None else _without_absent_labels(section, node_table.columns)
-        found = beside.put_into(read_files(section, edge_table.files("edges"), nodes, known or ()))
-        return found if edge_table.table is None else replace(found, name="table")
+            files = node_table.files or node_files(section)
+            section = section if known is None else _without_absent_labels(section, schema_of(files[0], {}).names)
+        found = beside.put_into(read_files(section, edge_table.files or edge_files(section), files, known or ()))
+        return replace(found, name="table") if edge_table.files else found
 
     in_files = not beside.has_rows and all(part is None or part.table is None for part in (edge_table, node_table))
-    return GivenGraph(draft, settings=settings, recognized=recognized, in_files=in_files)
+    return GivenGraph(draft, settings=settings, recognized=usual, in_files=in_files)
 
 
 def _without_absent_labels(section: TablesGraph, columns: Sequence[str]) -> TablesGraph:
@@ -103,16 +103,14 @@ class _TableObject:
             table = _from_pandas(given) if hasattr(given, "reset_index") else pa.table(given)
             for number, column in enumerate(table.columns):
                 table = table.set_column(number, table.column_names[number], _with_plain_text(column))
-        if _INDEX in table.column_names and (key == "edges" or set(_IDS) & set(table.column_names)):
+        if _INDEX in table.column_names and (key == "edges" or find_id(table.column_names)):
             table = table.drop_columns([_INDEX])
         return cls(name, table)
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
-        if self.table is not None:
-            return list(self.table.column_names)
-        return list(schema_of(files_of(Path(self.name), "edges")[0], {}).names)
+        """The names of the columns, if it is in memory."""
+        return [] if self.table is None else list(self.table.column_names)
 
     def with_column(self, name: str, rows: npt.NDArray[Any]) -> "_TableObject":
         """The table with a column more."""
@@ -122,9 +120,10 @@ class _TableObject:
             raise GraphError(f"weights: expected a number for each of {self.table.num_rows:,} edges, got {rows.shape}")
         return _TableObject(self.name, self.table.append_column(name, pa.array(rows)))
 
-    def files(self, key: str) -> list[TableFile]:
-        """The files to read."""
-        return files_of(Path(self.name), key) if self.table is None else [TableFile(Path(self.name), table=self.table)]
+    @property
+    def files(self) -> list[TableFile]:
+        """The table as a file to read; none where it is one."""
+        return [] if self.table is None else [TableFile(Path(self.name), table=self.table)]
 
 
 UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -151,18 +150,12 @@ def _with_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _recognized(edges: Sequence[str], nodes: Sequence[str]) -> dict[str, object]:
-    """The columns that have usual names, whatever their case; of two columns the first is the source."""
+def _usual_names(edges: Sequence[str], nodes: Sequence[str]) -> dict[str, object]:
+    """The columns of tables in memory that have usual names; of two columns the first is the source."""
     found: dict[str, object] = {}
-    by_name = {name.lower(): name for name in reversed(edges)}
-    ends = next((pair for pair in _ENDS if set(pair) <= set(by_name)), None)
-    if ends is not None or len(edges) == 2:
-        found["source_column"], found["target_column"] = (by_name[end] for end in ends) if ends else edges
-    first = {name.lower(): name for name in reversed(nodes)}
-    for key, names, known in (
-        ("weight_column", _WEIGHTS, by_name), ("id_column", (*_IDS, _INDEX), first), ("label_column", _LABELS, first),
-    ):  # fmt: skip
-        column = next((known[name] for name in names if name in known), None)
-        if column is not None and column not in found.values():
-            found[key] = column
-    return found
+    if (ends := find_ends(edges)) or len(edges) == 2:
+        found["source_column"], found["target_column"] = ends or edges
+    ids = _INDEX if _INDEX in nodes else find_id(nodes)
+    labels = [name for name in labels_among(nodes) if name != ids]
+    usual = {"weight_column": find_weight(edges), "id_column": ids, "label_column": labels[0] if labels else None}
+    return found | {key: name for key, name in usual.items() if name is not None and name not in found.values()}

@@ -44,8 +44,7 @@ def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft
     preferred   encodings of an earlier graph, used if they fit the columns
     """
     given = encoding_in(config.encoding) if config.encoding else []
-    edges, nodes = edge_files(config), node_files(config) if config.nodes else None
-    return read_files(config, edges, nodes, given, preferred)
+    return read_files(config, edge_files(config), node_files(config) if config.nodes else None, given, preferred)
 
 
 def read_files(

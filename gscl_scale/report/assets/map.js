@@ -14,7 +14,8 @@ const part = (name) => NODE_MAP.querySelector(`[data-part="${name}"]`);
 const canvas = part("canvas"), context = canvas.getContext("2d", { willReadFrequently: false });
 const view = { x: 0.5, y: 0.5, zoom: 1 };
 const state = { hover: -1, selected: -1, mode: 0, hidden: new Set(), only: -1, printing: false };
-let nodes, grid, near, places, colours, image, waiting = false;
+const cells = ABOUT.cells.map(() => null);  // the columns of the node table, unpacked when they are wanted
+let nodes, grid, near, places, values, colours, image, waiting = false;
 
 // --- arrays ----------------------------------------------------------------------------------------------------------
 
@@ -25,13 +26,15 @@ async function unpack(name) {
   const stream = new Blob([zipped]).stream().pipeThrough(new DecompressionStream("gzip"));
   const buffer = await new Response(stream).arrayBuffer();
   const columns = JSON.parse(document.getElementById(`${name}-columns`).textContent);
-  const kinds = { Uint8Array, Uint16Array, Int16Array, Uint32Array };
+  const kinds = { Uint8Array, Uint16Array, Int16Array, Uint32Array, Float32Array, Float64Array };
   return Object.fromEntries(Object.entries(columns).map(
     ([column, [kind, offset, length]]) => [column, new kinds[kind](buffer, offset, length)]));
 }
 
 const decoder = new TextDecoder();
-const idOf = (node) => decoder.decode(nodes.letter.subarray(nodes.begin[node], nodes.begin[node + 1]));
+const textAt = ({ letter, begin }, place) => decoder.decode(letter.subarray(begin[place], begin[place + 1]));
+const idOf = (node) => textAt(nodes, node);
+const cellsOf = async (number) => (cells[number] ??= await unpack(`map-cells-${number}`));
 const tight = (text) => text.replace(/\s+/g, "");  // a search box holds no line breaks
 
 // An id as it is goes before one that differs in white space.
@@ -84,7 +87,7 @@ function nodeAt(x, y, reach = REACH) {
 // --- colours ---------------------------------------------------------------------------------------------------------
 
 const mode = () => ABOUT.modes[state.mode];
-const groupOf = (node) => nodes[mode().column][node];
+const groupOf = (node) => (values[node] < mode().groups.length ? values[node] : NONE);
 const isShown = (node) => mode().kind !== "groups" || !state.hidden.has(groupOf(node));
 
 function groupColour(number, count) {
@@ -102,7 +105,7 @@ function bytesOf(colours) {
 
 // For every node its place in a table of colours.
 function colourNodes() {
-  const { kind, column, groups, low, high } = mode(), values = nodes[column];
+  const { kind, groups, low, high } = mode();
   const index = new Uint16Array(values.length);
   if (kind === "groups") {
     const table = [...groups.map((_, i) => groupColour(i, groups.length)), GREY];
@@ -122,7 +125,8 @@ function colourNodes() {
   table.set(bytesOf([GREY]), 4 * steps);
   for (let node = 0; node < index.length; node++) {
     const share = (level(values[node]) - level(low)) / span;
-    index[node] = kind === "share" && values[node] === NO_SHARE ? steps : Math.round(share * (steps - 1));
+    const unknown = Number.isNaN(share) || (kind === "share" && values[node] === NO_SHARE);
+    index[node] = unknown ? steps : Math.round(Math.max(0, Math.min(1, share)) * (steps - 1));
   }
   colours = { index, table };
 }
@@ -173,12 +177,13 @@ function stamp(size) {
 function drawDots({ data, width, height }, ratio) {
   const { reach, parts } = stamp(radius() * ratio), { index, table } = colours;
   const size = scale() * ratio, left = width / 2 - view.x * size, top = height / 2 - view.y * size;
-  const groups = mode().kind === "groups" ? nodes[mode().column] : null;
+  const grouped = mode().kind === "groups";
   for (let node = 0; node < index.length; node++) {
     const x = Math.round((nodes.x[node] / 65535) * size + left), y = Math.round((nodes.y[node] / 65535) * size + top);
     if (x < reach || y < reach || x >= width - reach || y >= height - reach) continue;
-    if (groups && state.hidden.has(groups[node])) continue;
-    const faint = groups && state.only >= 0 && groups[node] !== state.only ? 0.12 : 1;
+    const group = grouped ? groupOf(node) : -1;
+    if (grouped && state.hidden.has(group)) continue;
+    const faint = grouped && state.only >= 0 && group !== state.only ? 0.12 : 1;
     const colour = 4 * index[node];
     for (let i = 0; i < parts.length; i++) {
       const at = 4 * ((y + parts[i][1]) * width + x + parts[i][0]), cover = parts[i][2] * faint;
@@ -242,6 +247,29 @@ function facts(node) {
   return found;
 }
 
+// The columns of the node table: those without a value are left out.
+function ownFacts(node) {
+  const found = [];
+  ABOUT.cells.forEach(({ name, kind }, number) => {
+    const { cell, begin } = cells[number];
+    if (kind === "text") {
+      if (cell[node] < begin.length - 1) found.push([name, textAt(cells[number], cell[node])]);
+    } else if (!Number.isNaN(cell[node])) {
+      found.push([name, inWords(cell[node], kind)]);
+    }
+  });
+  return found;
+}
+
+function inWords(value, kind) {
+  if (kind === "share") return `${Math.round(value / 2)} %`;
+  if (kind !== "days") return String(Number(value.toPrecision(12)));
+  const date = new Date(Math.round(value * 86400000));
+  if (Number.isNaN(date.getTime())) return String(value);
+  const [day, clock] = date.toISOString().split("T");
+  return Number.isInteger(value) ? day : `${day} ${clock.slice(0, 5)}`;
+}
+
 function nearest(node) {
   if (!near) return [];
   const found = [];
@@ -264,9 +292,11 @@ function nodeName(node) {
   return name;
 }
 
-function factList(node) {
+function factList(found) {
   const list = element("dl");
-  for (const [name, value] of facts(node)) list.append(element("dt", name), element("dd", value, { dir: "auto" }));
+  for (const [name, value] of found) {
+    list.append(element("dt", name, { dir: "auto" }), element("dd", value, { dir: "auto" }));
+  }
   return list;
 }
 
@@ -274,7 +304,7 @@ function showTip(x, y) {
   const tip = part("tip");
   tip.hidden = state.hover < 0;
   if (tip.hidden) return;
-  tip.replaceChildren(nodeName(state.hover), factList(state.hover));
+  tip.replaceChildren(nodeName(state.hover), factList(facts(state.hover)));
   tip.style.left = `${Math.max(0, Math.min(x + 14, canvas.clientWidth - tip.offsetWidth - 4))}px`;
   tip.style.top = `${y + 14 + tip.offsetHeight > canvas.clientHeight ? Math.max(0, y - tip.offsetHeight - 10) : y + 14}px`;
 }
@@ -285,10 +315,15 @@ function say(text) {
 
 async function select(node) {
   state.selected = node;
-  if (node >= 0 && ABOUT.nearest) near ??= await unpack("map-near");
+  if (node >= 0) {
+    if (ABOUT.nearest) near ??= await unpack("map-near");
+    await Promise.all(cells.map((_, number) => cellsOf(number)));
+  }
   if (state.selected !== node) return;  // another one was chosen meanwhile
   const panel = part("chosen");
+  panel.dataset.open = node < 0 ? "no" : "yes";
   if (node < 0) {
+    if (panel.contains(document.activeElement)) canvas.focus();
     panel.replaceChildren(element("p", ABOUT.hint));
     say("Nothing is selected.");
     drawSoon();
@@ -296,9 +331,14 @@ async function select(node) {
   }
   const title = element("h3", "", { tabindex: "-1" }), held = panel.contains(document.activeElement);
   title.append(nodeName(node));
-  const found = nearest(node), list = element("ol");
+  const found = nearest(node), list = element("ol"), own = ownFacts(node);
   for (const [neighbour, cosine] of found) list.append(neighbourItem(node, neighbour, cosine));
-  panel.replaceChildren(title, factList(node), element("h4", "Nearest by cosine"), list);
+  const close = element("button", "×", { type: "button", class: "close", "aria-label": "Close" });
+  close.addEventListener("click", () => select(-1));
+  panel.replaceChildren(close, title, factList(facts(node)));
+  if (own.length) panel.append(element("h4", "In the node table"), factList(own));
+  panel.append(element("h4", "Nearest by cosine"), list);
+  panel.scrollTop = 0;
   if (held) title.focus();  // what had the focus is gone
   const same = found.filter(([neighbour]) => classOf(neighbour) === classOf(node)).length;
   const ofClass = classOf(node) ? `, ${same} of them of its class` : "";
@@ -320,24 +360,34 @@ function neighbourItem(node, neighbour, cosine) {
 }
 
 function bringIntoView(node) {
-  const [x, y] = toScreen(node), edge = 20;
-  if (x > edge && y > edge && x < canvas.clientWidth - edge && y < canvas.clientHeight - edge) return;
-  [view.x, view.y] = [nodes.x[node] / 65535, nodes.y[node] / 65535];
+  const [x, y] = toScreen(node), edge = 20, low = canvas.clientHeight - covered();
+  if (x > edge && y > edge && x < canvas.clientWidth - edge && y < low - edge) return;
+  [view.x, view.y] = [nodes.x[node] / 65535, nodes.y[node] / 65535 + covered() / 2 / scale()];
+}
+
+// How much of the map the card covers from below, in pixels, where it is a sheet over the page.
+function covered() {
+  const panel = part("chosen");
+  if (getComputedStyle(panel).position !== "fixed") return 0;
+  const hidden = canvas.getBoundingClientRect().bottom - panel.getBoundingClientRect().top;
+  return Math.max(0, Math.min(hidden, canvas.clientHeight - 60));
 }
 
 // --- legend ----------------------------------------------------------------------------------------------------------
 
 function showLegend() {
-  const legend = part("legend"), { kind, groups, counts, low, high, name } = mode();
+  const legend = part("legend"), { kind, groups, counts, low, high, name, rest } = mode();
+  legend.dataset.kind = kind === "groups" ? "groups" : "scale";
   if (kind !== "groups") {
     const bar = element("span", "", { class: "bar", role: "img", "aria-label": "from blue, low, to yellow, high" });
     bar.style.background = `linear-gradient(to right, ${SCALE.join(",")})`;
-    const words = (value) => (kind === "share" ? `${Math.round(value / 2)} %` : value.toLocaleString("en"));
-    legend.replaceChildren(element("span", `${name}: ${words(low)}`), bar, element("span", words(high)));
+    const words = (value) => (kind === "log" ? value.toLocaleString("en") : inWords(value, kind));
+    const ends = [low, high].map((value) => element("span", words(value)));
+    legend.replaceChildren(element("span", name, { class: "name", dir: "auto" }), ends[0], bar, ends[1]);
     return;
   }
   const items = groups.map((group, number) => legendItem(group, number, groupColour(number, groups.length), counts[number]));
-  if (counts.length > groups.length) items.push(legendItem("unknown", NONE, GREY, counts[groups.length]));
+  if (counts.length > groups.length) items.push(legendItem(rest, NONE, GREY, counts[groups.length]));
   legend.replaceChildren(...items);
   if (items.length > 2) legend.append(wholeLegend("all", false), wholeLegend("none", true));
 }
@@ -372,7 +422,10 @@ function wholeLegend(text, hide) {
   return item;
 }
 
-function colourBy(number) {
+async function colourBy(number) {
+  const { column, cell } = ABOUT.modes[number];
+  const found = cell === undefined ? nodes[column] : (await cellsOf(cell)).cell;
+  values = found;
   Object.assign(state, { mode: number, hidden: new Set(), only: -1 });
   colourNodes();
   showLegend();
@@ -454,6 +507,7 @@ function listen() {
     event.preventDefault();
     zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.002)), ...inside(event));
   }, { passive: false });
+  part("chosen").addEventListener("keydown", (event) => { if (event.key === "Escape") select(-1); });
   canvas.addEventListener("keydown", (event) => {
     const act = KEYS[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -481,8 +535,7 @@ async function begin() {
   nodes = await unpack("map-points");
   grid = makeGrid();
   ABOUT.modes.forEach(({ name }, number) => part("colour").append(element("option", name, { value: number })));
-  colourNodes();
-  showLegend();
+  await colourBy(0);
   listen();
   select(-1);
   part("said").textContent = "";

@@ -1,0 +1,109 @@
+"""What a run failed at, with the cause and the cure: collapsed embeddings, or a training that brought nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
+from gscl_scale.evaluate.gain import Gain, gains
+from gscl_scale.evaluate.link_summary import link_warnings
+from gscl_scale.evaluate.schema import Metrics
+from gscl_scale.evaluate.summary import TITLES, collapse_warnings, gain_warnings, training_flaws
+from gscl_scale.report.run_data import RunData
+
+_MIXED = 0.5  # homophily below which most neighbours are of another class
+_SMALLER = "use a new run folder (--run) and add --set model.width=64, or a lower loss.temperature"
+_OTHER = "try other rings.hops, loss.temperature or train.learning_rate in a new run folder; gscl-scale tune does so"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What failed, the numbers that show it with the cause as far as it is known, and what to do.
+
+    covered   the warnings that it makes superfluous
+    """
+
+    what: str
+    cause: str
+    cure: str
+    covered: Sequence[str] = ()
+
+
+def failure_of(found: RunData) -> Failure | None:
+    """The failure of a run; None where the trained encoder is above what it began with."""
+    metrics = found.metrics
+    spread = metrics.get("spread", {}).get("trained")
+    if spread and is_collapsed(spread):
+        what, _, signs = flaw_of_spread(spread, metrics["width"]["trained"]).partition(": ")
+        cause, cure = _cure_in(metrics) or ("", _SMALLER)
+        return Failure(what, "; ".join(filter(None, (signs, cause))), cure, list(collapse_warnings(metrics)))
+    none = [one for one in gains(metrics) if one.is_none]
+    if not none:
+        return None
+    cause, cure = _why(found, none)
+    covered = [*gain_warnings(metrics), *link_warnings(metrics)]
+    return Failure("training brought no gain", f"{_numbers_of(none)}; {cause}", cure, covered)
+
+
+def _numbers_of(none: Sequence[Gain]) -> str:
+    """The gains and their standard errors.
+
+    >>> _numbers_of([Gain("untrained", "AUC", -0.09, 0.001), Gain("raw", "AUC", 0.001, 0.002)])
+    'AUC is -9.00 ± 0.10 points above the untrained encoder and +0.10 ± 0.20 above raw features'
+    """
+    first, *others = (
+        f"{100 * one.gain:+.2f} ± {100 * one.error:.2f}{' points' * (one is none[0])} above "
+        f"{'the ' * (one.over == 'untrained')}{TITLES[one.over]}"
+        for one in none
+    )
+    return f"{none[0].figure} is {' and '.join([first, *others])}"
+
+
+def _cure_in(metrics: Metrics) -> tuple[str, str] | None:
+    """The cause and the cure that were found when the figures were measured."""
+    cause, _, cure = metrics.get("cure", "").partition(": ")
+    return (cause, cure) if cure else None
+
+
+def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
+    """The likeliest cause of a gain that is none, and its cure: what is wrong with the training goes first."""
+    metrics, width = found.metrics, found.metrics.get("width", {}).get("trained", 0)
+    spread = metrics.get("spread", {}).get("trained")
+    if spread and is_flat(spread, width):
+        cause, cure = _cure_in(metrics) or ("", _SMALLER)
+        return "; ".join(filter(None, (flaw_of_spread(spread, width), cause))), cure
+    if flaw := next(training_flaws(found.curve), None):
+        return flaw
+    if all(one.gain > 0 for one in none):
+        return (
+            "a gain within its standard error cannot be told from chance",
+            "measure it over several runs: use a new run folder (--run) and add --set train.repeats=5",
+        )
+    if all(one.over == "raw" for one in none):
+        return _why_not_above_raw(found.statistics["homophily"])
+    return _why_not_above_untrained(metrics)
+
+
+def _why_not_above_raw(homophily: float | None) -> tuple[str, str]:
+    fewer = "use a new run folder (--run) and add --set model.layers=1, or use the raw features beside the embeddings"
+    if homophily is not None and homophily < _MIXED:
+        return (
+            f"only {100 * homophily:.0f} % of a node's neighbours have its class on average (homophily HM), so what "
+            "the encoder gathers from them hides what the features tell",
+            fewer,
+        )
+    return "the features alone tell what is asked, and what the encoder gathers from neighbours hides some of it", fewer
+
+
+def _why_not_above_untrained(metrics: Metrics) -> tuple[str, str]:
+    rings = metrics.get("rings", {})
+    reached, before = rings.get("ranking", {}).get("accuracy"), rings.get("ranking_untrained", {}).get("accuracy")
+    if reached is None or before is None:
+        return "the run holds no sign of one", _OTHER
+    shares = f"{100 * reached:.1f} % of pairs, {100 * before:.1f} % before training"
+    if reached <= before:
+        return f"the training did not learn to rank neighbourhoods ({shares})", _OTHER
+    return (
+        f"neighbourhoods are ranked better than before ({shares}), but what is measured does not follow from who is "
+        "near whom",
+        _OTHER,
+    )
