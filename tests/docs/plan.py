@@ -63,22 +63,13 @@ SEARCH = 'docs/tune.md 1: pip install "gscl-scale[tune]"'
 
 USUAL = {"yaml": Yaml(), "python": Python()}
 PLAN = {
-    "README.md 1: graph -> rings -> shards -> batches -> model -> tr": Printed("the story"),
-    "README.md 2: $ git clone <this repository> && cd gscl-scale": Shell(
+    "README.md 1: $ git clone <this repository> && cd gscl-scale": Shell(
         {"<this repository>": "{root} gscl-scale", "make demo": "make -o {venv}/.installed VENV={venv} demo"},
         world="fresh", mark="slow",
     ),
-    "README.md 3: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 2"),
-    "README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml": Shell(world="fresh"),
-    "README.md 6: $ .venv/bin/gscl-scale neighbors runs/mine --id 10": Shell(
-        {"--id 1042": "--id user-12"}, after="README.md 5: $ .venv/bin/gscl-scale run --config mine.yaml", world="fresh", then="test -s vectors.npy",
-    ),
-    "README.md 7: $ .venv/bin/gscl-scale ingest --source synthetic #": Shell(
-        {"--source synthetic": "--source synthetic --set graph.preset=small"}
-    ),
-    "README.md 9: $ make test # everything that must hold: format, l": Shell(
-        {"make": "make -n -C {root}", "--config configs/ogbn_arxiv_structure.yaml": "--set graph.source=synthetic --set graph.preset=tiny --turns 1 --seconds 0.2"},
-        mark="slow",
+    "README.md 2: ┏━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━": Printed("README.md 1"),
+    "README.md 3: $ source .venv/bin/activate": Shell(
+        {"source .venv/bin/activate": "", "edges.csv": "edges.parquet {short}", "--id 1042": "--id user-12"}, world="fresh",
     ),
     "docs/cluster.md 1: docker build -f cluster/Dockerfile -t gscl-scale:0": Elsewhere(
         "tests/cluster/test_image.py::test_what_the_steps_read_is_there_and_is_sent_and_nothing_else_is", NO_DOCKER

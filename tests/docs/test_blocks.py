@@ -67,8 +67,8 @@ def test_python_runs(name, worlds):
     assert len(given) > 2
 
 
-def test_the_story_of_the_readme_is_that_of_the_pipeline():
-    name = next(name for name in PLAN if name.startswith("README.md 1:"))
+def test_the_story_of_the_docs_is_that_of_the_pipeline():
+    name = next(name for name in PLAN if PLAN[name] == Printed("the story"))
     assert BLOCKS[name].text.splitlines()[0].split() == re.findall(r"\w+|->", pipeline.__doc__.partition(".")[0])[2:]
 
 
