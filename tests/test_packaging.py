@@ -30,6 +30,7 @@ OTHERS = {  # imports that the base install lacks, by the extra that brings them
     "pandas": "ogb", "tensorboardx": "tensorboard", "torch-sparse": "torch-sparse", "igraph": "dev", "networkit": "dev",
     "websocket": "dev",
 }  # fmt: skip
+OF_THE_USER = {"ipython"}  # looked at only where it runs
 
 
 def imports(path):
@@ -49,7 +50,7 @@ def test_every_import_is_of_the_base_install_or_of_an_extra(path):
     base = {canonicalize_name(need.name) for need in BASE}
     for name, at_top in imports(path):
         if name not in base:
-            assert OTHERS[name] in PROJECT["optional-dependencies"], f"{path} imports {name}"
+            assert name in OF_THE_USER or OTHERS[name] in PROJECT["optional-dependencies"], f"{path} imports {name}"
             room = path.relative_to(ROOT / "gscl_scale").as_posix()
             own = room.startswith(("runtime/cluster/", "studies/tune/", "bench/"))
             assert own or not at_top, f"{path}: {name} is not there in a base install; import it where it is used"
