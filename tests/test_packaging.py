@@ -14,9 +14,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from gscl_scale import extras
 from gscl_scale.config.config import Config
 from gscl_scale.errors import UserError
+from gscl_scale.runtime import extras
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.train.tensorboard import scalar_writer
 

@@ -32,7 +32,7 @@ for _verb in (demo, run, ingest, stats, precompute, train, embed, evaluate, repo
     _name = _verb.__name__
     app.command(cls=VerbHelp, rich_help_panel=group_of(_name), epilog=examples_of(_name))(_verb)
 for _name, _description in {
-    "bench": "Compare speed and memory with the best other tools, in one run on one machine.",
+    "bench": "Compare speed and memory with the best other tools.",
     "registry": "List, show, promote and roll back versions of embeddings.",
 }.items():
     app.add_typer(lazy_group(_name, _description), rich_help_panel=group_of(_name), epilog=examples_of(_name))

@@ -69,8 +69,8 @@ def test_the_cluster_is_the_same_in_every_manifest():
     assert jobs["rayjob"] == jobs["cronjob"].model_copy(update={"entrypoint": jobs["rayjob"].entrypoint})
 
 
-def test_every_pod_has_the_image_of_this_version():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+def test_every_pod_has_the_image_of_the_version_that_is_released_next():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools_scm"]["fallback_version"]
     images = {container.image for _, pod in pods() for container in pod.containers}
     assert images == {f"gscl-scale:{version}"}
 

@@ -15,6 +15,7 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import config_in, open_run
 from gscl_scale.runtime.console import Console
+from gscl_scale.stages import finished
 from gscl_scale.stages import train as training
 from gscl_scale.stages.embed import embed
 from gscl_scale.stages.evaluate import evaluate
@@ -179,7 +180,7 @@ def test_a_run_of_an_earlier_version_with_other_keys_is_resumed(tmp_path):
 def test_checkpoints_are_known_by_the_same_settings_as_before_there_was_a_choice_of_bias(tmp_path, monkeypatch):
     config, run, _ = prepared(tmp_path / "run", "dgi")
     asked = []
-    monkeypatch.setattr(training, "fingerprint_of", lambda values: asked.append(values) or "name")
+    monkeypatch.setattr(finished, "fingerprint_of", lambda values: asked.append(values) or "name")
     training.checkpoints_of(config, run)
     training.checkpoints_of(Config.parse({**config.dump(), "model": {**config.dump()["model"], "bias": False}}), run)
     assert "bias" not in asked[0]["model"]

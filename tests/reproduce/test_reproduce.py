@@ -97,7 +97,7 @@ def run_stopped(places, monkeypatch, **arguments):
         raise StoppedError("asked to stop")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "embed", asked_to_stop)
+        patch.setattr("gscl_scale.stages.embed.embed", asked_to_stop)
         with pytest.raises(StoppedError):
             run(places, **arguments)
 
@@ -258,7 +258,9 @@ def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path)
 
 
 def test_a_table_is_measured_cell_by_cell_and_what_is_stored_is_not_measured_again(places, monkeypatch):
-    monkeypatch.setattr(pipeline, "report", lambda *_: pytest.fail("a page was drawn that nobody would see"))
+    monkeypatch.setattr(
+        "gscl_scale.stages.report.report", lambda *_: pytest.fail("a page was drawn that nobody would see")
+    )
     text = run(places, only=["one"], seeds=2)
     assert text == (places[1] / "tiny.md").read_text().rstrip("\n")
     assert text in (places[1] / "results.md").read_text()
