@@ -87,7 +87,7 @@ EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
         (nx.path_graph(3), {"labels": "club"}, "the networkx graph has no node attribute 'club'; it has none"),
         (nx.path_graph(3), {"weights": "km"}, "the networkx graph has no edge attribute 'km'"),
         (nx.path_graph(3), {"weights": [1.0]}, "expected a number for each of 2 edges"),
-        (pd.DataFrame({"p": [1], "q": [2], "r": [3]}), {}, "edges in memory: no column 'source' .*it has p, q, r"),
+        (pd.DataFrame({"p": [1], "q": [2], "r": [3]}), {}, "no column 'source'; it has p, q, r; name .*graph__source"),
         (EDGES, {"nodes": EDGES}, "nodes in memory: no column 'id'"),
         (EDGES, {"nodes": pd.DataFrame({"id": [1, 2]})}, "edges in memory: row 2: target 3 is not an id of the node"),
         (EDGES, {"nodes": [1, 2, 3]}, "nodes: expected a table of pandas, polars or pyarrow, or the path"),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 _OPPOSITES = (
     ("source", "target"), ("src", "dst"), ("src", "dest"), ("source", "destination"), ("from", "to"), ("head", "tail"),
     ("start", "end"), ("origin", "destination"), ("row", "column"), ("row", "col"), ("citing", "cited"),
-    ("follower", "followee"), ("follower", "followed"), ("subject", "object"), ("left", "right"), ("ego", "alter"),
+    ("caller", "callee"), ("sender", "receiver"),
+    ("buyer", "seller"), ("payer", "payee"), ("follower", "followee"), ("follower", "followed"),
+    ("subject", "object"), ("left", "right"), ("ego", "alter"),
     ("parent", "child"), ("u", "v"), ("i", "j"), ("a", "b"), ("1", "2"),
 )  # fmt: skip
 _THINGS = (

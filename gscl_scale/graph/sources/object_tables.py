@@ -21,6 +21,7 @@ from gscl_scale.graph.sources.recognize import recognize
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
 from gscl_scale.graph.sources.tables import edge_files, read_files
 from gscl_scale.storage.urls import url_of
+from gscl_scale.text import listed, quoted
 
 EDGES, NODES = "edges in memory", "nodes in memory"  # their names in settings and messages
 _INDEX = "__index_level_0__"  # of a data frame whose index has no name
@@ -64,6 +65,7 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
 
     def draft(section: GraphConfig, known: Encodings) -> Draft:
         assert isinstance(section, TablesGraph)
+        _refuse_unnamed_ends(edge_table, section)
         files = None
         if node_table is not None:
             files = node_table.files or node_files(section)
@@ -73,6 +75,16 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
 
     in_files = not beside.has_rows and all(part is None or part.table is None for part in (edge_table, node_table))
     return GivenGraph(draft, settings=settings, recognized=usual, in_files=in_files)
+
+
+def _refuse_unnamed_ends(edges: "_TableObject", section: TablesGraph) -> None:
+    """Refuse a table in memory whose columns do not tell the ends of an edge."""
+    absent = [name for name in (section.source_column, section.target_column) if name not in edges.columns]
+    if edges.table is not None and absent:
+        raise GraphError(
+            f"{edges.name}: no column {quoted(absent[0])}; it has {listed(edges.columns)}; name the columns of "
+            "both ends: graph__source_column=..., graph__target_column=..."
+        )
 
 
 def _without_absent_labels(section: TablesGraph, columns: Sequence[str]) -> TablesGraph:
