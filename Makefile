@@ -65,6 +65,7 @@ reference: $(VENV)/.installed
 dist: $(VENV)/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . > /dev/null
+	rm -rf gscl_scale.egg-info  # its version would stand before that of the installation
 	@ls -l dist
 
 test-dist:
