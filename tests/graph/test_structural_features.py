@@ -70,7 +70,7 @@ def dense_reference(source, target, first, smoothing, weights=None):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("inside", "smoothing"), [(3, 16), (12, 4)])
+@pytest.mark.parametrize(("inside", "smoothing"), [(3, 16), (6, 4), (12, 1)])
 def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, inside, smoothing, weighted):
     source, target, labels = communities(inside=inside, seed=1)
     ends = np.arange(len(labels))  # a ring through all nodes, so that none is alone
