@@ -15,7 +15,7 @@ from gscl_scale.cli.options import ConfigFile, Settings
 from gscl_scale.config.config import Config
 from gscl_scale.errors import UserError
 
-bench = typer.Typer(no_args_is_help=True)
+bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @bench.callback()

@@ -14,7 +14,7 @@ from gscl_scale.registry.promote import rollback as roll_back
 from gscl_scale.registry.versions import Registry, Version
 from gscl_scale.runtime.console import Console
 
-registry = typer.Typer(no_args_is_help=True)
+registry = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Where = Annotated[str, typer.Option("--registry", help="Folder of the registry, or a URL such as s3://bucket/name.")]
 LeaseS = Annotated[float, typer.Option("--lease-s", help="Seconds of silence after which a lease counts as lost.")]
