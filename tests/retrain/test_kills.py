@@ -18,6 +18,7 @@ from gscl_scale.errors import LeaseError
 from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import retrain
 from gscl_scale.runtime.console import Console
+from tests.maps import shorten_maps
 from tests.retrain.town import Town
 
 QUIET = Console(quiet=True)
@@ -31,6 +32,7 @@ quick.set_forkserver_preload(["gscl_scale.retrain"])
 def night(config, where, environment):
     """One night, as a scheduler starts it; exit code 4 where another run has the lease."""
     os.environ.update(environment)
+    shorten_maps()
     try:
         retrain(config, where, QUIET)
     except LeaseError as error:
