@@ -103,6 +103,7 @@ def test_a_night_that_is_killed_ten_times_ends_like_an_undisturbed_one(place, tm
     assert not list((registry.place / "work").iterdir())
 
 
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_of_two_at_once_one_works_and_the_other_leaves(place, tmp_path):
     config = Town(tmp_path / "town").config()
     both = [begin(night, config, place) for _ in range(2)]
@@ -121,6 +122,7 @@ def wait_for(pattern, folder, process):
         time.sleep(0.002)
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
 def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path):
     town = Town(tmp_path / "town")
     config = town.config(retrain=LEASE)
