@@ -1,9 +1,23 @@
 """What all tests share."""
 
+import gc
 import os
 
 from hypothesis import settings
 
+from tests.maps import shorten_maps
+
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("local", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+shorten_maps()
+os.fsync = lambda file: None  # no test takes the power away; tests/chaos fails the real one, in other processes
+gc.disable()  # until all is imported
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage from looking at all libraries and tests again and again."""
+    gc.freeze()
+    gc.enable()

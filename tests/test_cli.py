@@ -18,6 +18,7 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.studies.reproduce.tables import TABLES
 from tests.cluster.test_commands import parses
 from tests.commands import COMMAND, cli
+from tests.forked import begin_command
 from tests.golden.adapters import verbs
 
 QUICK = """
@@ -312,13 +313,13 @@ def test_other_evaluation_settings_only_measure_again(finished):
 
 
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_embeddings(finished, tables):
-    command, one_thread = [*COMMAND, "run", "--config", "quick.yaml"], {**os.environ, "OMP_NUM_THREADS": "1"}
     for marker in ("graph/manifest.json", "samples/round-001/part-00000.arrow", "checkpoints/manifest.json"):
-        process = subprocess.Popen(command, cwd=tables, env=one_thread, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not (tables / "runs/quick" / marker).exists():
+        process = begin_command("run", "--config", "quick.yaml", cwd=tables)
+        while process.is_alive() and not (tables / "runs/quick" / marker).exists():
             time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
     assert cli("run", "--config", "quick.yaml", cwd=tables).returncode == 0
     for name in ("graph/indices.arrow", "graph/manifest.json", "samples/manifest.json"):
         assert (tables / "runs/quick" / name).read_bytes() == (finished[0] / "runs/quick" / name).read_bytes()

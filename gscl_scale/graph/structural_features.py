@@ -21,6 +21,7 @@ _WHITEN_EVERY = 4
 _SMOOTHING = ((8.0, 16), (16.0, 4), (math.inf, 1))
 _LEAST_SHARE = 1e-6  # of the strongest direction: weaker ones are noise of rounding and are not strengthened further
 _ROWS_AT_ONCE = 1 << 16
+_FEWEST_ROWS = 1 << 12  # of a task: fewer are averaged in the time in which a thread is woken
 
 # Values are whole multiples of 2^-20 at most 1: sums of them, and products with whole numbers, are then exact in double
 # precision, whatever their order. For the same reason whitening reads rows rounded to 2^-13, and its matrices have 22
@@ -51,7 +52,7 @@ def structural_features(
     `files` holds the rows, and the steps that an earlier process has finished. `tell` is called after each step.
     """
     num_nodes, last = identities.size, num_steps(indptr)
-    size = max(1, min(_ROWS_AT_ONCE, num_nodes // (4 * threads)))
+    size = min(_ROWS_AT_ONCE, max(_FEWEST_ROWS, num_nodes // (4 * threads)))
     parts = [slice(low, low + size) for low in range(0, num_nodes, size)]
     if not files.done:
         key, signs = seeding.key("structure"), files.now

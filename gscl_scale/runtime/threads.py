@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
 from gscl_scale.machine import num_cores
@@ -17,8 +18,11 @@ def num_threads() -> int:
 
 
 def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
-    """`map` on threads: at most `threads + 1` tasks are running or waiting to be taken."""
-    if threads < 2:
+    """`map` on threads: at most `threads + 1` tasks are running or waiting to be taken. One task needs no thread."""
+    tasks = iter(tasks)
+    first = list(islice(tasks, 2))
+    tasks = chain(first, tasks)
+    if threads < 2 or len(first) < 2:
         yield from map(function, tasks)
         return
     with ThreadPoolExecutor(threads) as pool:

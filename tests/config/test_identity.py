@@ -1,9 +1,9 @@
 """A made-up key is added to a copy of the package, by its declaration and one use; all that names results follows."""
 
+import contextlib
 import json
-import os
+import runpy
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import gscl_scale
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError
 from gscl_scale.io.json import read_json, write_json
+from tests.forked import begin
 
 DECLARED = {  # before these lines of config/sections.py
     "    batch_size: int = Field(1024": "    shine: Annotated[float, Key(revision=4, neutral=0.0)] = {default}\n",
@@ -60,11 +61,22 @@ def with_keys(folder: Path, default: float = 0.0) -> Path:
 
 def names(package: Path, run: Path, *settings: str):
     """The names of results by a package, and whether it goes on with a run; in a process of its own."""
-    command = [sys.executable, "-P", NAMES, run, *settings]
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    printed, errors = run.with_name("printed"), run.with_name("errors")
+    process = begin(print_names, package, [str(run), *settings], printed, errors=errors)
+    process.join()
+    assert process.exitcode == 0, errors.read_text()
+    return json.loads(printed.read_text())
+
+
+def print_names(package: Path, arguments: list[str], printed: Path):
+    """Import this package, and no other of its name."""
+    for module in [name for name in sys.modules if name.partition(".")[0] == "gscl_scale"]:
+        del sys.modules[module]
+    sys.path.insert(0, str(package))
+    sys.argv = [str(NAMES), *arguments]
+    with printed.open("w") as output, contextlib.redirect_stdout(output):
+        runpy.run_path(str(NAMES), run_name="__main__")
+    assert Path(sys.modules["gscl_scale"].__file__).is_relative_to(package)
 
 
 def test_a_made_up_key_with_its_neutral_value_leaves_everything_valid(old, tmp_path):

@@ -3,11 +3,7 @@
 import contextlib
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +13,9 @@ from gscl_scale.embed.scratch import Scratch
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime.console import Console
 from tests.embed.test_layers import CPU, NODES, by_layers, events, features_of, hubs, model_of
+from tests.forked import begin_program
 from tests.graphs import make_graph
 
-ROOT = Path(__file__).parent.parent.parent
 SLOW = """
 import sys, time, torch
 from pathlib import Path
@@ -53,12 +49,11 @@ def journal(folder):
 
 @pytest.mark.parametrize("encoder", ["gcn", "gat"])
 def test_a_killed_work_goes_on_and_repeats_no_finished_block(tmp_path, graph, encoder):
-    command = [sys.executable, "-c", SLOW, str(tmp_path), encoder]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    while process.poll() is None and len(journal(tmp_path)) < 25:
+    process = begin_program(SLOW, tmp_path, encoder)
+    while process.is_alive() and len(journal(tmp_path)) < 25:
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     recorded = [json.loads(line) for line in journal(tmp_path)]
     kept = sum(block["end"] - block["first"] for block in recorded)
     config, model = model_of(graph, encoder=encoder)

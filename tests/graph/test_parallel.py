@@ -27,6 +27,11 @@ def test_few_tasks_are_begun_before_results_are_taken():
     assert len(begun) <= 3
 
 
+@pytest.mark.parametrize("tasks", [0, 1])
+def test_one_task_alone_needs_no_thread(tasks):
+    assert list(in_order(lambda _: threading.get_ident(), iter(range(tasks)), 4)) == [threading.get_ident()] * tasks
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_error_of_a_task_comes_out_in_its_turn(threads):
     results = in_order(lambda number: 1 // number, [1, 0, 2], threads)

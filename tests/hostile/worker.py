@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.hostile.readers import READERS, use
 from tests.hostile.trial import Guard, one, warm_up
+from tests.maps import shorten_maps
 
 ROOM = 1_400_000_000  # bytes that an input may take beside the libraries, so that all is below what the campaign allows
 
@@ -25,6 +26,7 @@ def main() -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     use(corpus)
+    shorten_maps()
     for name in (name for name, reader in READERS.items() if reader.targets):
         warm_up(name, corpus, work)
     most = _data() + ROOM

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,14 @@ from gscl_scale.report.compare_runs import neighbour_overlap
 from gscl_scale.report.map_section import _class_table
 from gscl_scale.report.node_map import draw_map, load_map
 from gscl_scale.report.packed import as_json, packed, texts
+from tests.maps import whole_maps
 from tests.report.made import clustered, graph_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _whole_maps() -> Iterator[None]:
+    with whole_maps():
+        yield
 
 
 def test_nearest_nodes_are_those_of_a_sorted_table_of_cosines() -> None:

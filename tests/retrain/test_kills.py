@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
 import signal
 import threading
@@ -18,30 +17,21 @@ from gscl_scale.errors import LeaseError
 from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import retrain
 from gscl_scale.runtime.console import Console
+from tests.forked import begin
 from tests.retrain.town import Town
 
 QUIET = Console(quiet=True)
 KILLS = 10
 LEASE = {"lease_s": 0.6, "wait_s": 30.0}
 
-quick = multiprocessing.get_context("forkserver")
-quick.set_forkserver_preload(["gscl_scale.retrain"])
 
-
-def night(config, where, environment):
+def night(config, where):
     """One night, as a scheduler starts it; exit code 4 where another run has the lease."""
-    os.environ.update(environment)
     try:
         retrain(config, where, QUIET)
     except LeaseError as error:
         Path(config.graph.edges).with_name("told").write_text(str(error))
         raise SystemExit(4) from None
-
-
-def started(config, where):
-    process = quick.Process(target=night, args=(config, where, dict(os.environ)))
-    process.start()
-    return process
 
 
 class Reader(threading.Thread):
@@ -96,7 +86,7 @@ def test_a_night_that_is_killed_ten_times_ends_like_an_undisturbed_one(place, tm
     draw = np.random.Generator(np.random.Philox(3))
     with reading(place) as reader:
         for _ in range(KILLS):
-            process = started(config, place)
+            process = begin(night, config, place)
             process.join(float(draw.uniform(0.1, 0.5 + whole / 3)))
             process.kill()
             process.join()
@@ -113,9 +103,10 @@ def test_a_night_that_is_killed_ten_times_ends_like_an_undisturbed_one(place, tm
     assert not list((registry.place / "work").iterdir())
 
 
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_of_two_at_once_one_works_and_the_other_leaves(place, tmp_path):
     config = Town(tmp_path / "town").config()
-    both = [started(config, place) for _ in range(2)]
+    both = [begin(night, config, place) for _ in range(2)]
     for process in both:
         process.join()
     assert sorted(process.exitcode for process in both) == [0, 4]
@@ -131,12 +122,13 @@ def wait_for(pattern, folder, process):
         time.sleep(0.002)
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
 def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path):
     town = Town(tmp_path / "town")
     config = town.config(retrain=LEASE)
     first = retrain(config, place, QUIET)
     town.grow()
-    frozen = started(config, place)
+    frozen = begin(night, config, place)
     try:
         registry = Registry(place)
         wait_for("*/samples", registry.place / "work", frozen)
@@ -159,7 +151,7 @@ def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path)
 def test_a_night_goes_on_where_the_one_before_was_killed(after, tmp_path):
     town, where = Town(tmp_path / "town"), tmp_path / "registry"
     config = town.config(retrain=LEASE)
-    process = started(config, where)
+    process = begin(night, config, where)
     wait_for(f"*/{after}/manifest.json", where / "work", process)
     process.kill()
     process.join()

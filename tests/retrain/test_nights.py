@@ -36,6 +36,7 @@ def embeddings_of(registry):
     return (registry.current() / "embeddings/embeddings.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
 def test_five_nights(town, place):
     registry, config = Registry(place), town.config()
     first = retrain(config, place, QUIET)

@@ -22,6 +22,7 @@ from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import make_plan
 from gscl_scale.shards.precompute import is_complete
 from gscl_scale.shards.reader import Samples
+from tests.forked import begin_program
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.rings.checks import assert_same_lists, list_of
 
@@ -123,9 +124,9 @@ def test_both_engines_write_the_same_samples(graph_folder, tmp_path):
 def killed(graph_folder, samples, config, name, after):
     """Run precompute in a process of its own that dies after some tasks of a kind."""
     settings = repr(config.model_dump(mode="json"))
-    command = [sys.executable, "-c", KILLED, graph_folder, samples, name, str(after), settings]
-    ended = subprocess.run(command, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    process = begin_program(KILLED, graph_folder, samples, name, after, settings)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not (samples / "manifest.json").exists()
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import subprocess
 import sys
 import time
 from unittest import mock
@@ -16,7 +15,8 @@ from gscl_scale.registry.locate import LocatedRun, place_for
 from gscl_scale.run.folder import Run
 from gscl_scale.storage.mirror import Mirror, small_files, working_copy
 from gscl_scale.storage.urls import cache_of, store_at
-from tests.commands import COMMAND, cli
+from tests.commands import cli
+from tests.forked import begin_command
 from tests.test_cli import write_tables
 
 pytestmark = pytest.mark.parametrize("place", ["s3"], indirect=True)
@@ -378,24 +378,25 @@ def test_errors_name_the_place_that_the_user_knows(place, tmp_path):
 def test_a_run_on_s3_that_is_killed_goes_on_where_it_was(place, tmp_path):
     write_tables(tmp_path)
     slow = ["--set", "train.epochs=100000", "--set", "train.checkpoint_every=1"]
-    command = [*COMMAND, "run", "--config", "quick.yaml", "--run", place, *slow]
+    words = ["run", "--config", "quick.yaml", "--run", place, *slow]
     manifest, log = cache_of(place) / "checkpoints/manifest.json", cache_of(place) / "log.jsonl"
 
     def started(until):
-        process, latest = subprocess.Popen(command, cwd=tmp_path), time.monotonic() + 60
+        process, latest = begin_command(*words, cwd=tmp_path), time.monotonic() + 60
         while not until():
             assert time.monotonic() < latest
-            assert process.poll() is None
-            time.sleep(0.05)
+            assert process.is_alive()
+            time.sleep(0.01)
         return process
 
     process = started(manifest.exists)
     process.kill()
-    process.wait()
+    process.join()
     reached = json.loads(manifest.read_text())["checkpoints"][-1]["epoch"]
     process = started(lambda: '"resumed"' in log.read_text())
     process.terminate()
-    assert process.wait(60) == 1
+    process.join(60)
+    assert process.exitcode == 1
     resumed = [json.loads(line) for line in log.read_text().splitlines() if '"resumed"' in line]
     assert resumed[0]["epoch"] >= reached
     assert b'"stopped"' in store_at(place).read("log.jsonl")  # the push at the end

@@ -154,7 +154,7 @@ def troubled(s3, monkeypatch):
     monkeypatch.setitem(stores._RETRIES, "retry_timeout", timedelta(seconds=5))
     server = ThreadingHTTPServer(("127.0.0.1", 0), Troubled)
     server.requests = 0
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
     yield server
     server.shutdown()

@@ -2,9 +2,8 @@ import itertools
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from gscl_scale.shards.reader import Samples
 from gscl_scale.train import step as step_module
 from gscl_scale.train.process_group import join_world
 from gscl_scale.train.step import batch_inputs, batch_loss, training_step
+from tests.forked import begin
 from tests.graphs import make_graph, make_samples, random_edges
 
 NODES = 122  # three batches of 40 anchors and one of 2
@@ -209,23 +209,15 @@ def in_processes(folder, out, size):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    program = "import sys; from tests.train.test_shares import five_steps; five_steps(*sys.argv[1:])"
     files = [out / f"{rank}.json" for rank in range(size)]
     world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": ""}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, folder, file],
-            cwd=Path(__file__).parents[2],
-            env={**os.environ, **world, "RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, file in enumerate(files)
-    ]
-    for process in started:
-        with process:
-            _, errors = process.communicate(timeout=100)
-            assert process.returncode == 0, errors
+    started = []
+    for rank, file in enumerate(files):
+        with mock.patch.dict(os.environ, {**world, "RANK": str(rank)}):
+            started.append(begin(five_steps, folder, file, errors=file.with_suffix(".txt")))
+    for process, file in zip(started, files, strict=True):
+        process.join(100)
+        assert process.exitcode == 0, file.with_suffix(".txt").read_text()
     return [json.loads(file.read_text()) for file in files]
 
 

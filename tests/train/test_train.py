@@ -1,7 +1,5 @@
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from gscl_scale.stages.train import train as train_stage
 from gscl_scale.train.checkpoint import Checkpoints, Position, write_state
 from gscl_scale.train.loop import Trainer, Training
 from gscl_scale.train.step import training_step
+from tests.forked import begin_program
 from tests.graphs import make_graph, random_edges
 
 QUIET = Console(quiet=True)
@@ -69,10 +68,10 @@ def prepared(folder: Path, values=VALUES, hub=False):
     return config, run
 
 
-def disturbed(values, trouble, run):
-    """The command of a training in a process of its own, with trouble after each step."""
+def disturbed(values, trouble, run, errors=None):
+    """A training that has begun in a process of its own, with trouble after each step."""
     program = DISTURBED.replace("{values}", repr(values)).replace("{trouble}", trouble)
-    return [sys.executable, "-c", program, str(run.folder)]
+    return begin_program(program, run.folder, errors=errors)
 
 
 def with_train(**settings):
@@ -148,7 +147,9 @@ def test_a_killed_training_is_resumed_with_the_losses_and_weights_of_the_undistu
     values = with_train(**settings)
     config, run = prepared(tmp_path / "run", values)
     trouble = f"if taken == {killed_at}: os.kill(os.getpid(), signal.SIGKILL)"
-    assert subprocess.run(disturbed(values, trouble, run), check=False).returncode == -signal.SIGKILL
+    process = disturbed(values, trouble, run)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert len(losses(run)) == killed_at - 1
     assert_resumed_as_undisturbed(config, run, undisturbed, resumed)
     assert [event["step"] for event in events(run, "step")] == [*range(killed_at - 1), *range(resumed[0], 18)]
@@ -156,15 +157,14 @@ def test_a_killed_training_is_resumed_with_the_losses_and_weights_of_the_undistu
 
 def test_a_training_that_is_asked_to_stop_saves_its_step_and_is_resumed_from_there(undisturbed, tmp_path):
     config, run = prepared(tmp_path / "run")
-    command = disturbed(VALUES, "time.sleep(0.3)", run)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
-        deadline = time.monotonic() + 60
-        while len(events(run, "step")) < 4 and started.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        started.send_signal(signal.SIGTERM)
-        _, errors = started.communicate(timeout=60)
+    process, deadline = disturbed(VALUES, "time.sleep(0.1)", run, tmp_path / "errors"), time.monotonic() + 60
+    while len(events(run, "step")) < 4 and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.terminate()
+    process.join(60)
     (stopped,) = events(run, "stopped")
-    assert started.returncode == 1, errors
+    errors = (tmp_path / "errors").read_text()
+    assert process.exitcode == 1, errors
     assert f"StoppedError: training was asked to stop and has saved step {stopped['step']}" in errors
     assert 4 < stopped["step"] < 18
     assert len(losses(run)) == stopped["step"]
