@@ -242,6 +242,21 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
             "name both ends: --set graph.source_column=person --set graph.target_column=friend",
         ),
         ("edges.csv", text("0,5,6", "1,6,7", "2,7,5"), "the first column ('column_1') may only number the rows"),
+        (
+            "orders.csv",
+            text("order,customer,product", *(f"{at},c{at % 3},p{at % 4}" for at in range(500, 510))),
+            "may only number the rows; name both ends: --set graph.source_column=customer --set",
+        ),
+        (
+            "sent.csv",
+            text("Datum;Von;An", "05.03.2026;ann;bo", ";bo;cy"),
+            "column 'Datum' has dates; name both ends: --set graph.source_column=Von --set graph.target_column=An",
+        ),
+        (
+            "people.csv",
+            text("name,joined,town", "ann,2026-03-05T10:11,Rome", "bo,2025-01-31,Pisa"),
+            "column 'joined' has dates; name both ends: --set graph.source_column=name --set",
+        ),
         ("edges.csv", text("one", "two"), "no separator"),
         ("edges.csv", text(",person", "0,anna", "1,bert"), "has one column, person; expected two columns of ids"),
         ("knn.txt", text("1 2 3 4", "2 4 5 1", "3 5 1 2", "4 1 2 5"), "4 numbers may be lists of neighbours"),
