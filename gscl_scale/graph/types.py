@@ -36,6 +36,7 @@ class ColumnEncoding(TypedDict):
     fill        for numbers and days: what a missing value becomes, by position
     values      of one-hot columns: the value of each
     order       of dates that are text: one of DATE_ORDERS
+    means, deviations   of numbers and days by position, where they are scaled
     """
 
     name: str
@@ -45,6 +46,8 @@ class ColumnEncoding(TypedDict):
     fill: list[Number]
     values: list[str]
     order: str
+    means: NotRequired[list[Number]]
+    deviations: NotRequired[list[Number]]
 
 
 class Manifest(TypedDict):

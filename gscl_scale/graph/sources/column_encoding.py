@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
+from gscl_scale.graph.features import FARTHEST
 from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, storage_of, text_of
 from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
@@ -54,6 +55,7 @@ def refuse_damaged(encodings: Sequence[ColumnEncoding]) -> None:
             or width < 1
             or (hashed and width > _BITS)
             or (kind == "days") != (one["order"] in DATE_ORDERS)
+            or {len(one.get("means", one["fill"])), len(one.get("deviations", one["fill"]))} != {len(one["fill"])}
         ):
             raise FolderError(
                 f"the stored encoding of column {quoted(one['name'])} is damaged; ingest the graph that it is in again"
@@ -137,7 +139,17 @@ def _numbers(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
 
 def _filled(values: npt.NDArray[np.float64], encoding: ColumnEncoding) -> Block:
     missing: npt.NDArray[np.bool_] = np.isnan(values)
-    return _float32(np.where(missing, encoding["fill"], values)), np.asarray(missing.any(axis=1))
+    filled = _to_scale(np.where(missing, encoding["fill"], values), encoding)
+    return _float32(filled), np.asarray(missing.any(axis=1))
+
+
+def _to_scale(values: npt.NDArray[np.float64], encoding: ColumnEncoding) -> npt.NDArray[np.float64]:
+    """Numbers [n, width] at the scale that their encoding has learnt, if any; a constant column becomes 0."""
+    if "means" not in encoding or "deviations" not in encoding:
+        return values
+    deviations = np.array(encoding["deviations"], np.float64)
+    inverse = np.divide(1, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+    return np.clip((values - encoding["means"]) * inverse, -FARTHEST, FARTHEST)
 
 
 def _one_hot(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:

@@ -18,6 +18,7 @@ from gscl_scale.text import quoted
 
 MOST_CATEGORIES = 32  # distinct values of a column with one feature column for each
 _EXACT_DISTINCT = 1024
+_LEAST_TOLD = 1e-12  # of the mean square: smaller variances are rounding
 _LARGEST = float(np.finfo(np.float32).max)
 _SEPARATED = r"\S[\s,;|]+\S"
 _LEADING_ZERO = r"^[+-]?0[0-9]+$"
@@ -60,6 +61,7 @@ class NumberStats:
     high: float = -np.inf
     whole: bool = True
     total: ExactSum = field(default_factory=ExactSum)
+    squares: ExactSum = field(default_factory=ExactSum)
     distinct: Distinct = field(default_factory=Distinct)
     first_odd: tuple[str, str] | None = None  # its place and the cell
     first_huge: tuple[str, str] | None = None
@@ -80,7 +82,17 @@ class NumberStats:
             self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
             self.whole = self.whole and bool((values == np.floor(values)).all())
             self.total.add(values)
+            self.squares.add(np.clip(values, -_LARGEST, _LARGEST) ** 2)
             self.distinct.add(_mixed(values.view(np.uint64)))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; where squares have too few digits to tell it, that of numbers spread evenly."""
+        squares, mean = self.squares.mean(self.count), min(abs(self.total.mean(self.count)), _LARGEST)
+        variance = squares - mean**2
+        if variance > _LEAST_TOLD * squares:
+            return float(np.sqrt(variance))
+        return float((self.high - self.low) / np.sqrt(12)) if self.count else 0.0
 
 
 @dataclass

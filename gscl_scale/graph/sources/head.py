@@ -27,7 +27,9 @@ _MARKS = "#%"
 _BINARY = {b"PAR1": "a Parquet file", b"\x1f\x8b": "packed with gzip", b"(\xb5/\xfd": "packed with zstd",
            b"PK": "a zip or Excel file", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text"}  # fmt: skip
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
-_DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([t ]\d{1,2}:\d{2}.*)?", re.IGNORECASE)
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([t ]\d{1,2}:\d{2}.*)?", re.IGNORECASE
+)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
