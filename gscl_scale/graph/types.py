@@ -35,7 +35,7 @@ class ColumnEncoding(TypedDict):
     indicator   whether there is one
     fill        for numbers and days: what a missing value becomes, by position
     values      of one-hot columns: the value of each
-    order       of dates that are text: one of DATE_ORDERS
+    order       of dates that are text: one of DATE_ORDERS; of numbers that are text: empty or DECIMAL_COMMA
     means, deviations   of numbers and days by position, where they are scaled
     """
 

@@ -10,7 +10,17 @@ import pyarrow.compute as pc
 
 from gscl_scale import seeding
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.cells import DATE_ORDERS, Cells, Storage, days_of, numbers_of, storage_of, text_of
+from gscl_scale.graph.sources.cells import (
+    DATE_ORDERS,
+    DECIMAL_COMMA,
+    Cells,
+    Storage,
+    days_of,
+    numbers_of,
+    storage_of,
+    sure_commas,
+    text_of,
+)
 from gscl_scale.graph.sources.exact_sum import ExactSum
 from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.kernels.kernel import kernel
@@ -103,6 +113,7 @@ class ColumnStats:
     empty       missing cells; among text also words for it, such as `n/a`, are counted by `numbers` and `days` only
     values      the distinct texts; None once there are more than MOST_CATEGORIES
     separated, zeros, phones   cells of text with several words, digits after a leading zero, and phone numbers
+    commas      the cells of text as numbers with a decimal comma; `sure_commas` of them can be nothing else
     lists       one entry for each position of lists of numbers
     """
 
@@ -118,7 +129,9 @@ class ColumnStats:
     zeros: int = 0
     phones: int = 0
     dotted: int = 0
+    sure_commas: int = 0
     numbers: NumberStats = field(default_factory=NumberStats)
+    commas: NumberStats = field(default_factory=NumberStats)
     days: dict[str, NumberStats] = field(default_factory=lambda: {order: NumberStats() for order in DATE_ORDERS})
     lists: list[NumberStats] = field(default_factory=list)
 
@@ -131,7 +144,14 @@ class ColumnStats:
         """What is known of the cells as numbers, days or lists of numbers; nothing for other kinds."""
         if kind == "numbers":
             return self.lists
-        return [self.numbers] if kind == "number" else [self.days[order]] if kind == "days" else []
+        comma = order == DECIMAL_COMMA and (self.storage == "text" or self.words)
+        numbers = self.commas if comma else self.numbers
+        return [numbers] if kind == "number" else [self.days[order]] if kind == "days" else []
+
+    @property
+    def number_order(self) -> str:
+        """How cells of text are numbers: with a decimal comma if more of them are so, and one can be nothing else."""
+        return DECIMAL_COMMA if self.sure_commas and self.commas.count > self.numbers.count else ""
 
     def num_missing(self, kind: str, order: str) -> int:
         """Cells without a value; words for missing values count in columns of numbers and dates only."""
@@ -190,8 +210,10 @@ class ColumnStats:
         self.zeros += _count(words, times, _LEADING_ZERO)
         self.phones += _count(words, times, _PHONE)
         self.dotted += _count(words, times, r"\.")
+        self.sure_commas += int(times[sure_commas(words)].sum())
         for stats, cells in (
             (self.numbers, numbers_of(words)),
+            (self.commas, numbers_of(words, DECIMAL_COMMA)),
             *((self.days[order], days_of(words, order)) for order in DATE_ORDERS),
         ):
             if stats.first_odd is None or not np.isnan(cells.values).all():  # else there is nothing to add

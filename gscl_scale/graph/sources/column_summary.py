@@ -111,7 +111,7 @@ def _summary(stats: ColumnStats, encoding: ColumnEncoding | None, made: str) -> 
     distinct = (stats if stats.storage == "text" or stats.words else counted).distinct
     return ColumnSummary(
         name=stats.name,
-        type=_type_of(stats, kind),
+        type=_type_of(stats, kind, order),
         missing=stats.num_missing(kind, order),
         distinct=None if stats.storage in ("list", "other") else min(distinct.count, stats.rows),
         exact=distinct.exact,
@@ -119,9 +119,9 @@ def _summary(stats: ColumnStats, encoding: ColumnEncoding | None, made: str) -> 
     )
 
 
-def _type_of(stats: ColumnStats, kind: str) -> str:
+def _type_of(stats: ColumnStats, kind: str, order: str) -> str:
     """What the cells of a column are, in a word."""
-    numbers = stats.numbers
+    (numbers,) = stats.numbers_as("number", order)
     written = stats.storage == "text" and numbers.count and not numbers.first_odd and not stats.zeros
     if stats.storage == "number" or written:
         return "integer" if numbers.whole else "number"
@@ -129,9 +129,9 @@ def _type_of(stats: ColumnStats, kind: str) -> str:
 
 
 def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
-    width, order = encoding["width"], f" ({encoding['order']})" if stats.storage == "text" else ""
+    width, order = encoding["width"], f" ({encoding['order']})" if encoding["order"] and stats.storage == "text" else ""
     words = {
-        "number": "a number", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
+        "number": f"a number{order}", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
         "one-hot": f"one column for each of {width} values", "hashed": f"values hashed into {width} columns",
         "text": f"words and letters hashed into {width} columns",
     }[encoding["kind"]]  # fmt: skip
