@@ -219,7 +219,7 @@ class _IdIndex:
             at = int(np.argmin(rows))
             raise GraphError(
                 f"{part.where(at)}: {column} {quoted(wanted[at].as_py())} is not an id of the node table; "
-                "add the node or drop the edge, or let --set graph.unknown_ids=add (or drop) do so"
+                f"add the node or drop the edge, or let {_setting(part.file, 'unknown_ids=add')} (or drop) do so"
             )
         return rows
 
@@ -250,9 +250,10 @@ class _IdIndex:
         if number != self._text:
             return wanted.cast(self._ids.type) if self._text else wanted
         if number or not part.file.is_csv:
+            cure = "write" if part.file.table is None else "read (in pandas with dtype=str)"
             raise GraphError(
                 f"{part.file}: ids in {column} are {_kind(number)} and those of the node table are "
-                f"{_kind(not number)}; write both tables with ids of one type"
+                f"{_kind(not number)}; {cure} both tables with ids of one type"
             )
         whole = is_integer_text(wanted)
         if strict and (at := pc.index(whole, False).as_py()) >= 0:
@@ -280,6 +281,14 @@ def _distinct_ids(files: list[TableFile], columns: list[str]) -> pa.Array:
                     )
                 distinct.add(guess_integers(ids) if file.is_csv else ids)
     return short_text(distinct.sorted())
+
+
+def _setting(file: TableFile, words: str) -> str:
+    """A setting of the graph as it is typed: in a shell, or in Python for a table in memory."""
+    if file.table is None:
+        return f"--set graph.{words}"
+    key, _, value = words.partition("=")
+    return f'graph__{key}="{value}"'
 
 
 def _kind(number: bool) -> str:
