@@ -194,6 +194,20 @@ def test_what_is_recognized_is_printed_as_the_page_shows_it(tmp_path):
     assert told.startswith(next(block.text for block in blocks("docs/graphs_file.md") if block.number == 2))
 
 
+@pytest.mark.parametrize(("settings", "named"), [((), True), (("--set", "graph.label_column=null"), False)])
+def test_a_column_that_most_rows_lack_is_named_as_what_may_be_predicted(tmp_path, settings, named):
+    (tmp_path / "edges.csv").write_bytes(text("source,target", lines("{a},{b}", product)))
+    rows = [
+        f"{product(v)},{'train' if v % 3 else ''},{v % 5},{KINDS[v % 2] if v < NODES // 2 else ''}"
+        for v in range(NODES)
+    ]
+    (tmp_path / "nodes.csv").write_bytes(text("id,split,stars,our segment", rows))
+    told = cli("ingest", "edges.csv", "--nodes", "nodes.csv", *settings, cwd=tmp_path).stderr
+    asked = "'our segment' has few values and most rows have none: if you want to predict it, --set graph.label_column="
+    assert (f"{asked}'\"our segment\"', else it is a feature" in told) == named
+    assert "labels (if there are some: --set graph.label_column=NAME)" in told or named
+
+
 @pytest.mark.parametrize("inside", [("edges.csv", "nodes.csv"), ("edges/1.csv", "edges/2.csv"), ("a.csv", "b.csv")])
 def test_a_folder_of_tables_is_recognized(tmp_path, inside):
     rows = lines("{a},{b}", product)

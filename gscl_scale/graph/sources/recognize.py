@@ -17,6 +17,7 @@ _EDGES = ("edges", "edge", "links", "link", "edgelist", "relationships")
 _NODES = ("nodes", "node", "vertices", "vertex")
 _MOST_LIKELY_WEIGHT = 1e6  # larger numbers without a name are rather times or ids
 _FEW_PER_LABEL = 2
+_FEWEST_PER_LIKELY_LABEL = 5
 _FEWEST_OF_A_LIST = 4
 _FEWEST_SERIAL = 10  # consecutive numbers: fewer may be nodes by chance
 
@@ -229,9 +230,24 @@ def _node_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]
     label = given["label_column"] if "label_column" in given else _label(head, ids)
     settings: Settings = {**head.settings, "id_column": ids, "label_column": label}
     line = f"{path}: {head.how}; ids {quoted(ids)}, "
+    if label is None and (likely := _likely_label(head, ids, given)) and "label_column" not in given:
+        return settings, (
+            f"{line}no labels; {quoted(likely)} has few values and most rows have none: if you want to predict it, "
+            f"--set graph.label_column={_word(likely)}, else it is a feature"
+        )
     if label is None:
         return settings, f"{line}no labels (if there are some: --set graph.label_column=NAME)"
     return settings, f"{line}labels {quoted(label)} (--set graph.label_column=null makes it a feature)"
+
+
+def _likely_label(head: Head, ids: str, given: Mapping[str, object]) -> str | None:
+    """The column with few, repeated values that most rows lack: rather what is to be predicted than a feature."""
+    for name in head.names if head.named else ():
+        values = [value for value in head.column(name) if value.strip()]
+        few = len(set(values)) * _FEWEST_PER_LIKELY_LABEL <= len(values) and len(set(values)) > 1
+        if name not in (ids, given.get("split_column", "split")) and few and len(values) <= len(head.rows) // 2:
+            return name
+    return None
 
 
 def _label(head: Head, ids: str) -> str | None:
