@@ -35,8 +35,9 @@ class ColumnEncoding(TypedDict):
     indicator   whether there is one
     fill        for numbers and days: what a missing value becomes, by position
     values      of one-hot columns: the value of each
-    order       of dates that are text: one of DATE_ORDERS; of numbers that are text: empty or DECIMAL_COMMA
-    means, deviations   of numbers and days by position, where they are scaled
+    order       of dates that are text: `year first`, `day first` or `month first`; of numbers: empty, or `decimal comma`
+    means       of numbers and days that are scaled: what is subtracted, by position
+    deviations  of these: what they are divided by
     """
 
     name: str
