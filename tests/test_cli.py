@@ -444,9 +444,16 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
             ["neighbors", "runs/a", "--count", "x"],
             "expected a whole number, at least 1, got 'x'; see gscl-scale neighbors",
         ),
+        (["status", "runs/a"], "runs/a is a run; name it with --run runs/a"),
+        (["status", "runs/b"], "got unexpected extra argument(s) (runs/b); see gscl-scale status --help"),
+        (["run", "nodes.csv", "nodes.csv"], "if it is the table of the nodes, name it with --nodes nodes.csv"),
+        (["report", "runs/a"], "for the page of one run: gscl-scale report --run runs/a, without --out"),
     ],
 )
 def test_wrong_arguments_are_refused_in_the_same_style(tmp_path, words, says):
+    (tmp_path / "runs/a").mkdir(parents=True)
+    (tmp_path / "runs/a/run.json").write_text("{}")
+    (tmp_path / "nodes.csv").write_text("id\n1\n")
     refused = cli(*words, cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.startswith("gscl-scale: ")

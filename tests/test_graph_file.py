@@ -194,6 +194,20 @@ def test_what_is_recognized_is_printed_as_the_page_shows_it(tmp_path):
     assert told.startswith(next(block.text for block in blocks("docs/graphs_file.md") if block.number == 2))
 
 
+@pytest.mark.parametrize(("settings", "named"), [((), True), (("--set", "graph.label_column=null"), False)])
+def test_a_column_that_most_rows_lack_is_named_as_what_may_be_predicted(tmp_path, settings, named):
+    (tmp_path / "edges.csv").write_bytes(text("source,target", lines("{a},{b}", product)))
+    rows = [
+        f"{product(v)},{'train' if v % 3 else ''},{v % 5},{KINDS[v % 2] if v < NODES // 2 else ''}"
+        for v in range(NODES)
+    ]
+    (tmp_path / "nodes.csv").write_bytes(text("id,split,stars,our segment", rows))
+    told = cli("ingest", "edges.csv", "--nodes", "nodes.csv", *settings, cwd=tmp_path).stderr
+    asked = "'our segment' has few values and most rows have none: if you want to predict it, --set graph.label_column="
+    assert (f"{asked}'\"our segment\"', else it is a feature" in told) == named
+    assert "labels (if there are some: --set graph.label_column=NAME)" in told or named
+
+
 @pytest.mark.parametrize("inside", [("edges.csv", "nodes.csv"), ("edges/1.csv", "edges/2.csv"), ("a.csv", "b.csv")])
 def test_a_folder_of_tables_is_recognized(tmp_path, inside):
     rows = lines("{a},{b}", product)
@@ -242,6 +256,21 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
             "name both ends: --set graph.source_column=person --set graph.target_column=friend",
         ),
         ("edges.csv", text("0,5,6", "1,6,7", "2,7,5"), "the first column ('column_1') may only number the rows"),
+        (
+            "orders.csv",
+            text("order,customer,product", *(f"{at},c{at % 3},p{at % 4}" for at in range(500, 510))),
+            "may only number the rows; name both ends: --set graph.source_column=customer --set",
+        ),
+        (
+            "sent.csv",
+            text("Datum;Von;An", "05.03.2026;ann;bo", ";bo;cy"),
+            "column 'Datum' has dates; name both ends: --set graph.source_column=Von --set graph.target_column=An",
+        ),
+        (
+            "people.csv",
+            text("name,joined,town", "ann,2026-03-05T10:11,Rome", "bo,2025-01-31,Pisa"),
+            "column 'joined' has dates; name both ends: --set graph.source_column=name --set",
+        ),
         ("edges.csv", text("one", "two"), "no separator"),
         ("edges.csv", text(",person", "0,anna", "1,bert"), "has one column, person; expected two columns of ids"),
         ("knn.txt", text("1 2 3 4", "2 4 5 1", "3 5 1 2", "4 1 2 5"), "4 numbers may be lists of neighbours"),

@@ -34,6 +34,20 @@ def times(folder):
     }
 
 
+def test_epochs_other_than_those_that_auto_chose_are_named_and_planned(tmp_path):
+    write_tables(tmp_path)
+    words = ("--config", "quick.yaml", "--set", "train.batch_size=8192")
+    assert cli("run", *words, "--set", "train.epochs=auto", cwd=tmp_path).returncode == 0
+    for same in ("auto", "100"):  # a step per epoch
+        assert cli("run", *words, "--set", f"train.epochs={same}", "--dry-run", cwd=tmp_path).returncode == 0
+    for more in ((), ("--dry-run",)):
+        refused = cli("run", *words, "--set", "train.epochs=2", *more, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "made with train.epochs=100, but the config now says 2" in refused.stderr
+    planned = cli("run", *words, "--set", "train.epochs=2", "--overwrite", "--dry-run", cwd=tmp_path)
+    assert "would remove runs/quick/checkpoints" in planned.stdout + planned.stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "removed"),
     [

@@ -1,7 +1,9 @@
 """The command line: registers the verbs, and turns errors into one sentence and an exit code."""
 
 import errno
+import re
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -89,7 +91,23 @@ def _refuse_usage(error: Any) -> None:
         sys.exit(error.exit_code)
     command = error.ctx.command_path if error.ctx else "gscl-scale"
     sentence = error.format_message().rstrip(".")
+    if cure := _cure_of_extra(sentence, error.ctx):
+        _fail(cure, error.exit_code)
     _fail(f"{sentence[:1].lower()}{sentence[1:]}; see {command} --help", error.exit_code)
+
+
+def _cure_of_extra(sentence: str, context: Any) -> str:
+    """What to type where an argument too many is a run or a table; "" otherwise."""
+    extra = re.search(r"unexpected extra argument.*\((\S+)\)", sentence)
+    if not extra or not context:
+        return ""
+    options = {name for parameter in context.command.params for name in parameter.opts}
+    place = Path(extra[1])
+    if "--run" in options and (place / "run.json").exists():
+        return f"{place} is a run; name it with --run {place}"
+    if "--nodes" in options and place.is_file():
+        return f"{place} is a second file; if it is the table of the nodes, name it with --nodes {place}"
+    return ""
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -218,9 +218,10 @@ def report(
 
 def _report_runs(runs: list[str], out: Path, configured: bool) -> None:
     if len(set(runs)) < 2 or len(set(runs)) < len(runs):
+        one = runs[0] if runs else "FOLDER"
         raise UserError(
             f"report: expected two or more different runs to compare, got {', '.join(runs) or 'none'}; "
-            "for the page of one run use --config or --run, without --out"
+            f"for the page of one run: gscl-scale report --run {one}, without --out"
         )
     if configured:
         raise UserError("report: a comparison reads the config of each run; leave out --config, --set and --run")

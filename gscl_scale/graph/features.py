@@ -20,7 +20,7 @@ Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
 
 DENSE = "features.arrow"
 FEW = 64  # a graph with fewer features gets those of its structure beside them
-_FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as this
+FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as this
 _ROWS_AT_ONCE = 65536
 
 
@@ -84,7 +84,7 @@ def beside(own: Features, structural: Rows, origin: str) -> RowStream:
 def _joined(own: Iterable[Rows], moments: "_Moments", structural: Rows) -> Iterator[Rows]:
     first, scale = 0, moments.scale()
     for rows in own:
-        scaled = np.clip((rows - moments.mean) * scale, -_FARTHEST, _FARTHEST)
+        scaled = np.clip((rows - moments.mean) * scale, -FARTHEST, FARTHEST)
         yield np.hstack([scaled.astype(np.float32), structural[first : first + len(rows)]])
         first += len(rows)
 

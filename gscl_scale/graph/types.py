@@ -31,11 +31,13 @@ class ColumnSummary(TypedDict):
 class ColumnEncoding(TypedDict):
     """How a column of a node table becomes feature columns, so that another table is read in the same way.
 
-    width       feature columns, without the one that marks missing values
-    indicator   whether there is one
-    fill        for numbers and days: what a missing value becomes, by position
-    values      of one-hot columns: the value of each
-    order       of dates that are text: one of DATE_ORDERS
+    width        feature columns, without the one that marks missing values
+    indicator    whether there is one
+    fill         for numbers and days: what a missing value becomes, by position
+    values       of one-hot columns: the value of each
+    order        of dates in text: `year first`, `day first` or `month first`; of numbers: empty or `decimal comma`
+    means        of numbers and days that are scaled: what is subtracted, by position
+    deviations   of these: what they are divided by
     """
 
     name: str
@@ -45,6 +47,8 @@ class ColumnEncoding(TypedDict):
     fill: list[Number]
     values: list[str]
     order: str
+    means: NotRequired[list[Number]]
+    deviations: NotRequired[list[Number]]
 
 
 class Manifest(TypedDict):

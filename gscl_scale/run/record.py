@@ -117,9 +117,11 @@ def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
         return None
     earlier = record["config"]
     if (run.graph / "manifest.json").exists():
-        config = config.sized(read_json(run.graph / "manifest.json", _Counted)["num_nodes"])
+        num_nodes = read_json(run.graph / "manifest.json", _Counted)["num_nodes"]
         if earlier.get("train", {}).get("epochs") == "auto":
-            earlier = {**earlier, "train": {**earlier["train"], "epochs": config.train.epochs}}
+            were = config.train.model_copy(update={"epochs": "auto"}).epochs_for(num_nodes)
+            earlier = {**earlier, "train": {**earlier["train"], "epochs": were}}
+        config = config.sized(num_nodes)
     places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
     for result, place in places.items():
         for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():

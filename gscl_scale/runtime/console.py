@@ -91,7 +91,8 @@ def _lines(
         state["printed"] = now
         if (made := state["done"] - done) > 0:
             left = (total - state["done"]) * (now - began) / made
-            say(f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left {note}".rstrip())
+            words = f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left"
+            say(f"{words}, {note}" if note else words)
 
     return advance
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, storage_of, text_of
+from gscl_scale.graph.features import FARTHEST
+from gscl_scale.graph.sources.cells import DATE_ORDERS, DECIMAL_COMMA, days_of, numbers_of, storage_of, text_of
 from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
@@ -31,7 +32,7 @@ def learn(stats: ColumnStats, kind: Kind, missing: str, gaps: bool) -> ColumnEnc
     gaps      whether nodes without a row in the table will be added
     """
     assert kind != "left out"
-    order = date_order(stats) if kind == "days" else ""
+    order = date_order(stats) if kind == "days" else stats.number_order if kind == "number" else ""
     found = stats.numbers_as(kind, order)
     fill = [one.total.mean(one.count) if missing == "mean" else 0.0 for one in found]
     values = sorted(stats.values or ()) if kind == "one-hot" else []
@@ -54,6 +55,7 @@ def refuse_damaged(encodings: Sequence[ColumnEncoding]) -> None:
             or width < 1
             or (hashed and width > _BITS)
             or (kind == "days") != (one["order"] in DATE_ORDERS)
+            or {len(one.get("means", one["fill"])), len(one.get("deviations", one["fill"]))} != {len(one["fill"])}
         ):
             raise FolderError(
                 f"the stored encoding of column {quoted(one['name'])} is damaged; ingest the graph that it is in again"
@@ -64,7 +66,8 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
     """GraphError for the first cell that is no number or date, or is too large, in a column of those."""
     for found in stats.numbers_as(encoding["kind"], encoding["order"]):
         if found.first_odd:
-            expected = "a date" if encoding["kind"] == "days" else "a number"
+            comma = " with a decimal comma" if encoding["order"] == DECIMAL_COMMA else ""
+            expected = "a date" if encoding["kind"] == "days" else f"a number{comma}"
             raise GraphError(_odd_cell(*found.first_odd, stats.name, expected))
         if found.first_huge:
             where, cell = found.first_huge
@@ -119,7 +122,7 @@ Block = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 
 
 def _number(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
-    return _filled(numbers_of(_plain(column)).values.reshape(-1, 1), encoding)
+    return _filled(numbers_of(_plain(column), encoding["order"]).values.reshape(-1, 1), encoding)
 
 
 def _days(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
@@ -137,7 +140,17 @@ def _numbers(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:
 
 def _filled(values: npt.NDArray[np.float64], encoding: ColumnEncoding) -> Block:
     missing: npt.NDArray[np.bool_] = np.isnan(values)
-    return _float32(np.where(missing, encoding["fill"], values)), np.asarray(missing.any(axis=1))
+    filled = _to_scale(np.where(missing, encoding["fill"], values), encoding)
+    return _float32(filled), np.asarray(missing.any(axis=1))
+
+
+def _to_scale(values: npt.NDArray[np.float64], encoding: ColumnEncoding) -> npt.NDArray[np.float64]:
+    """Numbers [n, width] at the scale that their encoding has learnt, if any; a constant column becomes 0."""
+    if "means" not in encoding or "deviations" not in encoding:
+        return values
+    deviations = np.array(encoding["deviations"], np.float64)
+    inverse = np.divide(1, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+    return np.clip((values - encoding["means"]) * inverse, -FARTHEST, FARTHEST)
 
 
 def _one_hot(part: Part, column: pa.Array, encoding: ColumnEncoding) -> Block:

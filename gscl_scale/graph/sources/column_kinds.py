@@ -82,8 +82,9 @@ def _kind_of_text(stats: ColumnStats, named: bool) -> tuple[Kind, str]:
     few = stats.values is not None and len(stats.values) <= MOST_CATEGORIES
     ratio = stats.distinct.count / stats.present
     categories = few and ratio <= _UNLIKE
-    if _are(stats.numbers, stats, categories):
-        code = "leading zeros: a code" if stats.zeros else _serial(stats.numbers, stats.name)
+    (numbers,) = stats.numbers_as("number", stats.number_order)
+    if _are(numbers, stats, categories):
+        code = "leading zeros: a code" if stats.zeros else _serial(numbers, stats.name)
         return ("number", "") if not code else ("text", "") if named and stats.zeros else _unless(named, code, "number")
     if any(_are(days, stats, categories) for days in stats.days.values()):
         return "days", ""

@@ -10,7 +10,17 @@ import pyarrow.compute as pc
 
 from gscl_scale import seeding
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.cells import DATE_ORDERS, Cells, Storage, days_of, numbers_of, storage_of, text_of
+from gscl_scale.graph.sources.cells import (
+    DATE_ORDERS,
+    DECIMAL_COMMA,
+    Cells,
+    Storage,
+    days_of,
+    numbers_of,
+    storage_of,
+    sure_commas,
+    text_of,
+)
 from gscl_scale.graph.sources.exact_sum import ExactSum
 from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.kernels.kernel import kernel
@@ -18,6 +28,7 @@ from gscl_scale.text import quoted
 
 MOST_CATEGORIES = 32  # distinct values of a column with one feature column for each
 _EXACT_DISTINCT = 1024
+_LEAST_TOLD = 1e-12  # of the mean square: smaller variances are rounding
 _LARGEST = float(np.finfo(np.float32).max)
 _SEPARATED = r"\S[\s,;|]+\S"
 _LEADING_ZERO = r"^[+-]?0[0-9]+$"
@@ -60,6 +71,7 @@ class NumberStats:
     high: float = -np.inf
     whole: bool = True
     total: ExactSum = field(default_factory=ExactSum)
+    squares: ExactSum = field(default_factory=ExactSum)
     distinct: Distinct = field(default_factory=Distinct)
     first_odd: tuple[str, str] | None = None  # its place and the cell
     first_huge: tuple[str, str] | None = None
@@ -80,7 +92,17 @@ class NumberStats:
             self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
             self.whole = self.whole and bool((values == np.floor(values)).all())
             self.total.add(values)
+            self.squares.add(np.clip(values, -_LARGEST, _LARGEST) ** 2)
             self.distinct.add(_mixed(values.view(np.uint64)))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; where squares have too few digits to tell it, that of numbers spread evenly."""
+        squares, mean = self.squares.mean(self.count), min(abs(self.total.mean(self.count)), _LARGEST)
+        variance = squares - mean**2
+        if variance > _LEAST_TOLD * squares:
+            return float(np.sqrt(variance))
+        return float((self.high - self.low) / np.sqrt(12)) if self.count else 0.0
 
 
 @dataclass
@@ -91,6 +113,7 @@ class ColumnStats:
     empty       missing cells; among text also words for it, such as `n/a`, are counted by `numbers` and `days` only
     values      the distinct texts; None once there are more than MOST_CATEGORIES
     separated, zeros, phones   cells of text with several words, digits after a leading zero, and phone numbers
+    commas      the cells of text as numbers with a decimal comma; `sure_commas` of them can be nothing else
     lists       one entry for each position of lists of numbers
     """
 
@@ -106,7 +129,9 @@ class ColumnStats:
     zeros: int = 0
     phones: int = 0
     dotted: int = 0
+    sure_commas: int = 0
     numbers: NumberStats = field(default_factory=NumberStats)
+    commas: NumberStats = field(default_factory=NumberStats)
     days: dict[str, NumberStats] = field(default_factory=lambda: {order: NumberStats() for order in DATE_ORDERS})
     lists: list[NumberStats] = field(default_factory=list)
 
@@ -119,7 +144,14 @@ class ColumnStats:
         """What is known of the cells as numbers, days or lists of numbers; nothing for other kinds."""
         if kind == "numbers":
             return self.lists
-        return [self.numbers] if kind == "number" else [self.days[order]] if kind == "days" else []
+        comma = order == DECIMAL_COMMA and (self.storage == "text" or self.words)
+        numbers = self.commas if comma else self.numbers
+        return [numbers] if kind == "number" else [self.days[order]] if kind == "days" else []
+
+    @property
+    def number_order(self) -> str:
+        """How cells of text are numbers: with a decimal comma if more of them are so, and one can be nothing else."""
+        return DECIMAL_COMMA if self.sure_commas and self.commas.count > self.numbers.count else ""
 
     def num_missing(self, kind: str, order: str) -> int:
         """Cells without a value; words for missing values count in columns of numbers and dates only."""
@@ -178,8 +210,10 @@ class ColumnStats:
         self.zeros += _count(words, times, _LEADING_ZERO)
         self.phones += _count(words, times, _PHONE)
         self.dotted += _count(words, times, r"\.")
+        self.sure_commas += int(times[sure_commas(words)].sum())
         for stats, cells in (
             (self.numbers, numbers_of(words)),
+            (self.commas, numbers_of(words, DECIMAL_COMMA)),
             *((self.days[order], days_of(words, order)) for order in DATE_ORDERS),
         ):
             if stats.first_odd is None or not np.isnan(cells.values).all():  # else there is nothing to add

@@ -11,13 +11,13 @@ from gscl_scale.graph.sources.cells import DATE_ORDERS
 from gscl_scale.graph.sources.column_encoding import total_width
 from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
+from gscl_scale.graph.sources.column_scales import largest_numbers
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
 from gscl_scale.text import listed, shortened
 
 _NAMED = 8  # columns in a note
 _LONGEST = 60  # characters of a name
-_SCALES_APART = 100
 _TYPES = {"none": "no values", "boolean": "true or false", "time": "date", "list": "list of numbers"}
 
 
@@ -73,24 +73,19 @@ class Made:
 
     def _note_on_scales(self) -> list[str]:
         """A note where the numbers of one column dwarf those of another."""
-        largest = {}
-        for one in self.encodings:
-            found = self.table.stats[one["name"]].numbers_as(one["kind"], one["order"])
-            largest[one["name"]] = max(
-                [max(abs(each.low), abs(each.high)) for each in found if each.count], default=1.0
-            )
-        scaled = gets_structural(total_width(self.encodings), self.config)  # then each has deviation 1
-        if (
-            scaled
-            or not largest
-            or max(largest.values()) <= _SCALES_APART * min(value or 1.0 for value in largest.values())
-        ):
+        largest = largest_numbers(self.encodings, self.table.stats)
+        if not largest or gets_structural(total_width(self.encodings), self.config):  # then each has deviation 1
             return []
         name = max(largest, key=lambda column: largest[column])
-        return [
-            f"the numbers of column {shortened(name, _LONGEST)} (up to {largest[name]:,.6g}) are far larger than those "
-            "of others; set model.feature_scaling=standard, or they drown the others"
-        ]
+        found = (
+            f"the numbers of column {shortened(name, _LONGEST)} (up to {largest[name]:,.6g}) are far larger than those"
+        )
+        if any("deviations" in one for one in self.encodings):
+            return [
+                f"{found} of others, so numbers and dates were scaled to mean 0 and deviation 1 (graph.structure: none "
+                "keeps them as they are)"
+            ]
+        return [f"{found} of others and drown them, unless model.feature_scaling=standard scales them"]
 
     def notes_on_reuse(self) -> list[str]:
         """What the encoding of another table does not know of this one."""
@@ -116,7 +111,7 @@ def _summary(stats: ColumnStats, encoding: ColumnEncoding | None, made: str) -> 
     distinct = (stats if stats.storage == "text" or stats.words else counted).distinct
     return ColumnSummary(
         name=stats.name,
-        type=_type_of(stats, kind),
+        type=_type_of(stats, kind, order),
         missing=stats.num_missing(kind, order),
         distinct=None if stats.storage in ("list", "other") else min(distinct.count, stats.rows),
         exact=distinct.exact,
@@ -124,9 +119,9 @@ def _summary(stats: ColumnStats, encoding: ColumnEncoding | None, made: str) -> 
     )
 
 
-def _type_of(stats: ColumnStats, kind: str) -> str:
+def _type_of(stats: ColumnStats, kind: str, order: str) -> str:
     """What the cells of a column are, in a word."""
-    numbers = stats.numbers
+    (numbers,) = stats.numbers_as("number", order)
     written = stats.storage == "text" and numbers.count and not numbers.first_odd and not stats.zeros
     if stats.storage == "number" or written:
         return "integer" if numbers.whole else "number"
@@ -134,12 +129,13 @@ def _type_of(stats: ColumnStats, kind: str) -> str:
 
 
 def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
-    width, order = encoding["width"], f" ({encoding['order']})" if stats.storage == "text" else ""
+    width, order = encoding["width"], f" ({encoding['order']})" if encoding["order"] and stats.storage == "text" else ""
     words = {
-        "number": "a number", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
+        "number": f"a number{order}", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
         "one-hot": f"one column for each of {width} values", "hashed": f"values hashed into {width} columns",
         "text": f"words and letters hashed into {width} columns",
     }[encoding["kind"]]  # fmt: skip
+    words += ", scaled" if "deviations" in encoding else ""
     if not encoding["indicator"]:
         return words
     filled = f"become {encoding['fill'][0]:.6g} and " if len(encoding["fill"]) == 1 else ""

@@ -27,6 +27,9 @@ _MARKS = "#%"
 _BINARY = {b"PAR1": "a Parquet file", b"\x1f\x8b": "packed with gzip", b"(\xb5/\xfd": "packed with zstd",
            b"PK": "a zip or Excel file", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text"}  # fmt: skip
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([t ]\d{1,2}:\d{2}.*)?", re.IGNORECASE
+)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -264,6 +267,12 @@ def _has_digit(cell: str) -> bool:
 def integers_in(cells: Sequence[str]) -> set[str]:
     """The distinct cells that are whole numbers; empty if any is none."""
     return set(cells) if all(re.fullmatch(r"-?\d{1,18}", cell) for cell in cells) else set()
+
+
+def are_dates(cells: Sequence[str]) -> bool:
+    """Whether the cells are dates, with a time or not, where they hold anything."""
+    some = [cell for cell in cells if cell.strip().lower() not in _NOTHING]
+    return bool(some) and all(_DATE.fullmatch(cell.strip()) for cell in some)
 
 
 def numbers_of(cells: Sequence[str]) -> list[float] | None:

@@ -51,7 +51,7 @@ def read_cells(
     """
     assert config.nodes is not None
     encodings = graph.manifest.get("encoding", [])
-    orders = {one["name"]: one["order"] for one in encodings if one["order"] in DATE_ORDERS}
+    orders = {one["name"]: one["order"] for one in encodings if one["order"]}
     names, first, ids = [one["name"] for one in columns], 0, list[pa.Array]()
     found: list[list[Any]] = [[] for _ in columns]
     for part in (part for file in node_files(config) for part in stream(file, [config.id_column, *names])):
@@ -72,7 +72,7 @@ def _cells_of(part: Part, summary: ColumnSummary, order: str) -> Any:
     column = part.text_or_numbers(summary["name"])
     if summary["type"] in _TEXT:
         return pc.cast(column, pa.large_string()) if pa.types.is_boolean(column.type) else text_of(column)
-    values = (days_of(column, order) if summary["type"] == _DATE else numbers_of(column)).values
+    values = (days_of(column, order) if summary["type"] == _DATE else numbers_of(column, order)).values
     return np.where(np.isfinite(values), values, np.nan)
 
 

@@ -8,6 +8,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_encoding import columns_of, learn, refuse_damaged, refuse_odd
 from gscl_scale.graph.sources.column_kinds import Kind, forced_kind, kind_of
 from gscl_scale.graph.sources.column_profile import ColumnStats
+from gscl_scale.graph.sources.column_scales import scaled_apart
 from gscl_scale.graph.sources.column_summary import Made
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
@@ -52,7 +53,8 @@ def features_of(
     kinds = {name: _kind(table, table.stats[name], config) for name in [*table.features, *_unread(table)]}
     kinds |= _kinds_given(table, given, kinds)
     taken = [name for name in table.features if kinds[name][0] != "left out"]
-    encodings = list(given) or [learn(table.stats[name], kinds[name][0], config.missing, gaps) for name in taken]
+    learnt = [learn(table.stats[name], kinds[name][0], config.missing, gaps) for name in ([] if given else taken)]
+    encodings = list(given) or scaled_apart(learnt, table.stats, config)
     if _same_kinds(encodings, preferred):
         encodings = list(preferred)
     for encoding in encodings:

@@ -7,7 +7,7 @@ from pathlib import Path
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_names import counts_rows, find_ends, find_id, find_weight, labels_among
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT
-from gscl_scale.graph.sources.head import Asked, Head, head_of, integers_in, numbers_of
+from gscl_scale.graph.sources.head import Asked, Head, are_dates, head_of, integers_in, numbers_of
 from gscl_scale.text import listed, quoted
 
 Settings = dict[str, object]
@@ -17,7 +17,9 @@ _EDGES = ("edges", "edge", "links", "link", "edgelist", "relationships")
 _NODES = ("nodes", "node", "vertices", "vertex")
 _MOST_LIKELY_WEIGHT = 1e6  # larger numbers without a name are rather times or ids
 _FEW_PER_LABEL = 2
+_FEWEST_PER_LIKELY_LABEL = 5
 _FEWEST_OF_A_LIST = 4
+_FEWEST_SERIAL = 10  # consecutive numbers: fewer may be nodes by chance
 
 
 @dataclass(frozen=True)
@@ -159,11 +161,10 @@ def _first_two(head: Head, path: Path) -> tuple[str, str]:
             f"{path}: rows of {len(names)} numbers may be lists of neighbours; write one edge per line, or if the "
             f"first two are an edge: {_naming(names[:2])}"
         )
-    if len(names) > 2 and (counts_rows(names[0]) if head.named else _counts(head.column(names[0]))):
-        raise GraphError(
-            f"{path}: the first column ({quoted(names[0])}) may only number the rows; name both ends: "
-            f"{_naming(names[1:3])}"
-        )
+    odd = {name: why for name in names if (why := _why_no_end(head, name, name == names[0]))} if len(names) > 2 else {}
+    if first := next((name for name in names[:2] if name in odd), None):
+        likely = [name for name in names if name not in odd]
+        raise GraphError(f"{path}: {odd[first]}; name both ends: {_naming(likely)}")
     source, target = names[:2]
     both = integers_in(head.column(source)) & integers_in(head.column(target))
     if head.named and both:
@@ -175,6 +176,15 @@ def _first_two(head: Head, path: Path) -> tuple[str, str]:
     return source, target
 
 
+def _why_no_end(head: Head, name: str, first: bool) -> str:
+    """Why a column is hardly one of ids: it has dates, or is the first one and numbers the rows; "" otherwise."""
+    cells = head.column(name)
+    if are_dates(cells):
+        return f"column {quoted(name)} has dates"
+    counted = counts_rows(name) or _goes_up(cells) if head.named else _counts(cells)
+    return f"the first column ({quoted(name)}) may only number the rows" if first and counted else ""
+
+
 def _naming(names: list[str]) -> str:
     source, target = [*names, "NAME", "NAME"][:2]
     return f"--set graph.source_column={_word(source)} --set graph.target_column={_word(target)}"
@@ -184,6 +194,13 @@ def _counts(cells: list[str]) -> bool:
     """Whether cells are whole numbers that count the rows."""
     start = int(cells[0]) if cells and cells[0] in ("0", "1") else None
     return start is not None and len(cells) > 1 and cells == [str(start + at) for at in range(len(cells))]
+
+
+def _goes_up(cells: list[str]) -> bool:
+    """Whether cells are consecutive whole numbers, such as those of orders."""
+    if len(cells) < _FEWEST_SERIAL or not integers_in(cells):
+        return False
+    return all(int(cell) == int(cells[0]) + at for at, cell in enumerate(cells))
 
 
 def _may_be_lists(head: Head) -> bool:
@@ -213,9 +230,24 @@ def _node_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]
     label = given["label_column"] if "label_column" in given else _label(head, ids)
     settings: Settings = {**head.settings, "id_column": ids, "label_column": label}
     line = f"{path}: {head.how}; ids {quoted(ids)}, "
+    if label is None and (likely := _likely_label(head, ids, given)) and "label_column" not in given:
+        return settings, (
+            f"{line}no labels; {quoted(likely)} has few values and most rows have none: if you want to predict it, "
+            f"--set graph.label_column={_word(likely)}, else it is a feature"
+        )
     if label is None:
         return settings, f"{line}no labels (if there are some: --set graph.label_column=NAME)"
     return settings, f"{line}labels {quoted(label)} (--set graph.label_column=null makes it a feature)"
+
+
+def _likely_label(head: Head, ids: str, given: Mapping[str, object]) -> str | None:
+    """The column with few, repeated values that most rows lack: rather what is to be predicted than a feature."""
+    for name in head.names if head.named else ():
+        values = [value for value in head.column(name) if value.strip()]
+        few = len(set(values)) * _FEWEST_PER_LIKELY_LABEL <= len(values) and len(set(values)) > 1
+        if name not in (ids, given.get("split_column", "split")) and few and len(values) <= len(head.rows) // 2:
+            return name
+    return None
 
 
 def _label(head: Head, ids: str) -> str | None:

@@ -145,7 +145,8 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
         if names.count(name) != 1:
             kind = "no column" if name not in names else "more than one column"
             setting = f" (graph.{key})" if key else ""
-            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {listed(names)}")
+            cure = f"; name another: graph__{key}=..." if key and file.table is not None else ""
+            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {listed(names)}{cure}")
     return schema
 
 

@@ -14,7 +14,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import Draft, Edges
 from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.graph import MANIFEST
-from gscl_scale.graph.sources.cells import numbers_of, storage_of
+from gscl_scale.graph.sources.cells import DECIMAL_COMMA, numbers_of, storage_of, sure_commas
 from gscl_scale.graph.sources.dialect import Dialect
 from gscl_scale.graph.sources.node_features import features_of
 from gscl_scale.graph.sources.nodetable import node_files, num_feature_columns, read_nodes
@@ -141,10 +141,11 @@ def _edges(files: list[TableFile], config: TablesGraph, index: "_IdIndex", notes
     """The edges as rows of both ends, and weights; the note about dropped ones comes with the last of them."""
     ids, drop = [config.source_column, config.target_column], config.unknown_ids == "drop"
     weight = [config.weight_column] if config.weight_column else []
+    order = _order_of_weights(files, weight)
 
     def find(part: Part) -> tuple[Edges, int]:
         source, target = (index.rows_of(part, column, known=not drop) for column in ids)
-        edges = (source, target, *(weights_of(part, column) for column in weight))
+        edges = (source, target, *(weights_of(part, column, order) for column in weight))
         kept = (source >= 0) & (target >= 0)
         dropped = kept.size - int(kept.sum())
         return (tuple(column[kept] for column in edges) if dropped else edges), dropped
@@ -158,13 +159,23 @@ def _edges(files: list[TableFile], config: TablesGraph, index: "_IdIndex", notes
         notes.append(f"{total:,} edges to ids that are not in the node table were dropped (graph.unknown_ids)")
 
 
-def weights_of(part: Part, column: str) -> npt.NDArray[np.float64]:
+def _order_of_weights(files: list[TableFile], weight: list[str]) -> str:
+    """How weights are written, by the first part of the table; a later cell that is written otherwise is refused."""
+    part = next((part for file in files for part in stream(file, weight)), None) if weight else None
+    cells = part.text_or_numbers(weight[0]) if part else None
+    if cells is None or storage_of(cells.type) != "text" or not sure_commas(cells).any():
+        return ""
+    return DECIMAL_COMMA if numbers_of(cells, DECIMAL_COMMA).odd.sum() < numbers_of(cells).odd.sum() else ""
+
+
+def weights_of(part: Part, column: str, order: str = "") -> npt.NDArray[np.float64]:
     """A column of edge weights; GraphError with the place of a cell that is none."""
     cells = part.text_or_numbers(column)
     if storage_of(cells.type) not in ("number", "text", "none"):
         raise GraphError(f"{part.file}: {column} is of type {cells.type}, expected weights (graph.weight_column)")
-    numbers = numbers_of(cells)
-    for wrong, what in ((numbers.missing, "is missing"), (numbers.odd, "is not a number")):
+    numbers = numbers_of(cells, order)
+    odd = f"is not a number{' with a decimal comma' if order else ''}"
+    for wrong, what in ((numbers.missing, "is missing"), (numbers.odd, odd)):
         if wrong.any():
             at = int(np.argmax(wrong))
             given = quoted(cells[at].as_py())
@@ -208,7 +219,7 @@ class _IdIndex:
             at = int(np.argmin(rows))
             raise GraphError(
                 f"{part.where(at)}: {column} {quoted(wanted[at].as_py())} is not an id of the node table; "
-                "add the node or drop the edge, or let --set graph.unknown_ids=add (or drop) do so"
+                f"add the node or drop the edge, or let {_setting(part.file, 'unknown_ids=add')} (or drop) do so"
             )
         return rows
 
@@ -239,9 +250,10 @@ class _IdIndex:
         if number != self._text:
             return wanted.cast(self._ids.type) if self._text else wanted
         if number or not part.file.is_csv:
+            cure = "write" if part.file.table is None else "read (in pandas with dtype=str)"
             raise GraphError(
                 f"{part.file}: ids in {column} are {_kind(number)} and those of the node table are "
-                f"{_kind(not number)}; write both tables with ids of one type"
+                f"{_kind(not number)}; {cure} both tables with ids of one type"
             )
         whole = is_integer_text(wanted)
         if strict and (at := pc.index(whole, False).as_py()) >= 0:
@@ -269,6 +281,14 @@ def _distinct_ids(files: list[TableFile], columns: list[str]) -> pa.Array:
                     )
                 distinct.add(guess_integers(ids) if file.is_csv else ids)
     return short_text(distinct.sorted())
+
+
+def _setting(file: TableFile, words: str) -> str:
+    """A setting of the graph as it is typed: in a shell, or in Python for a table in memory."""
+    if file.table is None:
+        return f"--set graph.{words}"
+    key, _, value = words.partition("=")
+    return f'graph__{key}="{value}"'
 
 
 def _kind(number: bool) -> str:
