@@ -26,7 +26,7 @@ from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
 from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.graph.labels import checked_labels, write_labels
 from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
-from gscl_scale.graph.structural_features import num_steps, structural_features
+from gscl_scale.graph.structural_features import MOST_STEPS, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
 from gscl_scale.io.arrow_writer import column_file, write_column
@@ -162,7 +162,7 @@ def _structural_features(
     identities = seeding.identities_of(ids)
     if files.done:
         console.say(f"structural features: going on after step {files.done}, where an earlier command was stopped")
-    with console.progress("structural features", num_steps(indptr), "steps", files.done) as tell:
+    with console.progress("structural features", MOST_STEPS, "steps", files.done) as tell:
         return structural_features(indptr, indices, identities, files, num_threads(), tell, weights)
 
 

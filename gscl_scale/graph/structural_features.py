@@ -17,8 +17,10 @@ Parts = list[slice]
 
 _AVERAGES = 20  # over neighbours, with whitening after every fourth
 _WHITEN_EVERY = 4
-# Averages after the last whitening, by the mean degree up to which they serve (validation nodes of 12 graphs)
-_SMOOTHING = ((8.0, 16), (16.0, 4), (math.inf, 1))
+_SMOOTHING = 16  # most averages after these, without whitening
+MOST_STEPS = _AVERAGES + _SMOOTHING
+_FEW_NEIGHBOURS = 8.0  # mean degree up to which longer smoothing is better
+_LEAST_RANK, _LEAST_RANK_OF_FEW = 1 / 4, 1 / 8  # of smoothed rows, as a share (validation nodes of 12 graphs)
 _LEAST_SHARE = 1e-6  # of the strongest direction: weaker ones are noise of rounding and are not strengthened further
 _ROWS_AT_ONCE = 1 << 16
 _FEWEST_ROWS = 1 << 12  # of a task: fewer are averaged in the time in which a thread is woken
@@ -45,19 +47,21 @@ def structural_features(
     edges have weights, brought to length one (as Cleora, Rychalska et al. 2021). After every fourth step all rows are
     whitened: multiplied by the inverse root of their second moments, so that directions which faded become as strong as
     the others (orthogonal iteration). The last steps average without whitening, which favours directions that vary
-    slowly along edges: many of them where nodes have few neighbours.
+    slowly along edges. They end before few directions outweigh all others: the effective rank of the rows stays at a
+    quarter of the columns, or an eighth where nodes have few neighbours.
 
     The signs belong to the user's ids and all sums are exact: rows depend neither on the order of the nodes nor on
     threads. Their length is the root of the width, so that entries are near 1; a node without neighbours has zeros.
     `files` holds the rows, and the steps that an earlier process has finished. `tell` is called after each step.
     """
-    num_nodes, last = identities.size, num_steps(indptr)
+    num_nodes = identities.size
     size = min(_ROWS_AT_ONCE, max(_FEWEST_ROWS, num_nodes // (4 * threads)))
     parts = [slice(low, low + size) for low in range(0, num_nodes, size)]
     if not files.done:
         key, signs = seeding.key("structure"), files.now
         _all(in_order(lambda part: random_signs(key, identities[part], signs[part]), parts, threads))
-    while files.done < last:
+    least_rank = _least_rank(indptr, files.now.shape)
+    while files.done < MOST_STEPS:
         now, then, step = files.now, files.next, files.done + 1
 
         def average(part: slice, now: Rows = now, then: Rows = then) -> None:
@@ -68,21 +72,20 @@ def structural_features(
         release_pages(now)
         if step <= _AVERAGES and step % _WHITEN_EVERY == 0:
             _whiten(then, parts, threads)
+        elif step > _AVERAGES and _effective_rank(_moments(then, parts, threads)) < least_rank:
+            break
         files.finish()
         tell()
-    if files.done == last:
-        now, then = files.now, files.next
-        scale = np.float32(np.sqrt(now.shape[1]))
-        _all(in_order(lambda part: np.multiply(now[part], scale, out=then[part]), parts, threads))
-        release_pages(now)
-        files.finish()
-    return files.now
+    now, then = files.now, files.next
+    scale = np.float32(np.sqrt(now.shape[1]))
+    _all(in_order(lambda part: np.multiply(now[part], scale, out=then[part]), parts, threads))
+    release_pages(now)
+    return then
 
 
-def num_steps(indptr: npt.NDArray[np.int64]) -> int:
-    """The number of times that rows are averaged."""
+def _least_rank(indptr: npt.NDArray[np.int64], shape: tuple[int, ...]) -> float:
     mean_degree = indptr[-1] / max(1, indptr.size - 1)
-    return _AVERAGES + next(averages for degree, averages in _SMOOTHING if mean_degree <= degree)
+    return min(shape) * (_LEAST_RANK_OF_FEW if mean_degree <= _FEW_NEIGHBOURS else _LEAST_RANK)
 
 
 def _all(results: Iterator[Any]) -> None:
@@ -90,17 +93,29 @@ def _all(results: Iterator[Any]) -> None:
         pass
 
 
-def _whiten(rows: Rows, parts: Parts, threads: int) -> None:
-    """Multiply rows by the symmetric inverse root of their second moments, and bring them to length one."""
+def _moments(rows: Rows, parts: Parts, threads: int) -> npt.NDArray[np.float64]:
+    """The second moments of rows rounded to the coarse grid: an exact sum."""
 
-    def moments(part: slice) -> npt.NDArray[np.float64]:
+    def product(part: slice) -> npt.NDArray[np.float64]:
         block = np.rint(rows[part] * _COARSE_GRID).astype(np.float64)
         return block.T @ block
 
     total = np.zeros((rows.shape[1],) * 2)
-    for part in in_order(moments, parts, threads):
+    for part in in_order(product, parts, threads):
         total += part
-    matrix = _inverse_root(total)
+    return total
+
+
+def _effective_rank(moments: npt.NDArray[np.float64]) -> float:
+    """How many directions rows have that weigh about as much: exp of the entropy of their shares of the moments."""
+    values = np.maximum(np.linalg.eigvalsh(moments), 0)
+    shares = values[values > 0] / values.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum())) if shares.size else 0.0
+
+
+def _whiten(rows: Rows, parts: Parts, threads: int) -> None:
+    """Multiply rows by the symmetric inverse root of their second moments, and bring them to length one."""
+    matrix = _inverse_root(_moments(rows, parts, threads))
 
     def multiply(part: slice) -> None:
         block = (rows[part].astype(np.float64) * _GRID) @ matrix

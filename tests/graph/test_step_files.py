@@ -92,7 +92,7 @@ def test_steps_before_a_stop_are_not_computed_again_and_rows_are_the_same(tmp_pa
 
 
 def test_a_disk_that_was_full_keeps_the_steps(tmp_path, monkeypatch, whole):
-    stopped(tmp_path, monkeypatch, at=100, error=RunError)
+    stopped(tmp_path, monkeypatch, at=20, error=RunError)
     assert (tmp_path / LAST).exists()
     np.testing.assert_array_equal(features(tmp_path), whole)
 
@@ -100,7 +100,7 @@ def test_a_disk_that_was_full_keeps_the_steps(tmp_path, monkeypatch, whole):
 @pytest.mark.parametrize("harm", ["rows", "edges", "weights", "file", "record"])
 def test_steps_that_are_damaged_or_of_another_graph_are_computed_anew(tmp_path, monkeypatch, whole, harm):
     other = {"edges": ring(51), "weights": weighted_ring()}.get(harm)
-    stopped(tmp_path, monkeypatch, at=100, draft=other)
+    stopped(tmp_path, monkeypatch, at=20, draft=other)
     if harm == "record":
         (tmp_path / LAST / "step.json").write_text('{"step": 7')
     for path in (tmp_path / LAST).glob("*.raw"):

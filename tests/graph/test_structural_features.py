@@ -50,8 +50,8 @@ def rows_of(source, target, identities, folder, width=WIDTH, threads=1, weights=
     )
 
 
-def dense_reference(source, target, first, smoothing, weights=None):
-    """The steps of the docstring in double precision: averages to length one, whitened after every fourth of twenty."""
+def dense_reference(source, target, first, least_rank, weights=None):
+    """The formula in plain double precision, and how often rows were averaged after the last whitening."""
     num_nodes = len(first)
     adjacency = np.zeros((num_nodes, num_nodes))
     if weights is None:
@@ -59,28 +59,37 @@ def dense_reference(source, target, first, smoothing, weights=None):
     else:
         np.add.at(adjacency, (np.r_[source, target], np.r_[target, source]), np.tile(weights, 2))
     rows = first.astype(np.float64)
-    for step in range(1, 21 + smoothing):
-        rows = adjacency @ rows
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for step in range(1, 37):
+        averaged = adjacency @ rows
+        averaged /= np.linalg.norm(averaged, axis=1, keepdims=True)
+        values, vectors = np.linalg.eigh(averaged.T @ averaged)
         if step <= 20 and step % 4 == 0:
-            values, vectors = np.linalg.eigh(rows.T @ rows)
-            rows = rows @ (vectors / np.sqrt(values)) @ vectors.T
-            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows * np.sqrt(rows.shape[1])
+            averaged = averaged @ (vectors / np.sqrt(values)) @ vectors.T
+            averaged /= np.linalg.norm(averaged, axis=1, keepdims=True)
+        shares = values.clip(1e-12) / values.sum()
+        if step > 20 and np.exp(-(shares * np.log(shares)).sum()) < least_rank:
+            return rows * np.sqrt(rows.shape[1]), step - 21
+        rows = averaged
+    return rows * np.sqrt(rows.shape[1]), 16
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("inside", "smoothing"), [(3, 16), (6, 4), (12, 1)])
-def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, inside, smoothing, weighted):
-    source, target, labels = communities(inside=inside, seed=1)
+@pytest.mark.parametrize(
+    ("size", "inside", "across", "share", "averages"),
+    [(60, 3, 0.5, 1 / 8, (9, 16)), (60, 6, 0.5, 1 / 4, (3, 8)), (60, 12, 6, 1 / 4, (1, 2))],
+)
+def test_rows_are_those_of_the_formula(tmp_path, monkeypatch, size, inside, across, share, averages, weighted):
+    source, target, labels = communities(size, inside, across, seed=1)
     ends = np.arange(len(labels))  # a ring through all nodes, so that none is alone
     source, target = np.r_[source, ends], np.r_[target, (ends + 1) % len(labels)]
     weights = random_weights(source.size) if weighted else None
     found = rows_of(source, target, ends, tmp_path, weights=weights)
-    monkeypatch.setattr(structural_features, "num_steps", lambda indptr: 0)
+    monkeypatch.setattr(structural_features, "MOST_STEPS", 0)
     signs = rows_of(source, target, ends, tmp_path) / np.sqrt(WIDTH)
     assert set(np.unique(signs)) == {-1, 1}
-    np.testing.assert_allclose(found, dense_reference(source, target, signs, smoothing, weights), atol=0.02)
+    expected, times = dense_reference(source, target, signs, WIDTH * share, weights)
+    np.testing.assert_allclose(found, expected, atol=0.02)
+    assert averages[0] <= times <= averages[1]
 
 
 def test_nodes_of_a_community_get_similar_rows(tmp_path):
