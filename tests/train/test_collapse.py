@@ -58,7 +58,12 @@ def told(config, folder, capsys):
     ("table", "changed", "cure", "reason"),
     [
         ("few", ["graph.structure=none"], "graph.structure=always", "2 columns that tell few nodes apart"),
-        ("wide", [], "model.feature_scaling=standard", "the encoder reads features that hardly differ between nodes"),
+        (
+            "wide",
+            ["graph.structure=none"],
+            "model.feature_scaling=standard",
+            "the encoder reads features that hardly differ between nodes",
+        ),
     ],
 )
 def test_the_cure_that_is_named_at_the_first_validation_cures(customers, capsys, table, changed, cure, reason):
