@@ -110,7 +110,7 @@ def ended(folder, nodes):
 
 @given(BAD)
 @example(("nodes.csv", b"id\n\x00\n"))
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 def test_malformed_tables_are_refused_in_one_sentence_and_nothing_is_left(bad):
     name, content = bad
     with tempfile.TemporaryDirectory() as place:
