@@ -28,6 +28,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale demo --run $(RUN)
 
 test: $(VENV)/.installed-dev check
+	rm -rf gscl_scale.egg-info  # a build left it: in this folder its version stands before that of the installation
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 	@echo "all checks passed"
 
