@@ -107,7 +107,10 @@ def _moments(rows: Rows, parts: Parts, threads: int) -> npt.NDArray[np.float64]:
 
 
 def _effective_rank(moments: npt.NDArray[np.float64]) -> float:
-    """How many directions rows have that weigh about as much: exp of the entropy of their shares of the moments."""
+    """How many directions rows have that weigh about as much: exp of the entropy of their shares of the moments.
+
+    The spread of embeddings takes the roots of these values, and is higher.
+    """
     values = np.maximum(np.linalg.eigvalsh(moments), 0)
     shares = values[values > 0] / values.sum()
     return float(np.exp(-(shares * np.log(shares)).sum())) if shares.size else 0.0

@@ -19,12 +19,15 @@ def num_threads() -> int:
 
 def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
     """`map` on threads: at most `threads + 1` tasks are running or waiting to be taken. One task needs no thread."""
-    tasks = iter(tasks)
-    first = list(islice(tasks, 2))
-    tasks = chain(first, tasks)
-    if threads < 2 or len(first) < 2:
+    if threads < 2:
         yield from map(function, tasks)
         return
+    tasks = iter(tasks)
+    first = list(islice(tasks, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
+    tasks = chain(first, tasks)
     with ThreadPoolExecutor(threads) as pool:
         running: deque[Future[Result]] = deque()
         try:
