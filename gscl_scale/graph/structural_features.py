@@ -47,8 +47,8 @@ def structural_features(
     edges have weights, brought to length one (as Cleora, Rychalska et al. 2021). After every fourth step all rows are
     whitened: multiplied by the inverse root of their second moments, so that directions which faded become as strong as
     the others (orthogonal iteration). The last steps average without whitening, which favours directions that vary
-    slowly along edges. They end before few directions outweigh all others: the effective rank of the rows stays at a
-    quarter of the columns, or an eighth where nodes have few neighbours.
+    slowly along edges. They end before a few directions outweigh all others: the effective rank of the rows stays at
+    a quarter of the columns, or an eighth where nodes have few neighbours.
 
     The signs belong to the user's ids and all sums are exact: rows depend neither on the order of the nodes nor on
     threads. Their length is the root of the width, so that entries are near 1; a node without neighbours has zeros.
