@@ -123,7 +123,7 @@ def _train(given: GivenGraph, values: Mapping[str, Any], where: Path | str, quie
         return fit_run(given, values, folder, Console(quiet=quiet))
 
 
-class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """A scikit-learn estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with equal columns.
 
     A fitted estimator holds the trained encoder, so it can be pickled and needs no folder. It works with `clone`,
