@@ -65,7 +65,7 @@ def fit(
     graph
         A networkx or igraph graph, a scipy sparse adjacency, an edge_index [2, E] of numpy or torch, an edge table of
         pandas, polars or pyarrow, a Data or HeteroData of torch_geometric, a DGL graph, the path of an edge file or of
-        the folder of a run, a Graph or a Draft.
+        the folder of a run, a Graph or a GraphDraft.
     config
         A Config, a dict of sections, or the path of a YAML file. Keywords win over it.
     run

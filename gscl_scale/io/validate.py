@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError, UserError
 from gscl_scale.machine import available_memory
-from gscl_scale.text import in_words, quoted, shortened
+from gscl_scale.text import format_bytes, quoted, shortened
 
 _SMALL = 1 << 22  # bytes of text that are read whatever memory is left
 _BYTES_OF_VALUES = 40  # that a byte of JSON may become in memory
@@ -85,8 +85,8 @@ def read_text_bytes(path: Path) -> bytes:
     size = size_of(path)
     if size > _SMALL and _BYTES_OF_VALUES * size > (memory := available_memory()):
         raise FolderError(
-            f"{path} has {in_words(size)} of text, which may take {in_words(_BYTES_OF_VALUES * size)} of memory "
-            f"({in_words(memory)} available); gscl-scale writes no file that large: delete it"
+            f"{path} has {format_bytes(size)} of text, which may take {format_bytes(_BYTES_OF_VALUES * size)} of "
+            f"memory ({format_bytes(memory)} available); gscl-scale writes no file that large: delete it"
         )
     return path.read_bytes()
 

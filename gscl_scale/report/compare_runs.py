@@ -34,7 +34,7 @@ from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.provenance import flat_settings
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import speed, step_curve
-from gscl_scale.text import listed
+from gscl_scale.text import join_names
 
 _QUERIES = 2_000
 
@@ -135,7 +135,7 @@ def _parts(runs: Runs) -> Html:
     same = [part for part in PARTS if part not in differing]
     return html(
         table("Parts of the graphs that differ", ["part", *runs], rows),
-        notes([f"the same in all runs: {listed(same)}" if same else "no part is the same"]),
+        notes([f"the same in all runs: {join_names(same)}" if same else "no part is the same"]),
     )
 
 

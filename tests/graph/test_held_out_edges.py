@@ -9,7 +9,7 @@ from gscl_scale import seeding
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HeldOutEdges, HoldOut
 from gscl_scale.io.json import write_json
@@ -23,7 +23,9 @@ RINGS = Config.parse(
 
 def write(folder, edges, share=0.0, seed=0, undirected=True, num_nodes=NODES, ids=None):
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
-    draft = Draft("made", "a test", num_nodes, [(edges[:, 0], edges[:, 1])], ids=None if ids is None else pa.array(ids))
+    draft = GraphDraft(
+        "made", "a test", num_nodes, [(edges[:, 0], edges[:, 1])], ids=None if ids is None else pa.array(ids)
+    )
     return write_graph(draft, MemoryGraph(undirected=undirected), folder, HoldOut(share, seed))
 
 
