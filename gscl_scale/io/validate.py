@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from gscl_scale.errors import FolderError, UserError
+from gscl_scale.errors import FolderError, GraphError, UserError
 from gscl_scale.machine import available_memory
 from gscl_scale.text import format_bytes, quoted, shortened
 
@@ -73,11 +73,11 @@ def size_of(path: Path, error: type[UserError] = FolderError) -> int:
     return status.st_size
 
 
-def refuse_special(folder: Path, error: type[UserError] = FolderError) -> None:
+def refuse_special(folder: Path) -> None:
     """Refuse a folder that holds anything but folders and regular files: other programs would open it."""
     for path in sorted(folder.rglob("*")):
         if not path.is_dir():
-            size_of(path, error)
+            size_of(path, GraphError)
 
 
 def read_text_bytes(path: Path) -> bytes:

@@ -54,14 +54,14 @@ def write_comparison(path: Path, runs: Runs, overlap: npt.NDArray[np.float64] | 
     write_text(path, whole_page(title, head, sections))
 
 
-def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.NDArray[np.float64]:
+def neighbour_overlap(vectors: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
     """Share [R, R] of the 10 nearest nodes by cosine that two of R sets of embeddings [N, d] have in common.
 
     A mean over a sample of nodes, whose nearest are searched among all N.
     """
     total = vectors[0].shape[0]
     everyone, count = np.arange(total, dtype=np.int64), min(NEAREST, total - 1)
-    queries = seeding.sample(everyone, most_queries(total, _QUERIES), "overlap", seed)
+    queries = seeding.sample(everyone, most_queries(total, _QUERIES), "overlap", 0)
     if count < 1:
         return np.ones((len(vectors), len(vectors)))
     nearest = [nearest_nodes(rows, queries, everyone, count)[0] for rows in vectors]

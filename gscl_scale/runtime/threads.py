@@ -42,7 +42,7 @@ def map_in_order(function: Callable[[Task], Result], tasks: Iterable[Task], thre
                 future.cancel()
 
 
-def prefetch(source: Iterable[Result]) -> Iterator[Result]:
+def one_ahead(source: Iterable[Result]) -> Iterator[Result]:
     """The same items, each computed on another thread while the one before is used."""
     items, end = iter(source), object()
     with ThreadPoolExecutor(1) as pool:

@@ -57,7 +57,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
                 stack.enter_context(open_embeddings(place, path.parent, f"run-{number}"))
                 for number, place in enumerate(places.values())
             ]
-            overlap = neighbour_overlap(opened, seed=0)
+            overlap = neighbour_overlap(opened)
     write_comparison(path, found, overlap)
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gscl_scale.runtime.threads import map_in_order, prefetch
+from gscl_scale.runtime.threads import map_in_order, one_ahead
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -48,9 +48,9 @@ def test_items_are_made_on_another_thread_one_ahead():
             makers.add(threading.get_ident())
             yield number
 
-    assert list(prefetch(items())) == list(range(5))
+    assert list(one_ahead(items())) == list(range(5))
     assert threading.get_ident() not in makers
-    assert list(prefetch([])) == []
+    assert list(one_ahead([])) == []
 
 
 def test_an_error_of_the_source_comes_through():
@@ -59,4 +59,4 @@ def test_an_error_of_the_source_comes_through():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        list(prefetch(items()))
+        list(one_ahead(items()))

@@ -103,7 +103,7 @@ def test_only_versions_that_nobody_names_are_cleared_and_none_of_a_later_lease(r
 
 
 def test_versions_with_the_same_files_have_the_same_content_whatever_their_logs_say(registry, tmp_path):
-    one, again, two = (registry.version(keep(registry, tmp_path, text)).content for text in ("one", "one", "two"))
+    one, again, two = (registry.version(keep(registry, tmp_path, text)).files for text in ("one", "one", "two"))
     assert one == again != two
 
 

@@ -122,7 +122,7 @@ def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
             f"{folder} is another release of {dataset}: expected {release}, got {found}; "
             "delete the folder to download it again"
         )
-    refuse_special(folder, GraphError)
+    refuse_special(folder)
     with _reading(folder):
         for path in sorted(folder.glob("*/**/*.csv.gz")):
             _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory() // _BYTES_OF_VALUES)

@@ -43,7 +43,7 @@ def read(config: PygGraph) -> GraphDraft:
     class_name, _, name = config.dataset.partition("/")
     dataset_class = _class(class_name)
     options = _options(dataset_class, config, name)
-    refuse_special(config.path, GraphError)
+    refuse_special(config.path)
     with _opening(config), only_arrays():
         dataset = dataset_class(str(_root(config.path, class_name, name)), **options)
         count, data = len(dataset), dataset[0]

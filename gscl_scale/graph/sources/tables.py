@@ -29,7 +29,7 @@ from gscl_scale.graph.sources.tableids import (
 )
 from gscl_scale.graph.types import ColumnEncoding, Manifest, SourceSize
 from gscl_scale.io.json import read_json
-from gscl_scale.runtime.threads import map_in_order, num_threads, prefetch
+from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
 
@@ -194,7 +194,7 @@ def weights_of(part: Part, column: str, order: str = "") -> npt.NDArray[np.float
 def _unknown_ids(files: list[TableFile], columns: list[str], index: "_IdIndex") -> pa.Array:
     """The ids that edges name and the node table does not, sorted."""
     distinct = DistinctIds()
-    for part in (part for file in files for part in prefetch(stream(file, columns))):
+    for part in (part for file in files for part in one_ahead(stream(file, columns))):
         for column in columns:
             wanted = index.as_nodes(part, column)
             distinct.add(wanted.filter(pa.array(index.find(wanted) < 0)))
@@ -269,7 +269,7 @@ def _distinct_ids(files: list[TableFile], columns: list[str]) -> pa.Array:
     distinct = DistinctIds()
     first: tuple[TableFile, str, bool] | None = None
     for file in files:
-        for part in prefetch(stream(file, columns)):
+        for part in one_ahead(stream(file, columns)):
             for column in columns:
                 ids = ids_of(part, column)
                 number = pa.types.is_integer(ids.type)
