@@ -20,6 +20,8 @@ from gscl_scale.shards.reader import RoundReader, RoundSource
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
 
+_AHEAD = 2  # micro-batches that are made while the caller works on one
+
 
 def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
     """Which nodes [N] are never anchors of a training: decided by a node's own id, whatever other nodes there are."""
@@ -101,14 +103,14 @@ class BatchStream:
                 return replace(batch, subgraph=subgraph)
             return replace(batch, subgraph=subgraph, features=self._read_features(subgraph.inputs))
 
-    def batches(self, first: int, end: int, ahead: int = 2) -> Iterator[Batch]:
-        """The micro-batches of the steps first..end; `ahead` of them are made while the caller works on one."""
+    def batches(self, first: int, end: int) -> Iterator[Batch]:
+        """The micro-batches of the steps first..end; two of them are made while the caller works on one."""
         with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
             waiting: deque[Future[Batch]] = deque()
             try:
                 for step, number in itertools.product(range(first, end), range(self.num_micro_batches)):
                     waiting.append(pool.submit(self.batch, step, number))
-                    if len(waiting) > ahead:
+                    if len(waiting) > _AHEAD:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()

@@ -29,8 +29,8 @@ from gscl_scale.model.encoder import Encoder, SageLayer
 from gscl_scale.model.propagation import SparsePair, csr_tensor
 from gscl_scale.model.scaling import Scaling, sparse_rows
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.threads import ahead
-from gscl_scale.text import in_words
+from gscl_scale.runtime.threads import one_ahead
+from gscl_scale.text import format_bytes
 
 Rows = npt.NDArray[np.float32]
 Ranges = Iterable[tuple[int, int]]
@@ -147,7 +147,7 @@ class _Encoding:
     def _compute(self, step: Step, missing: Ranges, in_pieces: InPieces, advance: Advance) -> None:
         """Compute the missing rows of a step's file, block by block."""
         began, rows, blocks = time.monotonic(), 0, 0
-        for first, block in ahead(self._blocks(step, missing, in_pieces)):
+        for first, block in one_ahead(self._blocks(step, missing, in_pieces)):
             self.scratch.write(step.file, first, block)
             rows, blocks = rows + len(block), blocks + 1
             self._allocated = max(self._allocated, machine.allocated_memory())
@@ -225,6 +225,6 @@ class _Encoding:
         free = machine.free_disk(self._place.folder)
         if need > free:
             raise RunError(
-                f"{self._place.folder}: the layers of {self._graph.num_nodes:,} nodes take {in_words(need)} of disk "
-                f"and {in_words(free)} are free; free some space there and rerun the command"
+                f"{self._place.folder}: the layers of {self._graph.num_nodes:,} nodes take {format_bytes(need)} of "
+                f"disk and {format_bytes(free)} are free; free some space there and rerun the command"
             )

@@ -29,7 +29,7 @@ from gscl_scale.shards.plan import read_manifest
 from gscl_scale.stages.evaluate import stats
 from gscl_scale.stages.finished import page_mark
 from gscl_scale.storage.urls import url_of
-from gscl_scale.text import listed, shortened
+from gscl_scale.text import join_names, shortened
 
 _MOST_COLUMNS = 12  # of the node table on the page
 
@@ -57,7 +57,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
                 stack.enter_context(open_embeddings(place, path.parent, f"run-{number}"))
                 for number, place in enumerate(places.values())
             ]
-            overlap = neighbour_overlap(opened, seed=0)
+            overlap = neighbour_overlap(opened)
     write_comparison(path, found, overlap)
 
 
@@ -108,7 +108,9 @@ def _cells(
             reason = f"{changed[0]} has changed since the graph was made from it"
         elif columns:
             found = read_cells(config.graph, graph, columns[:_MOST_COLUMNS], nodes)
-            return found, [f"Columns of the node table that are not on the map: {listed(left_out)}"] if left_out else []
+            return found, [
+                f"Columns of the node table that are not on the map: {join_names(left_out)}"
+            ] if left_out else []
     except (GsclError, OSError, pa.ArrowException) as error:
         reason = shortened(error)
     return [], [f"No columns of the node table are on the map, because {reason}"] if reason else []

@@ -73,7 +73,7 @@ def training_step(
     negatives = asked = 0
     for batch in micro_batches:
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
-        result.loss.backward()  # type: ignore[no-untyped-call]
+        result.loss.backward()
         results.append(result.flat())
         anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
         own, used = own + batch.anchors.size, used + int(batch.decided.sum())

@@ -47,7 +47,7 @@ class ObjectiveTrainer(Trainer):
         with torch.autocast(device, torch.bfloat16, enabled=config.train.uses_bfloat16(device)):
             hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nodes = hidden[0].shape[0]
         result = StepResult(loss.item(), [], 0.0, 0.0, anchors=nodes, nodes=nodes, stop=stop)
         result = descend(self.optimizer, self._parameters, result, config.train, step)
