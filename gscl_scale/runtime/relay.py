@@ -43,6 +43,7 @@ class RelayConsole(Console):
         try:
             yield advance
         finally:
+            self._tell({"advance": [steps, ""]})
             self._tell({"end": True})
 
     def _tell(self, message: dict[str, object]) -> None:

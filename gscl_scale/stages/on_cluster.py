@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from gscl_scale.config.config import Config
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
@@ -54,6 +56,7 @@ def run_stage(runner: Runner, stage: Stage[Result], config: Config, run: Run, co
 def _run_here(call: _Call) -> object:
     """Run a stage in this process, on the device that it has."""
     config = Config.parse(call.config)
+    torch.set_num_threads(max(1, int(config.runtime.worker_cpus)))
     device = "cuda" if config.runtime.worker_gpus else "cpu"
     here = config.runtime.model_copy(update={"engine": "local", "device": device})
     place = contextlib.chdir(call.place) if call.place.exists() else contextlib.nullcontext()
