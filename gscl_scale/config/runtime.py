@@ -52,7 +52,7 @@ class RuntimeConfig(Section):
         """The settings of a runner of tasks that embed and evaluate: each has what a training process has."""
         return replace(
             self.for_tasks(), workers=self.embed_workers, task_cpus=self.worker_cpus, task_gpus=self.worker_gpus,
-            keys="worker",
+            task_memory_gb=0.0, task_resources={}, keys="worker",
         )  # fmt: skip
 
     def for_training(self) -> TrainingSettings:
