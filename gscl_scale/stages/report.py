@@ -28,6 +28,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.shards.plan import read_manifest
 from gscl_scale.stages.evaluate import stats
 from gscl_scale.stages.finished import page_mark
+from gscl_scale.stages.on_cluster import embedding_runner, run_stage
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import join_names, shortened
 
@@ -36,10 +37,19 @@ _MOST_COLUMNS = 12  # of the node table on the page
 
 def report(config: Config, run: Run, console: Console) -> Path:
     """Write the page of a run; only a run with a graph of its own has a map."""
+    with embedding_runner(config, run.folder) as runner:
+        if runner is None:
+            _report(config, run, console)
+        else:
+            run_stage(runner, _report, config, run, console)
+    return run.report
+
+
+def _report(config: Config, run: Run, console: Console) -> None:
+    """Write the page in this process."""
     console.event("report", "started")
     write_report(run.report, load_run_data(config, run, console), page_mark(run))
     console.event("report", "done")
-    return run.report
 
 
 def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
