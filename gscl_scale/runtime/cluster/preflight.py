@@ -11,9 +11,19 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from gscl_scale.errors import FolderError, RunError, TaskError
-from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.io.atomic import explain_disk_errors, hold_file_lock
 from gscl_scale.runtime.cluster.connect import error_line
-from gscl_scale.runtime.cluster.folder_check import PACKAGES, FolderReport, check_folder, installed_versions
+from gscl_scale.runtime.cluster.folder_check import (
+    PACKAGES,
+    SLICE,
+    FolderReport,
+    check_folder,
+    installed_versions,
+    lock_beside,
+    lost_slices,
+    slice_content,
+    slices_beside,
+)
 from gscl_scale.runtime.cluster.nodes import Machine, alive_machines
 
 _ANSWER_S = 120.0  # under load, a machine that starts its first worker takes some seconds
@@ -37,23 +47,49 @@ class SharedFolder:
 
 
 def check_shared(folder: Path, machines: Iterable[Machine]) -> None:
-    """FolderError if a machine does not see or cannot write the folder, RunError if one has other versions."""
-    with _token(folder) as (token, text):
-        seen = list(_answers({_look_on(machine).remote(token, text): machine for machine in machines}))
-    _refuse_blind(folder, seen)
-    _refuse_other_versions(seen)
+    """FolderError if a machine does not see the folder or it loses what several write, RunError on other versions."""
+    numbered = list(enumerate(machines, 1))
+    with _probe(folder, 1 + len(numbered)) as (token, text):
+        with _written_late(slices_beside(token)):
+            asked = {_look_on(machine).remote(token, text, number): machine for number, machine in numbered}
+            seen = list(_answers(asked))
+        _refuse_blind(folder, seen)
+        _refuse_other_versions(seen)
+        answered = {machine.id for machine, _ in seen}
+        written = [0, *(number for number, machine in numbered if machine.id in answered)]
+        _refuse_lost_slices(folder, slices_beside(token), written)
 
 
 @contextlib.contextmanager
-def _token(folder: Path) -> Iterator[tuple[Path, str]]:
+def _probe(folder: Path, slices: int) -> Iterator[tuple[Path, str]]:
+    """A token with a text; beside it a lock that this process holds, and a file of empty slices."""
     token, text = folder / f".shared-{uuid.uuid4().hex}.tmp", uuid.uuid4().hex
     try:
-        with explain_disk_errors(token):
-            folder.mkdir(parents=True, exist_ok=True)
-            token.write_text(text, encoding="utf-8")
-        yield token, text
+        with explain_disk_errors(token), hold_file_lock(lock_beside(token)):
+            slices_beside(token).write_bytes(bytes(slices * SLICE))
+            token.write_text(text, encoding="utf-8")  # last: whoever sees it sees all
+            yield token, text
     finally:
-        token.unlink(missing_ok=True)
+        for path in (token, lock_beside(token), slices_beside(token)):
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _written_late(path: Path) -> Iterator[None]:
+    """Write slice 0 half before the block and half after it, by the same open file.
+
+    A file system that brings whole files to its server, as those of mounted buckets do, then loses what others have
+    written in the block, or refuses the second half: `lost_slices` finds both.
+    """
+    half = SLICE // 2
+    with explain_disk_errors(path):
+        file = path.open("r+b", buffering=0)
+        file.write(slice_content(0)[:half])
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError), file:
+            file.write(slice_content(0)[half:])
 
 
 def _look_on(machine: Machine) -> Any:
@@ -85,7 +121,16 @@ def _refuse_blind(folder: Path, seen: _Seen) -> None:
         raise FolderError(
             f"{folder} is not shared by all machines of the Ray cluster: {blind} {trouble}; "
             "choose a --run folder, or for one on an object store a GSCL_SCALE_CACHE, on a filesystem that all of them "
-            "mount at the same path"
+            "mount at the same path, such as NFS or Lustre"
+        )
+
+
+def _refuse_lost_slices(folder: Path, path: Path, numbers: list[int]) -> None:
+    if lost_slices(path, numbers):
+        raise FolderError(
+            f"{folder} does not keep what several machines write into different parts of one file, as precompute does "
+            "(mounted buckets, such as gcsfuse and s3fs, keep the last writer's file); choose a --run folder, or a "
+            "GSCL_SCALE_CACHE, on a shared file system such as NFS or Lustre"
         )
 
 
