@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
@@ -48,21 +49,37 @@ from gscl_scale.train.process_group import World, join_world
 
 def refuse_untrainable(config: Config, run: Run) -> None:
     """Refuse what a training would refuse, before hours are spent on its samples."""
-    if config.runtime.engine == "local":
-        chosen_device(config.runtime)
-    else:
+    if config.runtime.engine == "ray":
         need_package("ray", "ray", "runtime.engine=ray")
+    refuse_absent_device(config.runtime)
     if config.runtime.tensorboard:
         need_package("tensorboardX", "tensorboard", "runtime.tensorboard")
     if config.train.validate_every:
         selection_for_training(config, Graph.open(run.graph))
 
 
+def refuse_absent_device(runtime: RuntimeConfig) -> None:
+    """Refuse a device that the training, or a stage after it, would not have: those run in this process."""
+    if runtime.engine == "ray" and runtime.device == "cuda":
+        if not runtime.worker_gpus:
+            raise ConfigError(
+                "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives the training processes no GPU; "
+                "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
+            )
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                "runtime.device is cuda, but torch sees no GPU on this machine, which embeds and evaluates after the "
+                "training; set runtime.device to auto: each training process still gets its GPU (runtime.worker_gpus)"
+            )
+    chosen_device(runtime)
+
+
 def train(config: Config, run: Run, console: Console) -> None:
     """Train the encoder to its last checkpoint; a finished training is skipped."""
     if checkpoints_of(config, run).is_finished():
         return
-    with join_world(config.runtime.timeout_s) as world:
+    refuse_absent_device(config.runtime)
+    with join_world(config.runtime.timeout_s, config.runtime.device) as world:
         _refuse_shared_work(config, world)
         if config.runtime.engine == "ray" and world.size == 1:
             _train_on_cluster(config, run, console)
@@ -79,7 +96,7 @@ def train_here(
     meter: Meter = lambda figures: None,
 ) -> None:
     """Run the part of this process in a training, which may be all of it."""
-    with join_world(config.runtime.timeout_s) as world, contextlib.ExitStack() as stack:
+    with join_world(config.runtime.timeout_s, config.runtime.device) as world, contextlib.ExitStack() as stack:
         console = console if world.first else Console(quiet=True)
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
         if config.train.epochs == "auto":
@@ -189,10 +206,10 @@ def training_call(config: Config, run: Run) -> TrainingCall:
 
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
-    if config.runtime.device == "cuda" and device == "cpu":
-        raise ConfigError(
-            "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives the training processes no GPU; "
-            "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
+    if config.runtime.worker_gpus and chosen_device(config.runtime).type == "cpu":
+        console.say(
+            "Training uses GPUs of the Ray cluster; embed and evaluate run on the CPU of this machine, where torch "
+            "sees no GPU. Start the command on a machine with a GPU if that is too slow."
         )
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
     graph = Graph.open(run.graph)

@@ -118,12 +118,41 @@ def test_epochs_that_follow_from_the_size_are_told_and_the_same_number_goes_on(t
         open_run(Config.parse(with_train(epochs=4, batch_size=40)), run.folder)
 
 
-def test_a_gpu_that_ray_would_not_give_is_refused_before_a_cluster_is_looked_for(tmp_path):
+@pytest.mark.parametrize(
+    ("runtime", "says"),
+    [
+        ({"device": "cuda"}, r"runtime\.worker_gpus is 0.* set runtime\.worker_gpus to 1"),
+        (
+            {"device": "cuda", "worker_gpus": 1},
+            r"torch sees no GPU on this machine, which embeds and evaluates after .* set runtime\.device to auto: each",
+        ),
+    ],
+)
+def test_a_device_that_a_stage_would_not_have_is_refused_before_a_cluster_is_looked_for(
+    tmp_path, monkeypatch, runtime, says
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(training, "train_together", lambda *_: pytest.fail("a cluster was looked for"))
     _, run = prepared(tmp_path / "run")
-    config = Config.parse({**VALUES, "runtime": {"engine": "ray", "device": "cuda"}})
-    with pytest.raises(ConfigError, match=r"runtime\.worker_gpus is 0.* set runtime\.worker_gpus to 1"):
-        train_stage(config, run, QUIET)
+    config = Config.parse({**VALUES, "runtime": {"engine": "ray", **runtime}})
+    for refuse in (lambda: training.refuse_untrainable(config, run), lambda: train_stage(config, run, QUIET)):
+        with pytest.raises(ConfigError, match=says):
+            refuse()
     assert not events(run, "started")
+
+
+@pytest.mark.parametrize(("sees", "told"), [(False, True), (True, False)])
+def test_a_command_without_a_gpu_says_what_runs_on_its_cpu(tmp_path, monkeypatch, capsys, sees, told):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: sees)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    asked = []
+    monkeypatch.setattr(training, "train_together", lambda _, argument, *more: asked.append(argument["config"]))
+    _, run = prepared(tmp_path / "run")
+    for device in ("auto", "cuda") if sees else ("auto",):
+        config = Config.parse({**VALUES, "runtime": {"engine": "ray", "worker_gpus": 1, "device": device}})
+        train_stage(config, run, Console(run.log))
+        assert asked.pop()["runtime"]["device"] == "cuda"
+    assert ("embed and evaluate run on the CPU of this machine" in capsys.readouterr().err) == told
 
 
 def assert_resumed_as_undisturbed(config, run, undisturbed, *resumed):
