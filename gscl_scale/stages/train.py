@@ -20,7 +20,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
@@ -30,7 +30,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.runner import Runner, start_runner, train_together
-from gscl_scale.runtime.settings import Meter
+from gscl_scale.runtime.settings import MemoryNeed, Meter
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import RoundSource, Samples
@@ -45,6 +45,9 @@ from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
 from gscl_scale.train.process_group import World, join_world
+
+_PROGRAM = 300 << 20  # bytes of torch and the interpreter
+_ENTRY = 8  # bytes of an entry of the adjacency: its column and its weight
 
 
 def refuse_untrainable(config: Config, run: Run) -> None:
@@ -225,7 +228,17 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
             config.runtime.for_training(),
             console,
             watch,
+            memory_of_process(graph, config),
         )
+
+
+def memory_of_process(graph: Graph, config: Config) -> MemoryNeed:
+    """What a training process takes at least: the program and, unless it samples neighbours, features and edges."""
+    if config.model.propagation == "sampled":
+        return MemoryNeed(each=_PROGRAM)
+    stored = graph.features
+    values = stored.values.nbytes + stored.indices.nbytes if isinstance(stored, SparseFeatures) else stored.nbytes
+    return MemoryNeed(each=_PROGRAM + values + graph.indices.size * _ENTRY)
 
 
 @contextlib.contextmanager

@@ -155,6 +155,20 @@ def test_a_command_without_a_gpu_says_what_runs_on_its_cpu(tmp_path, monkeypatch
     assert ("embed and evaluate run on the CPU of this machine" in capsys.readouterr().err) == told
 
 
+def test_a_process_on_a_cluster_takes_the_features_and_the_edges_unless_it_samples_neighbours(tmp_path, monkeypatch):
+    needs = []
+    monkeypatch.setattr(training, "train_together", lambda *arguments: needs.append(arguments[-1]))
+    _, run = prepared(tmp_path / "run")
+    graph = Graph.open(run.graph)
+    for model in ({}, {"encoder": "sage", "propagation": "sampled", "fanout": [2]}):
+        values = {**VALUES, "model": {**VALUES["model"], **model}, "runtime": {"engine": "ray"}}
+        train_stage(Config.parse(values), run, QUIET)
+    program = 300 << 20
+    assert [need.shared for need in needs] == [0, 0]
+    assert needs[0].each == program + graph.features.nbytes + 8 * graph.indices.size
+    assert needs[1].each == program
+
+
 def assert_resumed_as_undisturbed(config, run, undisturbed, *resumed):
     """Resumed from these steps and epochs, a training has the loss curve and the weights of the undisturbed one."""
     train_stage(config, run, Console(run.log, quiet=True))

@@ -1,4 +1,4 @@
-"""The check of a folder and of versions that runs on each machine of a cluster; it imports nothing else."""
+"""The check of folder, versions and memory that runs on each machine of a cluster; it imports nothing heavy."""
 
 import fcntl
 import os
@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from gscl_scale.machine import available_memory
 
 PACKAGES = ("gscl-scale", "numpy", "numba", "pyarrow")  # results are equal bytes only where these are equal
 
@@ -19,10 +21,11 @@ _EVERY_S = 0.25
 
 @dataclass(frozen=True)
 class FolderReport:
-    """The answer of a machine: the trouble with the folder there, "" if there is none, and its versions."""
+    """The answer of a machine: the trouble with the folder there, "" if there is none, its versions, its free bytes."""
 
     trouble: str
     versions: dict[str, str]
+    memory: int
 
 
 def check_folder(token: Path, text: str, number: int) -> FolderReport:
@@ -31,7 +34,7 @@ def check_folder(token: Path, text: str, number: int) -> FolderReport:
     Whether the slice is kept is seen by `lost_slices`.
     """
     trouble = _read(token, text) or _write(token) or _lock(lock_beside(token)) or _write_slice(token, number)
-    return FolderReport(trouble, installed_versions())
+    return FolderReport(trouble, installed_versions(), available_memory())
 
 
 def lock_beside(token: Path) -> Path:

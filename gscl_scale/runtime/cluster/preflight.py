@@ -1,16 +1,17 @@
-"""Whether the machines of a cluster see the same folder, and compute with the same versions."""
+"""Whether the machines of a cluster see the same folder, compute with the same versions, and have enough memory."""
 
 import contextlib
+import math
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from gscl_scale.errors import FolderError, RunError, TaskError
+from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
 from gscl_scale.io.atomic import explain_disk_errors, hold_file_lock
 from gscl_scale.runtime.cluster.connect import error_line
 from gscl_scale.runtime.cluster.folder_check import (
@@ -25,29 +26,41 @@ from gscl_scale.runtime.cluster.folder_check import (
     slices_beside,
 )
 from gscl_scale.runtime.cluster.nodes import Machine, alive_machines
+from gscl_scale.runtime.settings import MemoryNeed
+from gscl_scale.text import in_words
 
 _ANSWER_S = 120.0  # under load, a machine that starts its first worker takes some seconds
+
+FewerTasks = Literal["task_memory_gb", "worker_cpus"]
+_RESERVED = {"task_memory_gb": ("tasks", "memory", 1e9), "worker_cpus": ("training processes", "CPU", 1.0)}
 
 _Seen = list[tuple[Machine, FolderReport]]
 
 
 class SharedFolder:
-    """A folder that all machines must share; each machine is checked once."""
+    """A folder that all machines must share, for work that takes memory; each machine is checked once.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    tasks     how many tasks of the work a machine may have at once
+    setting   the key of `runtime` that makes these fewer
+    """
+
+    def __init__(self, folder: Path, need: MemoryNeed, tasks: Callable[[Machine], int], setting: FewerTasks) -> None:
+        self._folder, self._need, self._tasks, self._setting = folder, need, tasks, setting
         self._checked: set[str] = set()
 
     def check(self, machines: Iterable[Machine]) -> None:
         """Check the machines that are new."""
         new = [machine for machine in machines if machine.id not in self._checked]
         if new:
-            check_shared(self._folder, new)
+            for machine, report in check_shared(self._folder, new):
+                refuse_short_memory(machine, self._tasks(machine), self._need, report.memory, self._setting)
             self._checked |= {machine.id for machine in new}
 
 
-def check_shared(folder: Path, machines: Iterable[Machine]) -> None:
-    """FolderError if a machine does not see the folder or it loses what several write, RunError on other versions."""
+def check_shared(folder: Path, machines: Iterable[Machine]) -> _Seen:
+    """What the machines report; FolderError if one does not see the folder or it loses what several write, RunError if
+    one has other versions.
+    """
     numbered = list(enumerate(machines, 1))
     with _probe(folder, 1 + len(numbered)) as (token, text):
         with _written_late(slices_beside(token)):
@@ -58,6 +71,23 @@ def check_shared(folder: Path, machines: Iterable[Machine]) -> None:
         answered = {machine.id for machine, _ in seen}
         written = [0, *(number for number, machine in numbered if machine.id in answered)]
         _refuse_lost_slices(folder, slices_beside(token), written)
+    return seen
+
+
+def refuse_short_memory(machine: Machine, tasks: int, need: MemoryNeed, free: int, setting: FewerTasks) -> None:
+    """ConfigError if the tasks that a machine may have at once take more memory than it has free."""
+    takes = need.shared + tasks * need.each
+    if takes <= free or not tasks:
+        return
+    fit = max(0, free - need.shared) // max(1, need.each)
+    cure, (names, resource, unit) = "use machines with more memory", _RESERVED[setting]
+    if fit:
+        reserved = math.ceil(10 * machine.resources.get(resource, fit * need.each) / fit / unit) / 10
+        cure = f"set runtime.{setting} to {reserved:g}, so that at most {fit} run there, or {cure}"
+    raise ConfigError(
+        f"runtime.{setting}: {tasks} {names} at once take about {in_words(takes)} of memory on {machine.ip} of the "
+        f"Ray cluster, where {in_words(free)} are available; {cure}"
+    )
 
 
 @contextlib.contextmanager
