@@ -12,7 +12,7 @@ from unittest import mock
 
 BUCKET = "bucket"
 START_S = 60
-_KEYS = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "knows", "AWS_REGION": "us-east-1"}
+KEYS = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "knows", "AWS_REGION": "us-east-1"}
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def s3_server(
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(server, port)
-        with mock.patch.dict(os.environ, AWS_ENDPOINT_URL=address, **_KEYS):
+        with mock.patch.dict(os.environ, AWS_ENDPOINT_URL=address, **KEYS):
             yield address
     finally:
         server.kill()

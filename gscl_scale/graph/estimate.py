@@ -43,7 +43,7 @@ def read_if_it_fits(
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None
-        size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width)
+        size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width, fixed=0)
         say(check_resources(size, config, folder))
     return draft
 
@@ -76,8 +76,7 @@ def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
     need = estimate_need(size, config, num_threads())
     memory, disk = machine.available_memory(), machine.free_disk(folder)
     if size.num_nodes is None and size.num_edges is None:
-        free = f"{format_bytes(memory)} of memory and {format_bytes(disk)} of disk are free"
-        return f"reading source {config.source}: its size is not known yet ({free})"
+        return _describe_uncounted(size, need, config, memory, disk)
     counts = ((size.num_nodes, "nodes"), (size.num_edges, "edges"))
     subject = " and ".join(
         f"{kind} yet to be counted" if count is None else f"{count:,} {kind}" for count, kind in counts
@@ -103,3 +102,17 @@ def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
         f"{subject} take {about} {format_bytes(need.memory)} of memory ({format_bytes(memory)} available) "
         f"and {format_bytes(need.disk)} of disk ({format_bytes(disk)} free)"
     )
+
+
+def _describe_uncounted(size: SourceSize, need: IngestNeed, config: GraphConfig, memory: int, disk: int) -> str:
+    """Describe a source of which at most the bytes of its files are known; GraphError where these do not fit."""
+    free = f"{format_bytes(memory)} of memory and {format_bytes(disk)} of disk are free"
+    if not size.fixed:
+        return f"reading source {config.source}: its size is not known yet ({free})"
+    if need.memory > memory:
+        raise GraphError(
+            f"source {config.source}: its files of {format_bytes(size.fixed)} take at least "
+            f"{format_bytes(need.memory)} of memory and {format_bytes(memory)} are available; use a machine with more "
+            "memory"
+        )
+    return f"reading source {config.source}: it takes at least {format_bytes(need.memory)} of memory ({free})"

@@ -1,6 +1,7 @@
 """Files and folders that are complete or absent: written under a temporary name, flushed, renamed."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -11,11 +12,13 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.io.validate import size_of
 
 CURE = "delete its folder and run again"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 _ABANDONED_S = 3600.0  # this machine cannot see whether a process of another machine runs
 
 
@@ -137,13 +140,24 @@ def hold_file_lock(path: Path, wait: bool = True) -> Iterator[bool]:
             size_of(path)
         file = path.open("a")  # its holder's text stays
     with file:
-        holds = True
         with explain_disk_errors(path):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holds = False
+            holds = _lock(file, path.parent, wait)
         yield holds
+
+
+def _lock(file: IO[str], folder: Path, wait: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        raise FolderError(
+            f"{folder}: files cannot be locked here ({os.strerror(error.errno)}), so that two commands could work here "
+            "at once; mount it with locks (NFS without nolock, Lustre with flock), or choose another folder"
+        ) from None
+    return True
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -18,7 +18,7 @@ from gscl_scale.errors import FolderError, GsclError, LeaseError, StoppedError
 from gscl_scale.io.validate import parse_json, schema_error
 from gscl_scale.registry.ledger import Ledger, State
 from gscl_scale.runtime.console import Console
-from gscl_scale.storage.stores import Store
+from gscl_scale.storage.stores import Store, check_creation
 
 _BEATS = 4  # within the time after which a silent holder is dead
 _LOOK_S = 0.5
@@ -104,6 +104,7 @@ def hold_lease(
 
     asked   a request to stop, which ends the waiting
     """
+    check_creation(store)
     lease = Lease(store, _acquire(store, seconds, wait_s, console, asked or threading.Event()), seconds)
     lease.start()
     try:

@@ -189,6 +189,7 @@ class _Night:
     def _work(self, config: Config, run: Run, warm: bool) -> None:
         """The stages from the rings to the report; finished ones are skipped."""
         base, console = self._base, self._console
+        training.refuse_untrainable(config, run)
         since = base.folder if base and may_build_on(config, base) else None
         precompute(config, run, console, since=since)
         self._refuse_to_go_on()

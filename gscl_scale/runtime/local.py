@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from gscl_scale.runtime.settings import NOTHING, MemoryNeed
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -34,8 +36,8 @@ class LocalRunner:
             return map(function, tasks)
         return self._on_threads(self._pool, function, tasks)
 
-    def check_shared(self, folder: Path) -> None:
-        """Do nothing: all threads see the same files."""
+    def check_shared(self, folder: Path, need: MemoryNeed = NOTHING) -> None:
+        """Do nothing: all threads see the same files, and whoever starts them knows the memory of this machine."""
 
     def _on_threads(
         self, pool: ThreadPoolExecutor, function: Callable[[Task], Result], tasks: Iterable[Task]

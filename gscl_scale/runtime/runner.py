@@ -9,7 +9,7 @@ from gscl_scale.machine import num_cores
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.local import LocalRunner
-from gscl_scale.runtime.settings import RunnerSettings, TrainingBody, TrainingSettings
+from gscl_scale.runtime.settings import NOTHING, MemoryNeed, RunnerSettings, TrainingBody, TrainingSettings
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -27,8 +27,8 @@ class Runner(Protocol):
         """Yield results as they finish; tasks are drawn as they are needed, and the first error ends it."""
         ...
 
-    def check_shared(self, folder: Path) -> None:
-        """FolderError if a machine of the runner does not see this folder."""
+    def check_shared(self, folder: Path, need: MemoryNeed = NOTHING) -> None:
+        """FolderError if a machine of the runner does not see this folder, ConfigError if one has too little memory."""
         ...
 
 
@@ -60,9 +60,10 @@ def train_together(
     settings: TrainingSettings,
     console: Console,
     watch: Callable[[], None] = lambda: None,
+    need: MemoryNeed = NOTHING,
 ) -> None:
     """Train by many processes of a Ray cluster, see `train_on_cluster`; Ray is imported only here."""
     need_package("ray", "ray", "runtime.engine=ray")
     from gscl_scale.runtime.cluster.training import train_on_cluster
 
-    train_on_cluster(function, argument, folder, settings, console, watch)
+    train_on_cluster(function, argument, folder, settings, console, watch, need)

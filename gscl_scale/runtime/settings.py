@@ -10,6 +10,17 @@ TrainingBody = Callable[[Any, threading.Event, Meter], None]  # an argument, whe
 
 
 @dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes of memory that work takes on a machine: `shared` once, and `each` for every task or process there."""
+
+    shared: int = 0
+    each: int = 0
+
+
+NOTHING = MemoryNeed()
+
+
+@dataclass(frozen=True)
 class RunnerSettings:
     """Where tasks run, how many at once, and what Ray reserves for each; never changes a result.
 

@@ -7,6 +7,7 @@ from gscl_scale import machine
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.choose_engine import expected_lists
+from gscl_scale.runtime.settings import MemoryNeed
 from gscl_scale.shards.levels import LevelFiles, levels_folder
 from gscl_scale.shards.plan import Plan
 from gscl_scale.text import format_bytes
@@ -22,13 +23,17 @@ _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
 class RoundNeed:
     """Bytes that a round takes.
 
-    memory    of this machine
+    memory    of this machine, where all tasks run
+    driver    the part of it that draws and sorts
+    task      memory of a task in a process of its own
     mapped    of the files that tasks read at random
     scratch   of disk until the round is finished
     samples   of disk for good
     """
 
     memory: int
+    driver: int
+    task: int
     mapped: int
     scratch: int
     samples: int
@@ -42,19 +47,27 @@ def estimate_need(graph: Graph, plan: Plan, workers: int) -> RoundNeed:
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2) * bool(plan.radii))
     per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
-    memory = _PROGRAM + num_nodes * per_node + workers * (num_nodes * _PER_NODE_SEARCH + int(part))
+    driver, own = _PROGRAM + num_nodes * per_node, num_nodes * _PER_NODE_SEARCH + int(part)
     return RoundNeed(
-        memory=memory,
+        memory=driver + workers * own,
+        driver=driver,
+        task=_PROGRAM + own,
         mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii)),
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )
 
 
+def memory_on_machine(graph: Graph, plan: Plan) -> MemoryNeed:
+    """What tasks take on a machine of a cluster: they map the same files, and each is a process."""
+    need = estimate_need(graph, plan, 1)
+    return MemoryNeed(shared=need.mapped, each=need.task)
+
+
 def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, missing: float = 1.0) -> str:
     """A line on what the work takes; an error where memory or disk are too small.
 
-    local     whether tasks run on this machine: on others runtime.task_memory_gb limits their memory
+    local     whether tasks run on this machine: others are checked by `memory_on_machine` when they are looked at
     missing   share of the first round that is not in the folder yet
     """
     need = estimate_need(graph, plan, workers)
@@ -64,6 +77,11 @@ def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local:
             f"rings.width: {plan.num_nodes:,} nodes with width {plan.config.width} take about "
             f"{format_bytes(need.memory + need.mapped)} of memory and {format_bytes(memory)} are available; "
             f"{_memory_cure(need, plan, workers, memory)}"
+        )
+    if need.driver > memory:
+        raise ConfigError(
+            f"rings: drawing {plan.num_nodes:,} nodes takes about {format_bytes(need.driver)} of memory on this "
+            f"machine and {format_bytes(memory)} are available; start the command on a machine with more memory"
         )
     scratch_left = max(0, need.scratch - _written(levels_folder(folder, 0))) if missing else 0
     if (more := scratch_left + int(missing * need.samples)) > disk:
@@ -77,6 +95,10 @@ def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local:
         takes.append(f"{format_bytes(need.scratch)} of disk until a round is finished")
     if local:
         takes.append(f"{format_bytes(need.memory + need.mapped)} of memory ({format_bytes(memory)} available)")
+    else:
+        takes.append(
+            f"{format_bytes(need.mapped)} of memory on each machine and {format_bytes(need.task)} for each task there"
+        )
     return "precompute takes about " + ", ".join(takes)
 
 

@@ -12,7 +12,8 @@ from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.runner import Runner
-from gscl_scale.shards.estimate import check_resources
+from gscl_scale.runtime.settings import NOTHING
+from gscl_scale.shards.estimate import check_resources, memory_on_machine
 from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
@@ -39,11 +40,12 @@ def precompute(
     console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)
-    asked = rounds_asked(config, epochs)
+    asked, need = rounds_asked(config, epochs), NOTHING
     if rounds.missing(asked):
         local = isinstance(runner, LocalRunner)
         console.say(check_resources(graph, plan, runner.workers, folder, local, rounds.missing(1)))
-    rounds.begin()
+        need = NOTHING if local else memory_on_machine(graph, plan)
+    rounds.begin(need)
     rounds.make_rounds(1)  # alone: its size says how many rounds the disk affords
     number = _affordable(config, asked, rounds, folder)
     if number < asked and not config.ahead:

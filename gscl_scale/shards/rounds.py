@@ -19,6 +19,7 @@ from gscl_scale.rings.priorities import draw_priorities
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.runner import Runner
+from gscl_scale.runtime.settings import NOTHING, MemoryNeed
 from gscl_scale.shards.format import (
     map_priorities,
     priorities_path,
@@ -61,10 +62,10 @@ class Rounds:
         self._drawn: set[int] = set()
         self._kept_passes = self._new_passes = 0
 
-    def begin(self) -> None:
-        """Prepare what all rounds need, and report what an earlier attempt left."""
+    def begin(self, need: MemoryNeed = NOTHING) -> None:
+        """Prepare what all rounds need, and report what an earlier attempt left; `need`: of each machine for tasks."""
         self._journal.begin()
-        self._runner.check_shared(self._folder)
+        self._runner.check_shared(self._folder, need)
         close_round()  # of an attempt in this process that failed
         self._clear_half_written()
         if self._config.sampling == "pagerank":

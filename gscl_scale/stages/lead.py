@@ -23,7 +23,7 @@ def lead_command(config: Config) -> Iterator[bool]:
         return
     from gscl_scale.train.process_group import join_world
 
-    with join_world(config.runtime.timeout_s) as world:
+    with join_world(config.runtime.timeout_s, config.runtime.device) as world:
         if not world.first:
             _follow(world)
         yield world.first

@@ -14,12 +14,13 @@ from typing_extensions import TypedDict
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
+from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
@@ -29,7 +30,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.runner import Runner, start_runner, train_together
-from gscl_scale.runtime.settings import Meter
+from gscl_scale.runtime.settings import MemoryNeed, Meter
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
 from gscl_scale.shards.reader import RoundSource, Samples
@@ -45,24 +46,38 @@ from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
 from gscl_scale.train.process_group import World, join_world
 
+_PROGRAM = 300 << 20  # bytes of torch and the interpreter
+_ENTRY = 8  # bytes of an entry of the adjacency: its column and its weight
+
 
 def refuse_untrainable(config: Config, run: Run) -> None:
     """Refuse what a training would refuse, before hours are spent on its samples."""
-    if config.runtime.engine == "local":
-        chosen_device(config.runtime)
-    else:
+    if config.runtime.engine == "ray":
         need_package("ray", "ray", "runtime.engine=ray")
+    refuse_absent_device(config.runtime)
     if config.runtime.tensorboard:
         need_package("tensorboardX", "tensorboard", "runtime.tensorboard")
     if config.train.validate_every:
         selection_for_training(config, Graph.open(run.graph))
 
 
+def refuse_absent_device(runtime: RuntimeConfig) -> None:
+    """Refuse a device that the training and the stages after it would not have."""
+    if runtime.engine == "local":
+        chosen_device(runtime)
+    elif runtime.device == "cuda" and not runtime.worker_gpus:
+        raise ConfigError(
+            "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives no process a GPU; "
+            "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
+        )
+
+
 def train(config: Config, run: Run, console: Console) -> None:
     """Train the encoder to its last checkpoint; a finished training is skipped."""
     if checkpoints_of(config, run).is_finished():
         return
-    with join_world(config.runtime.timeout_s) as world:
+    refuse_absent_device(config.runtime)
+    with join_world(config.runtime.timeout_s, config.runtime.device) as world:
         _refuse_shared_work(config, world)
         if config.runtime.engine == "ray" and world.size == 1:
             _train_on_cluster(config, run, console)
@@ -79,7 +94,7 @@ def train_here(
     meter: Meter = lambda figures: None,
 ) -> None:
     """Run the part of this process in a training, which may be all of it."""
-    with join_world(config.runtime.timeout_s) as world, contextlib.ExitStack() as stack:
+    with join_world(config.runtime.timeout_s, config.runtime.device) as world, contextlib.ExitStack() as stack:
         console = console if world.first else Console(quiet=True)
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
         if config.train.epochs == "auto":
@@ -189,11 +204,6 @@ def training_call(config: Config, run: Run) -> TrainingCall:
 
 def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
-    if config.runtime.device == "cuda" and device == "cpu":
-        raise ConfigError(
-            "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives the training processes no GPU; "
-            "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
-        )
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
     graph = Graph.open(run.graph)
     anchors = _anchors(config, graph)
@@ -208,7 +218,17 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
             config.runtime.for_training(),
             console,
             watch,
+            memory_of_process(graph, config),
         )
+
+
+def memory_of_process(graph: Graph, config: Config) -> MemoryNeed:
+    """What a training process takes at least: the program and, unless it samples neighbours, features and edges."""
+    if config.model.propagation == "sampled":
+        return MemoryNeed(each=_PROGRAM)
+    stored = graph.features
+    values = stored.values.nbytes + stored.indices.nbytes if isinstance(stored, SparseFeatures) else stored.nbytes
+    return MemoryNeed(each=_PROGRAM + values + graph.indices.size * _ENTRY)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from gscl_scale.errors import AbsentError, GsclError, LeaseError, OvertakenError
 from gscl_scale.io.checksum import sha256_in
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, FileEntry, NameBelow
-from gscl_scale.storage.stores import Store
+from gscl_scale.storage.stores import Store, check_creation
 from gscl_scale.storage.transfer import fetch_file, in_parallel, value_in
 from gscl_scale.storage.urls import cache_of, is_remote, store_at
 
@@ -177,10 +177,8 @@ class Mirror:
         self._uploaded: dict[str, tuple[tuple[int, int], _Entry]] = {}  # size and time, and the entry of the index
 
     def check(self) -> None:
-        """Raise now, not at the end of the work, if the store cannot be written."""
-        probe = f"{_PUSHES}/{uuid.uuid4().hex}.probe"
-        self._store.write(probe, b"")
-        self._store.remove(probe)
+        """Raise now, not at the end of the work, if the store cannot be written or would mix the pushes of two."""
+        check_creation(self._store, _PUSHES)
 
     def pull(self, wanted: Callable[[str, int], bool] = lambda *_: True) -> None:
         """Bring the files with `wanted(name, size)` here as they were pushed last, unless this folder builds on that.

@@ -4,6 +4,7 @@ Files have names with `/` between folder and file. A reader sees a complete file
 """
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ _RETRIES: "RetryConfig" = {
     "retry_timeout": timedelta(minutes=3),
     "backoff": {"init_backoff": timedelta(seconds=0.5), "max_backoff": timedelta(seconds=15)},
 }
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)  # file systems without hard links answer so, FUSE as well
 _CURE = "check that the store answers, that the bucket exists, and that this machine may read and write it"
 
 
@@ -71,8 +73,7 @@ class LocalStore:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-                with contextlib.suppress(FileExistsError):
-                    os.link(temporary, path)
+                _link(temporary, path)
             return self.read(name) == content
         finally:
             temporary.unlink(missing_ok=True)
@@ -241,6 +242,40 @@ class RemoteStore:
 
 
 Store = LocalStore | RemoteStore
+
+
+def check_creation(store: Store, folder: str = "") -> None:
+    """Raise now, not in the middle of the work, if the store cannot be written, or two writers can create one file.
+
+    Some object stores ignore the condition of a request and overwrite the file. Nothing remains in the store.
+    """
+    name = f"{folder}/{uuid.uuid4().hex}.probe".lstrip("/")
+    is_created = store.create(name, b"first")
+    try:
+        is_kept = is_created and not store.create(name, b"second")
+    finally:
+        store.remove(name)
+    if not is_kept:
+        raise FolderError(
+            f"{store.where}: this store ignores conditional writes (If-None-Match): a second writer replaced a file "
+            "that it should only have created, so two runs could overwrite each other's work; use S3, Google Cloud "
+            "Storage, Azure or MinIO, a newer version of this store, or a folder of a shared disk"
+        )
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its name, unless another file has it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise FolderError(
+            f"{path.parent}: the file system has no hard links, which keep two writers apart; choose a folder on a "
+            "local disk, NFS or Lustre, or a URL such as s3://bucket/folder"
+        ) from None
 
 
 def _open_store(url: str) -> Any:

@@ -247,7 +247,7 @@ def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str | None:
 @contextlib.contextmanager
 def _logged(work: str, config: Config, console: Console) -> Iterator[None]:
     """Log what an attempt at some work takes; processes other than this one and its children are not seen."""
-    with join_world(config.runtime.timeout_s) as world:
+    with join_world(config.runtime.timeout_s, config.runtime.device) as world:
         elsewhere = config.runtime.engine == "ray" or world.size > 1
     console.event("compare", f"{work}: begun")
     began, cpu_began = time.monotonic(), machine.cpu_seconds()

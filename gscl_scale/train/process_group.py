@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gscl_scale.errors import PeerError
+from gscl_scale.errors import ConfigError, PeerError
 
 _LONGEST_CALL = timedelta(days=30)  # others wait for what the first process does alone, such as sampling
 
@@ -68,25 +68,48 @@ _calls_group: list[Any] = []  # module state, as torch's default group is: a nes
 
 
 @contextlib.contextmanager
-def join_world(timeout_s: float) -> Iterator[World]:
-    """The world that this process has joined already (Ray Train), that torchrun has started it in, or it alone."""
+def join_world(timeout_s: float, device: str = "auto") -> Iterator[World]:
+    """The world that this process has joined already (Ray Train), that torchrun has started it in, or it alone.
+
+    device   `runtime.device`: unless it is cpu, each process of a machine takes a GPU of its own where there are any
+    """
     if dist.is_available() and dist.is_initialized():
         yield World(dist.get_rank(), dist.get_world_size(), *_calls_group)
         return
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    if local < torch.cuda.device_count():
-        torch.cuda.set_device(local)
+    gpus = 0 if device == "cpu" else torch.cuda.device_count()
+    if gpus:
+        torch.cuda.set_device(gpu_of(int(os.environ.get("LOCAL_RANK", "0")), _sharing(), gpus))
     with _peers():
-        dist.init_process_group(backend(torch.cuda.is_available()), timeout=timedelta(seconds=timeout_s))
+        dist.init_process_group(backend(gpus > 0), timeout=timedelta(seconds=timeout_s))
         _calls_group.append(dist.new_group(backend="gloo", timeout=_LONGEST_CALL))
     try:
         yield World(dist.get_rank(), dist.get_world_size(), *_calls_group)
     finally:
         _calls_group.clear()
         dist.destroy_process_group()
+
+
+def gpu_of(local_rank: int, sharing: int, gpus: int) -> int:
+    """The GPU of a process, by its number on its machine; ConfigError where two would have the same.
+
+    sharing   processes of this machine that see the same GPUs
+    gpus      how many these are
+    """
+    if sharing > gpus:
+        raise ConfigError(
+            f"runtime.device: torchrun has started {sharing} processes on this machine, where torch sees {gpus} "
+            f"GPU{'s' * (gpus > 1)}, and each needs its own; start at most {gpus} here (--nproc-per-node {gpus}), or "
+            "add --set runtime.device=cpu"
+        )
+    return local_rank if local_rank < gpus else 0
+
+
+def _sharing() -> int:
+    """Processes that torchrun has started on this machine; whoever else starts some may give each a GPU to see."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
 
 
 def backend(gpu: bool) -> str:

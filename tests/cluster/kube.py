@@ -1,4 +1,4 @@
-"""The fields of Kubernetes and KubeRay objects that our manifests use, and no others.
+"""The fields of Kubernetes and KubeRay objects that our manifests use, and no others; `crd.py` has all of KubeRay.
 
 Written from the CRDs of KubeRay 1.6 (ray-operator/apis/ray/v1: raycluster_types.go, rayjob_types.go,
 raycronjob_types.go; rules from controllers/ray/utils/validation.go) and the API reference of Kubernetes 1.30.
@@ -116,6 +116,7 @@ class Container(Strict):
     image: str
     command: list[str] | None = None
     env: list[Env] = []
+    envFrom: list[fields(secretRef=fields(name=Name, optional=Literal[True]))] = []
     ports: list[
         fields(
             name=Annotated[Name, StringConstraints(max_length=15)],
@@ -145,6 +146,10 @@ class PodSpec(Strict):
     securityContext: PodSecurity
     volumes: list[Volume] = []
     serviceAccountName: Name | None = None
+    nodeSelector: dict[str, str] = {}
+    tolerations: list[
+        fields(key=str, operator=Literal["Exists"], effect=Literal["NoSchedule", "PreferNoSchedule", "NoExecute"])
+    ] = []
     restartPolicy: Literal["Never"] | None = None
 
     @model_validator(mode="after")

@@ -1,5 +1,8 @@
 """What bringing a graph takes, and when it is refused."""
 
+import gzip
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +12,7 @@ from gscl_scale import machine
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.estimate import check_resources, estimate_need, read_if_it_fits
+from gscl_scale.graph.sources import ogb
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import SourceSize
 
@@ -110,9 +114,9 @@ def test_npz_files_tell_their_shapes(tmp_path):
 
 def test_a_source_that_knows_nothing_is_told_as_that(tmp_path, this_machine):
     this_machine(8 * GIB, 30 * GIB)
-    config = Config.load(None, ["graph.source=ogb", "graph.dataset=ogbn-arxiv"]).graph
+    config = Config.load(None, ["graph.source=pyg", "graph.dataset=Actor", f"graph.path={tmp_path}"]).graph
     assert check_resources(source_size(config), config, tmp_path) == (
-        "reading source ogb: its size is not known yet (8.0 GiB of memory and 30.0 GiB of disk are free)"
+        "reading source pyg: its size is not known yet (8.0 GiB of memory and 30.0 GiB of disk are free)"
     )
 
 
@@ -120,3 +124,92 @@ def test_the_digits_are_as_many_as_they_say():
     config = Config.load(None).graph
     draft, size = read(config), source_size(config)
     assert (size.num_nodes, size.num_features) == (draft.num_nodes, draft.features.shape[1])
+
+
+# --- data sets that other packages read ------------------------------------------------------------------------------
+
+
+def write_ogb(folder, nodes, edges, width, edge_width=0):
+    """Heads of raw files as of a data set of this size; the values that would follow are not looked at."""
+    raw = folder / "raw"
+    raw.mkdir(parents=True)
+    heads = {"num-node-list": f"{nodes}\n", "num-edge-list": f"{edges}\n", "edge": "0,1\n"}
+    heads |= {"node-feat": ",".join(["0.5"] * width) + "\n"} if width else {}
+    heads |= {"edge-feat": ",".join(["0.5"] * edge_width) + "\n"} if edge_width else {}
+    for name, text in heads.items():
+        with gzip.open(raw / f"{name}.csv.gz", "wt") as file:
+            file.write(text)
+
+
+def ogb_config(tmp_path, dataset="ogbn-arxiv"):
+    return Config.load(None, ["graph.source=ogb", f"graph.dataset={dataset}", f"graph.path={tmp_path}"]).graph
+
+
+def test_ogb_tells_the_size_of_its_tables_from_their_heads(tmp_path):
+    write_ogb(tmp_path / "ogbn_arxiv", 1000, 5000, 128)
+    size = source_size(ogb_config(tmp_path))
+    ends, values = 5000 * 2 * 8, 1000 * 128
+    kept = ends + 4 * values
+    assert size == SourceSize(1000, 5000, 128, reading=(ends + 16 * values - kept) // 1000, fixed=kept)
+    write_ogb(tmp_path / "ogbn_proteins", 1000, 5000, 0, edge_width=8)
+    size = source_size(ogb_config(tmp_path, "ogbn-proteins"))
+    both, parsed = 2 * 5000 * 2 * 8, 5000 * (2 * 8 + 8 * 16)
+    assert size == SourceSize(
+        1000, 10_000, None, reading=(max(parsed, 3 * 5000 * (16 + 32)) - both) // 1000, fixed=both
+    )
+
+
+def test_ogb_tells_the_size_of_its_arrays_from_their_headers(tmp_path):
+    raw = tmp_path / "ogbn_papers100M" / "raw"
+    raw.mkdir(parents=True)
+    arrays = {"edge_index": np.zeros((2, 50), np.int64), "node_feat": np.zeros((7, 3), np.float32)}
+    np.savez_compressed(raw / "data.npz", node_year=np.zeros((7, 1), np.int64), num_nodes_list=[7], **arrays)
+    np.savez_compressed(raw / "node-label.npz", node_label=np.zeros((7, 1), np.float32))
+    assert source_size(ogb_config(tmp_path, "ogbn-papers100M")) == SourceSize(
+        7, 50, 3, reading=(7 * 8 + 8 + 6) // 7, fixed=50 * 16 + 7 * 12 + 7 * 4
+    )
+
+
+def test_an_ogb_graph_past_the_memory_is_refused_before_its_values_are_read(tmp_path, this_machine, monkeypatch):
+    monkeypatch.setattr(ogb, "_raw", lambda *_: pytest.fail("it was read"))
+    write_ogb(tmp_path / "ogbn_products", 2_449_029, 61_859_140, 100)
+    this_machine(4 * GIB, 99 * GIB)
+    says = (
+        r"2,449,029 nodes and 123,718,280 edges take about \d\.\d GiB of memory and 4.0 GiB are available; use a mach"
+    )
+    with pytest.raises(GraphError, match=says):
+        read_if_it_fits(ogb_config(tmp_path, "ogbn-products"), tmp_path / "graph", lambda _: None)
+
+
+@pytest.mark.parametrize("name", ["num-node-list", "num-edge-list", "node-feat"])
+def test_of_a_damaged_ogb_data_set_nothing_is_known(tmp_path, name):
+    write_ogb(tmp_path / "ogbn_arxiv", 1000, 5000, 128)
+    (tmp_path / f"ogbn_arxiv/raw/{name}.csv.gz").write_bytes(b"no gzip")
+    assert source_size(ogb_config(tmp_path)) == SourceSize()
+
+
+@pytest.mark.parametrize("dataset", ["Planetoid/Cora", "Actor"])
+@pytest.mark.parametrize("below", [True, False])
+def test_torch_geometric_tells_the_bytes_of_its_files(tmp_path, this_machine, dataset, below):
+    class_name, _, name = dataset.partition("/")
+    place = tmp_path / (class_name if below else "") / name
+    config = Config.load(None, ["graph.source=pyg", f"graph.dataset={dataset}", f"graph.path={tmp_path}"]).graph
+    assert source_size(config) == SourceSize()
+    write_bytes(place / "raw" / "a.txt", 3000), write_bytes(place / "raw" / "b.txt", 4000)
+    assert source_size(config) == SourceSize(fixed=7000)
+    write_bytes(place / "processed" / "data.pt", 5 * GIB), write_bytes(place / "processed" / "pre_filter.pt", 10)
+    write_bytes(place / "geom-gcn" / "processed" / "data.pt", 4 * GIB)
+    assert source_size(config) == SourceSize(fixed=4 * GIB)
+    this_machine(8 * GIB, 30 * GIB)
+    told = "reading source pyg: it takes at least 4.5 GiB of memory (8.0 GiB of memory and 30.0 GiB of disk are free)"
+    assert check_resources(source_size(config), config, tmp_path) == told
+    this_machine(4 * GIB, 30 * GIB)
+    with pytest.raises(GraphError, match=r"pyg: its files of 4.0 GiB take at least 4.5 GiB of memory and 4.0 GiB are"):
+        read_if_it_fits(config, tmp_path / "graph", lambda _: None)
+
+
+def write_bytes(path, size):
+    """A file of so many bytes, most of which take no disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.truncate(path, size)

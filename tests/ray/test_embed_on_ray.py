@@ -104,5 +104,5 @@ def test_a_killed_process_and_a_killed_machine_change_no_byte(three, values, fin
 def test_a_process_that_no_machine_has_room_for_is_refused_with_the_key_of_the_training(
     two, values, finished, tmp_path
 ):
-    with pytest.raises(ConfigError, match=r"runtime\.worker_gpus: a task asks for 1 GPUs, but no machine"):
+    with pytest.raises(ConfigError, match=r"runtime\.worker_gpus: a task asks for 1 GPU, but no machine"):
         embed(on(two, values, worker_gpus=1), Run.at(trained(finished, tmp_path)), Console(quiet=True))

@@ -311,7 +311,7 @@ def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machin
 
     def noted(folder, those):
         looked.append([machine.ip for machine in those])
-        check(folder, those)
+        return check(folder, those)
 
     monkeypatch.setattr(preflight, "check_shared", noted)
     with of_size(machines, 2), ThreadPoolExecutor(1) as pool:

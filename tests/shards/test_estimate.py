@@ -4,10 +4,13 @@ from gscl_scale import machine
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.settings import NOTHING, MemoryNeed
 from gscl_scale.shards.estimate import check_resources, estimate_need
 from gscl_scale.shards.format import part_path
 from gscl_scale.shards.levels import levels_folder
 from gscl_scale.shards.plan import make_plan
+from gscl_scale.shards.precompute import precompute
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 
@@ -36,7 +39,8 @@ def test_it_is_told_before_the_start(graph, tmp_path):
     assert told.startswith("precompute takes about ")
     assert "of disk per round" in told
     assert "of memory" in told
-    assert "of memory" not in check_resources(graph, plan_of(graph, tmp_path), 2, tmp_path, local=False)
+    elsewhere = check_resources(graph, plan_of(graph, tmp_path), 2, tmp_path, local=False)
+    assert "of memory on each machine and 0.3 GiB for each task there" in elsewhere
 
 
 def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_path, monkeypatch):
@@ -48,7 +52,39 @@ def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_p
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
     with pytest.raises(ConfigError, match=r"lower rings\.width and make more rounds"):
         check_resources(graph, plan, 2, tmp_path, local=True)
+    monkeypatch.setattr(machine, "available_memory", lambda: need.driver)
     check_resources(graph, plan, 2, tmp_path, local=False)
+    monkeypatch.setattr(machine, "available_memory", lambda: need.driver - 1)
+    with pytest.raises(
+        ConfigError, match=r"drawing 20,000 nodes takes .* on this machine .* start the command on a mach"
+    ):
+        check_resources(graph, plan, 2, tmp_path, local=False)
+
+
+class Elsewhere:
+    """A runner of another machine; it notes what it is told to have room for, and has none."""
+
+    workers = 2
+
+    def check_shared(self, folder, need):
+        self.need = need
+        raise RunError("no room")
+
+
+def test_other_machines_are_asked_for_what_they_map_and_what_each_task_takes(graph, tmp_path):
+    elsewhere, need = Elsewhere(), estimate_need(graph, plan_of(graph, tmp_path), workers=1)
+    with pytest.raises(RunError, match="no room"):
+        precompute(graph.folder, tmp_path / "samples", CONFIG, 1, elsewhere, Console(quiet=True))
+    assert elsewhere.need == MemoryNeed(shared=need.mapped, each=need.task)
+    assert need.task - 60 * 20_000 > 300 << 20
+
+
+def test_where_nothing_is_missing_no_machine_is_asked_for_memory(graph, tmp_path):
+    make_samples(graph.folder, tmp_path / "samples", CONFIG)
+    elsewhere = Elsewhere()
+    with pytest.raises(RunError, match="no room"):
+        precompute(graph.folder, tmp_path / "samples", CONFIG, 1, elsewhere, Console(quiet=True))
+    assert elsewhere.need == NOTHING
 
 
 def test_only_disk_for_what_is_missing_is_asked_for(graph, tmp_path, monkeypatch):

@@ -118,12 +118,40 @@ def test_epochs_that_follow_from_the_size_are_told_and_the_same_number_goes_on(t
         open_run(Config.parse(with_train(epochs=4, batch_size=40)), run.folder)
 
 
-def test_a_gpu_that_ray_would_not_give_is_refused_before_a_cluster_is_looked_for(tmp_path):
+def test_a_device_that_no_process_would_have_is_refused_before_a_cluster_is_looked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(training, "train_together", lambda *_: pytest.fail("a cluster was looked for"))
     _, run = prepared(tmp_path / "run")
     config = Config.parse({**VALUES, "runtime": {"engine": "ray", "device": "cuda"}})
-    with pytest.raises(ConfigError, match=r"runtime\.worker_gpus is 0.* set runtime\.worker_gpus to 1"):
-        train_stage(config, run, QUIET)
+    for refuse in (lambda: training.refuse_untrainable(config, run), lambda: train_stage(config, run, QUIET)):
+        with pytest.raises(ConfigError, match=r"runtime\.worker_gpus is 0.* set runtime\.worker_gpus to 1"):
+            refuse()
     assert not events(run, "started")
+
+
+def test_a_machine_without_a_gpu_lets_processes_of_a_cluster_have_theirs(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    asked = []
+    monkeypatch.setattr(training, "train_together", lambda _, argument, *more: asked.append(argument["config"]))
+    _, run = prepared(tmp_path / "run")
+    config = Config.parse({**VALUES, "runtime": {"engine": "ray", "device": "cuda", "worker_gpus": 1}})
+    training.refuse_untrainable(config, run)
+    train_stage(config, run, QUIET)
+    assert asked[0]["runtime"]["device"] == "cuda"
+
+
+def test_a_process_on_a_cluster_takes_the_features_and_the_edges_unless_it_samples_neighbours(tmp_path, monkeypatch):
+    needs = []
+    monkeypatch.setattr(training, "train_together", lambda *arguments: needs.append(arguments[-1]))
+    _, run = prepared(tmp_path / "run")
+    graph = Graph.open(run.graph)
+    for model in ({}, {"encoder": "sage", "propagation": "sampled", "fanout": [2]}):
+        values = {**VALUES, "model": {**VALUES["model"], **model}, "runtime": {"engine": "ray"}}
+        train_stage(Config.parse(values), run, QUIET)
+    program = 300 << 20
+    assert [need.shared for need in needs] == [0, 0]
+    assert needs[0].each == program + graph.features.nbytes + 8 * graph.indices.size
+    assert needs[1].each == program
 
 
 def assert_resumed_as_undisturbed(config, run, undisturbed, *resumed):

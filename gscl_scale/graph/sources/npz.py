@@ -58,7 +58,7 @@ def read(config: NpzGraph) -> GraphDraft:
 def size(config: NpzGraph) -> SourceSize:
     """From the headers of the arrays; unknown where the file cannot be read, for `read` explains why."""
     try:
-        headers = _load(config.path, _header)
+        headers = read_headers(config.path)
     except GraphError:
         return SourceSize()
     shape = {name: header.shape for name, header in headers.items()}
@@ -70,6 +70,11 @@ def size(config: NpzGraph) -> SourceSize:
         fixed=sum(header.num_bytes for header in headers.values()),
         weighted="edge_weight" in headers,
     )
+
+
+def read_headers(path: Path) -> dict[str, Header]:
+    """The headers of the arrays of a file; GraphError where it is none."""
+    return _load(path, _header)
 
 
 def _load(path: Path, read: Callable[[zipfile.ZipFile, zipfile.ZipInfo], Read]) -> dict[str, Read]:

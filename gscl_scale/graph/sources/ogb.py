@@ -22,7 +22,9 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.ogb_size import binary_size, text_size
 from gscl_scale.graph.sources.splits import split_from_rows
+from gscl_scale.graph.types import SourceSize
 from gscl_scale.io.atomic import publish_file, publish_folder
 from gscl_scale.io.validate import refuse_special
 from gscl_scale.machine import available_memory, free_disk
@@ -50,13 +52,7 @@ class _RawGraph(TypedDict):
 
 def read(config: OgbGraph) -> GraphDraft:
     """Read a data set from its raw files, which are downloaded once; no pickled cache is opened."""
-    info = _info(config.dataset)
-    if info["is hetero"] == "True":
-        raise GraphError(
-            f"{config.dataset} has several kinds of nodes, expected one kind; choose another data set, "
-            "or export one kind of its nodes as tables"
-        )
-    folder = config.path / config.dataset.replace("-", "_")
+    info, folder = _info(config.dataset), _folder(config)
     _obtain(folder, info, config.dataset)
     graph, labels = _raw(folder, info)
     num_nodes = int(graph["num_nodes"])
@@ -79,8 +75,25 @@ def read(config: OgbGraph) -> GraphDraft:
     )
 
 
+def size(config: OgbGraph) -> SourceSize:
+    """From the heads of the raw files, which are downloaded once; unknown where they are damaged: `read` explains."""
+    info, folder = _info(config.dataset), _folder(config)
+    if not folder.exists():
+        _download(folder, info, config.dataset)
+    refuse_special(folder)
+    with contextlib.suppress(GraphError, *_DAMAGE):
+        if info["binary"] == "True":
+            return binary_size(folder / "raw")
+        return text_size(folder / "raw", info["add_inverse_edge"] == "True")
+    return SourceSize()
+
+
+def _folder(config: OgbGraph) -> Path:
+    return config.path / config.dataset.replace("-", "_")
+
+
 def _info(dataset: str) -> dict[str, str]:
-    """The package's entry for the data set."""
+    """The package's entry for the data set; GraphError if it has several kinds of nodes."""
     table = Path(_ogb("ogb").__file__).parent / "nodeproppred" / "master.csv"
     master = _table(table, index_col=0, keep_default_na=False, dtype=str)
     if dataset not in master:
@@ -88,7 +101,13 @@ def _info(dataset: str) -> dict[str, str]:
         raise GraphError(
             f"graph.dataset: ogb has no node-property data set {quoted(dataset)}; did you mean {' or '.join(close)}?"
         )
-    return {str(key): str(value) for key, value in master[dataset].items()}
+    info = {str(key): str(value) for key, value in master[dataset].items()}
+    if info["is hetero"] == "True":
+        raise GraphError(
+            f"{dataset} has several kinds of nodes, expected one kind; choose another data set, "
+            "or export one kind of its nodes as tables"
+        )
+    return info
 
 
 def _ogb(module: str) -> Any:

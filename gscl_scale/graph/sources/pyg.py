@@ -26,7 +26,7 @@ from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.pickles import only_arrays
 from gscl_scale.graph.sources.splits import splits_from_masks
-from gscl_scale.graph.types import SPLIT_CODES
+from gscl_scale.graph.types import SPLIT_CODES, SourceSize
 from gscl_scale.io.validate import refuse_special
 from gscl_scale.text import quoted, shortened
 
@@ -52,6 +52,20 @@ def read(config: PygGraph) -> GraphDraft:
     draft = draft_from_data(data, config.dataset.replace("/", "-").lower())
     draft.origin = config.dataset
     return draft
+
+
+def size(config: PygGraph) -> SourceSize:
+    """The bytes of its files, which are in memory once it is read; unknown before it is downloaded."""
+    class_name, _, name = config.dataset.partition("/")
+    root = _root(config.path, class_name, name)
+    place = root / name if name else root
+    processed = [max(sizes) for folder in place.rglob("processed") if (sizes := _file_sizes(folder, "*.pt"))]
+    raw = [sum(sizes) for folder in place.rglob("raw") if (sizes := _file_sizes(folder, "*"))]
+    return SourceSize(fixed=min(processed or raw, default=0))  # of several versions the smallest: one of them is read
+
+
+def _file_sizes(folder: Path, pattern: str) -> list[int]:
+    return [path.stat().st_size for path in folder.glob(pattern) if path.is_file()]
 
 
 def draft_from_data(data: Any, name: str) -> GraphDraft:

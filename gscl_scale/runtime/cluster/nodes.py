@@ -74,6 +74,6 @@ def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine], ke
 
 def resources_text(need: Mapping[str, float]) -> str:
     """The resources of a task as a reader wants them."""
-    units = {"CPU": (1, " cores"), "GPU": (1, " GPUs"), "memory": (1e9, " GB")}
+    units = {"CPU": (1, " cores"), "GPU": (1, " GPU"), "memory": (1e9, " GB")}
     amounts = ((value, *units.get(name, (1, f" of {name}"))) for name, value in need.items())
     return ", ".join(f"{value / size:g}{unit}" for value, size, unit in amounts)

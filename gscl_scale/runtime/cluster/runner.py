@@ -14,6 +14,7 @@ from gscl_scale.errors import TaskError
 from gscl_scale.runtime.cluster.connect import join_cluster
 from gscl_scale.runtime.cluster.nodes import (
     THREADS,
+    Machine,
     alive_machines,
     is_possible,
     refuse_impossible,
@@ -23,7 +24,7 @@ from gscl_scale.runtime.cluster.nodes import (
 from gscl_scale.runtime.cluster.preflight import SharedFolder
 from gscl_scale.runtime.cluster.retry import Attempt, next_attempt
 from gscl_scale.runtime.local import LocalRunner
-from gscl_scale.runtime.settings import RunnerSettings
+from gscl_scale.runtime.settings import NOTHING, MemoryNeed, RunnerSettings
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -80,12 +81,13 @@ class ClusterRunner:
         finally:
             _stop(running)
 
-    def check_shared(self, folder: Path) -> None:
+    def check_shared(self, folder: Path, need: MemoryNeed = NOTHING) -> None:
         """FolderError if a machine does not see or cannot write the folder, RunError if one has other versions.
 
+        ConfigError if one has too little memory for the tasks that it may run at once.
         Machines that join later are checked when they do.
         """
-        self._folders.append(SharedFolder(folder))
+        self._folders.append(SharedFolder(folder, need, self._at_once, "task_memory_gb"))
         self._check_folders()
 
     def _remote(self, function: Callable[[Task], Result]) -> Any:
@@ -97,6 +99,10 @@ class ClusterRunner:
             max_retries=0,  # `next_attempt` counts: Ray would repeat a task that runs out of memory for ever
             runtime_env={"env_vars": _ONE_THREAD},
         )
+
+    def _at_once(self, machine: Machine) -> int:
+        """Tasks that a machine may run at once."""
+        return min(machine.room(self._need), self._settings.workers or machine.room(self._need))
 
     def _in_flight(self) -> int:
         """Tasks that Ray has at once: if the number of workers is not set, as many again wait for their turn."""

@@ -33,7 +33,7 @@ from gscl_scale.runtime.cluster.nodes import (
 from gscl_scale.runtime.cluster.preflight import SharedFolder
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.native_threads import waiting_variables
-from gscl_scale.runtime.settings import TrainingBody, TrainingSettings
+from gscl_scale.runtime.settings import NOTHING, MemoryNeed, TrainingBody, TrainingSettings
 from gscl_scale.runtime.stop import stop_event
 
 _LOOK_S = 1.0
@@ -59,16 +59,19 @@ def train_on_cluster(
     settings: TrainingSettings,
     console: Console,
     watch: Callable[[], None] = lambda: None,
+    need: MemoryNeed = NOTHING,
 ) -> None:
     """Call a top-level function with a plain argument in every process of a training, until all have returned.
 
     Its second argument is an event that is set when it should save and stop, its third takes figures for Ray's metrics.
     After a loss it is called again, in new processes, and resumes from what it finds in `folder`. `watch` is called
-    here about once a second.
+    here about once a second. `need` is what each process takes at least; machines with less memory are refused.
     """
     with join_cluster(settings.address), stop_event() as stop, scratch_folder(folder, "training") as scratch:
         breaks: list[AttemptEnd] = []
-        shared = SharedFolder(folder)
+        shared = SharedFolder(
+            folder, need, lambda machine: min(machine.room(settings.resources), settings.workers[1]), "worker_cpus"
+        )
         _refuse_impossible(settings, alive_machines())
         while True:
             machines = _lasting_machines()
