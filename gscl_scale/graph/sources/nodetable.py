@@ -146,7 +146,7 @@ def read_nodes(config: TablesGraph, files: list[TableFile]) -> NodeTable:
 def node_files(config: TablesGraph) -> list[TableFile]:
     """The files of the node table."""
     assert config.nodes is not None
-    return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, None))
+    return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, ""))
 
 
 def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
