@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.features import FARTHEST
-from gscl_scale.graph.sources.cells import DATE_ORDERS, DECIMAL_COMMA, days_of, numbers_of, storage_of, text_of
+from gscl_scale.graph.sources.cells import (
+    DATE_ORDERS,
+    DECIMAL_COMMA,
+    THOUSANDS_COMMA,
+    days_of,
+    numbers_of,
+    storage_of,
+    text_of,
+)
 from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
@@ -21,6 +29,7 @@ from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
 HASHED_WIDTH, TEXT_WIDTH, _BITS = 32, 48, 64  # each column takes one bit of a hash
+_WITH_COMMAS = {DECIMAL_COMMA: " with a decimal comma", THOUSANDS_COMMA: " with a comma between thousands"}
 _WORD = r"(?u)\b\w+\b"
 _NGRAMS = 1 << 15  # places for those of words, and as many for those of letters
 
@@ -66,8 +75,7 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
     """GraphError for the first cell that is no number or date, or is too large, in a column of those."""
     for found in stats.numbers_as(encoding["kind"], encoding["order"]):
         if found.first_odd:
-            comma = " with a decimal comma" if encoding["order"] == DECIMAL_COMMA else ""
-            expected = "a date" if encoding["kind"] == "days" else f"a number{comma}"
+            expected = "a date" if encoding["kind"] == "days" else f"a number{_WITH_COMMAS.get(encoding['order'], '')}"
             raise GraphError(_odd_cell(*found.first_odd, stats.name, expected))
         if found.first_huge:
             where, cell = found.first_huge

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.graph.features import gets_structural
-from gscl_scale.graph.sources.cells import DATE_ORDERS
+from gscl_scale.graph.sources.cells import DATE_ORDERS, THOUSANDS_COMMA
 from gscl_scale.graph.sources.column_encoding import total_width
 from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
@@ -18,6 +18,7 @@ from gscl_scale.text import listed, shortened
 
 _NAMED = 8  # columns in a note
 _LONGEST = 60  # characters of a name
+_EXAMPLES = {THOUSANDS_COMMA: ": 1,234 is 1234"}
 _TYPES = {"none": "no values", "boolean": "true or false", "time": "date", "list": "list of numbers"}
 
 
@@ -129,7 +130,8 @@ def _type_of(stats: ColumnStats, kind: str, order: str) -> str:
 
 
 def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
-    width, order = encoding["width"], f" ({encoding['order']})" if encoding["order"] and stats.storage == "text" else ""
+    order = f" ({encoding['order']}{_EXAMPLES.get(encoding['order'], '')})" if encoding["order"] else ""
+    width, order = encoding["width"], order if stats.storage == "text" else ""
     words = {
         "number": f"a number{order}", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
         "one-hot": f"one column for each of {width} values", "hashed": f"values hashed into {width} columns",
