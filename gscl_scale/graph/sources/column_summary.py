@@ -140,5 +140,12 @@ def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
     words += ", scaled" if "deviations" in encoding else ""
     if not encoding["indicator"]:
         return words
-    filled = f"become {encoding['fill'][0]:.6g} and " if len(encoding["fill"]) == 1 else ""
-    return f"{words}; missing ones {filled}are marked"
+    return f"{words}; missing ones {_filled(encoding)}are marked"
+
+
+def _filled(encoding: ColumnEncoding) -> str:
+    """What missing values become; days since 1970 would say nothing to a reader."""
+    if len(encoding["fill"]) != 1:
+        return ""
+    (fill,) = encoding["fill"]
+    return "become the mean and " if encoding["kind"] == "days" and fill else f"become {fill:.6g} and "
