@@ -29,7 +29,7 @@ SCALINGS = {
     "standard": "standardised columns",
     "auto": "scaled as is best on validation nodes",
 }
-TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
+TITLES: dict[Method, str] = {"raw": "input features", "untrained": "untrained encoder", "trained": "trained encoder"}
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity", "links": "links"}
 _FEW_VALIDATION_NODES = 30
 _ALL_GATED = 0.95

@@ -42,7 +42,7 @@ def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iter
 
 
 def evaluate(config: Config, run: Run, console: Console) -> Metrics:
-    """Figures of the embeddings, of the raw features and of the untrained encoder."""
+    """Figures of the embeddings, of the input features and of the untrained encoder."""
     if (known := known_figures(config, run)) is not None:
         return known
     made_from, validated = figures_made_from(config, run), bool(config.train.validate_every)

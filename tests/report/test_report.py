@@ -163,7 +163,7 @@ def test_references_within_the_page_are_met_and_ids_are_unique(tmp_path: Path) -
 def test_the_headline_and_the_table_tell_the_result(tmp_path: Path) -> None:
     _, page = render(tmp_path / "report.html")
     assert (
-        "reach 84.12 % test accuracy, 15.1 points above the untrained encoder and 26.1 points above raw features."
+        "reach 84.12 % test accuracy, 15.1 points above the untrained encoder and 26.1 points above input features."
         in page.text
     )
     for part in ("84.12 ± 0.30", "58.00 ± 0.30", "0.600", "5 random splits", "20 random initialisations"):
