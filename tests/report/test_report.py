@@ -225,7 +225,8 @@ def test_warnings_are_in_plain_words_with_the_number_that_led_to_them(tmp_path: 
         "Training brought no gain. The embeddings reach 60.00 %",
         "Test accuracy is -9.00 ± 0.09 points above the untrained encoder; the embeddings use few of their 512",
         "Only 5 validation nodes",
-        "Neighbourhoods are ranked no better than by the untrained encoder (71.0 % of pairs against 72.0 %).",
+        "Neighbourhoods are ranked no better than by the untrained encoder (71.0 % of pairs against 72.0 %); use a new "
+        "run folder (--run) and add --set loss.temperature=0.1",
         "use few of their 512 dimensions (effective rank 9.5)",
         "The loss did not fall: 1.020 in the first steps, 1.470 in the last ones",
         "The gate stops 99 % of all terms",

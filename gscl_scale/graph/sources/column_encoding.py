@@ -71,12 +71,12 @@ def refuse_damaged(encodings: Sequence[ColumnEncoding]) -> None:
             )
 
 
-def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
+def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding, in_python: bool) -> None:
     """GraphError for the first cell that is no number or date, or is too large, in a column of those."""
     for found in stats.numbers_as(encoding["kind"], encoding["order"]):
         if found.first_odd:
             expected = "a date" if encoding["kind"] == "days" else f"a number{_WITH_COMMAS.get(encoding['order'], '')}"
-            raise GraphError(_odd_cell(*found.first_odd, stats.name, expected))
+            raise GraphError(_odd_cell(*found.first_odd, expected, stats.name, type_option(stats.name, in_python)))
         if found.first_huge:
             where, cell = found.first_huge
             raise GraphError(
@@ -85,10 +85,10 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
             )
 
 
-def _odd_cell(where: str, cell: str, name: str, expected: str) -> str:
+def _odd_cell(where: str, cell: str, expected: str, name: str, option: str) -> str:
     return (
         f"{where}: feature {quoted(name)} is {cell}, expected {expected}; correct it or leave it empty, or read the "
-        f"column in another way: {type_option(name)} (or text, or skip)"
+        f"column in another way: {option} (or text, or skip)"
     )
 
 

@@ -67,9 +67,10 @@ class Made:
         if not self.left_out:
             return []
         reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        option = type_option(next(iter(self.left_out)), self.table.in_memory)
         return [
             f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
-            f"its type: {type_option(next(iter(self.left_out)))}"
+            f"its type: {option}"
         ]
 
     def _note_on_scales(self) -> list[str]:

@@ -49,6 +49,11 @@ class NodeTable:
     stats: dict[str, ColumnStats] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the table is an object of a Python program."""
+        return self.files[0].table is not None
+
     def with_nodes(self, ids: pa.Array) -> "NodeTable":
         """The table with more nodes at its end, of which nothing but the ids is known."""
         new = len(ids)
