@@ -199,3 +199,13 @@ def test_a_run_of_tables_in_memory_is_read_again_and_other_tables_are_refused(tm
     np.testing.assert_array_equal(first, again)
     with pytest.raises(gscl_scale.GsclError, match="was made from another graph"):
         gscl_scale.fit(edges.iloc[1:], SMALL, run=tmp_path / "run", **beside)
+
+
+def test_notes_and_refusals_about_the_columns_of_a_table_in_memory_name_settings_of_python():
+    edges = pd.DataFrame({"source": range(100), "target": np.arange(100)[::-1]})
+    nodes = pd.DataFrame({"id": range(100), "zip": [f"{row:05}" for row in range(100)], "age": range(5, 405, 4)})
+    _, notes = read(edges, nodes=nodes)
+    assert any("or give its type: graph__column_types={'zip': 'category'}" in note for note in notes)
+    nodes["age"] = [*nodes.age[:-1].astype(str), "old"]
+    with pytest.raises(GraphError, match=r"'age' is 'old', .*: graph__column_types=\{'age': 'category'\} \(or text"):
+        read(edges, nodes=nodes)

@@ -55,6 +55,10 @@ TEXTS = {
         text("src\tdst\tweight", lines("{a}\t{b}\t{w}", product)), product, True,
         {"source_column": "src", "target_column": "dst", "weight_column": "weight"},
     ),
+    "sent.csv": (
+        text("Nr;Von;An;Datum", lines("{n};{a};{b};05.03.{d}", product)), product, False,
+        {"source_column": "Von", "target_column": "An"},
+    ),
     "excel.csv": (
         b"\xef\xbb\xbf" + text('"From";"To";"Jahr"', lines('"{a}";"{b}";"{d}"', product), end="\r\n"), product, False,
         {"separator": "semicolon", "source_column": "From"},
@@ -263,8 +267,8 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
         ),
         (
             "sent.csv",
-            text("Datum;Von;An", "05.03.2026;ann;bo", ";bo;cy"),
-            "column 'Datum' has dates; name both ends: --set graph.source_column=Von --set graph.target_column=An",
+            text("Datum;Wer;Wem", "05.03.2026;ann;bo", ";bo;cy"),
+            "column 'Datum' has dates; name both ends: --set graph.source_column=Wer --set graph.target_column=Wem",
         ),
         (
             "people.csv",

@@ -184,7 +184,7 @@ def evaluate(
 ) -> None:
     """Evaluate the embeddings.
 
-    Evaluates the raw features and the untrained encoder as well."""
+    Evaluates the input features and the untrained encoder as well."""
     config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale import pipeline
 

@@ -31,7 +31,7 @@ def compare(
 ) -> None:
     """Compare methods on the same graph.
 
-    Methods: raw features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
+    Methods: input features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
     gscl-listwise; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and node2vec. Skips
     finished methods."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)

@@ -94,8 +94,9 @@ class TablesGraph(_GraphSection):
     header: Annotated[bool, Key(revision=4, neutral=True)] = Field(
         True, description="Edge table that is text: the first row names the columns; else column_1, column_2, ..."
     )
-    comment: Annotated[str | None, Field(min_length=1, max_length=8), Key(revision=4, neutral=None)] = Field(
-        None, description="Edge table that is text: characters that begin a comment line, such as '#%'."
+    comment: Annotated[str | None, Field(max_length=8), Key(revision=4, neutral=None)] = Field(
+        None,
+        description="Edge table that is text: what begins a comment line, such as '#%' or '//'; '' if nothing does.",
     )
     nodes_separator: Annotated[str | None, Key(revision=4, neutral=None)] = Field(
         None, description=f"Node table that is text: {_SEPARATOR}"

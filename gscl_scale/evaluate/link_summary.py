@@ -8,7 +8,7 @@ from gscl_scale.evaluate.schema import Metrics
 LINK_TITLES: dict[LinkMethod, str] = {
     "preferential_attachment": "preferential attachment",
     "adamic_adar": "Adamic-Adar",
-    "raw": "raw features",
+    "raw": "input features",
     "untrained": "untrained encoder",
     "trained": "trained encoder",
 }

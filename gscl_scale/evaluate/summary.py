@@ -29,10 +29,11 @@ SCALINGS = {
     "standard": "standardised columns",
     "auto": "scaled as is best on validation nodes",
 }
-TITLES: dict[Method, str] = {"raw": "raw features", "untrained": "untrained encoder", "trained": "trained encoder"}
+TITLES: dict[Method, str] = {"raw": "input features", "untrained": "untrained encoder", "trained": "trained encoder"}
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity", "links": "links"}
 _FEW_VALIDATION_NODES = 30
 _ALL_GATED = 0.95
+_SHARPER = "use a new run folder (--run) and add --set loss.temperature=0.1 (the default is 0.5)"  # docs/training.md
 _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure wherever it was tried
 
 
@@ -302,5 +303,5 @@ def _ranking_warnings(metrics: Metrics) -> Iterator[str]:
     if reached is not None and before is not None and reached <= before:
         yield (
             "neighbourhoods are ranked no better than by the untrained encoder "
-            f"({100 * reached:.1f} % of pairs against {100 * before:.1f} %)"
+            f"({100 * reached:.1f} % of pairs against {100 * before:.1f} %); {_SHARPER}"
         )

@@ -260,7 +260,7 @@ def _check_columns(draft: GraphDraft) -> None:
 def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
     notes = []
     if counts.self_loops:
-        notes.append(f"{counts.self_loops:,} self-loops dropped")
+        notes.append(f"{counts.self_loops:,} self-loop{'s' * (counts.self_loops != 1)} dropped")
     sides = 2 if undirected else 1
     if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
         notes.append(

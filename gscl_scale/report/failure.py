@@ -48,7 +48,7 @@ def _numbers_of(none: Sequence[Gain]) -> str:
     """The gains and their standard errors.
 
     >>> _numbers_of([Gain("untrained", "AUC", -0.09, 0.001), Gain("raw", "AUC", 0.001, 0.002)])
-    'AUC is -9.00 ± 0.10 points above the untrained encoder and +0.10 ± 0.20 above raw features'
+    'AUC is -9.00 ± 0.10 points above the untrained encoder and +0.10 ± 0.20 above input features'
     """
     first, *others = (
         f"{100 * one.gain:+.2f} ± {100 * one.error:.2f}{' points' * (one is none[0])} above "
@@ -84,7 +84,7 @@ def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
 
 
 def _why_not_above_raw(homophily: float | None) -> tuple[str, str]:
-    fewer = "use a new run folder (--run) and add --set model.layers=1, or use the raw features beside the embeddings"
+    fewer = "use a new run folder (--run) and add --set model.layers=1, or use the input features beside the embeddings"
     if homophily is not None and homophily < _MIXED:
         return (
             f"only {100 * homophily:.0f} % of a node's neighbours have its class on average (homophily HM), so what "

@@ -40,7 +40,7 @@ def map_cells(columns: Sequence[NodeCells]) -> MapCells:
     """Columns in their order as long as there is room for them."""
     found, left_out, size = MapCells([], [], Html(), []), list[str](), 0
     data = []
-    for column in columns:
+    for column in filter(_has_values, columns):
         arrays, kind, mode = _text(column.text) if column.text is not None else _numbers(column)
         number = len(found.cells)
         element = packed(f"map-cells-{number}", arrays)
@@ -56,6 +56,13 @@ def map_cells(columns: Sequence[NodeCells]) -> MapCells:
 
 
 Column = tuple[dict[str, npt.NDArray[Any]], str, dict[str, object]]  # arrays, kind of the cells, how they give colours
+
+
+def _has_values(column: NodeCells) -> bool:
+    """Whether any node has a cell; where none has, there is nothing to show and no range to colour by."""
+    if column.text is not None:
+        return column.text.null_count < len(column.text)
+    return column.numbers is not None and bool(np.isfinite(column.numbers).any())
 
 
 def _text(text: pa.Array) -> Column:

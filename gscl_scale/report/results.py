@@ -33,7 +33,7 @@ def headline(metrics: Metrics, title: str) -> Html:
 
 
 def accuracy(metrics: Metrics) -> Html:
-    """The table of figures, with raw features and the untrained encoder above the trained one."""
+    """The table of figures, with input features and the untrained encoder above the trained one."""
     probe, titles, of_classes = metrics.get("probe", {}), part_titles(metrics), task_titles(metrics)
     rows = []
     for name in (name for name in TITLES if name in probe):

@@ -46,7 +46,7 @@ def _untrained(
 
 
 def evaluate(config: Config, run: Run, console: Console) -> Metrics:
-    """Figures of the embeddings, of the raw features and of the untrained encoder."""
+    """Figures of the embeddings, of the input features and of the untrained encoder."""
     if (known := known_figures(config, run)) is not None:
         return known
     with embedding_runner(config, run.folder) as runner:

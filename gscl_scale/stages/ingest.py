@@ -49,9 +49,10 @@ def ingest(
     done = {"inputs": with_checksums(inputs), "graph_fingerprint": graph.fingerprint}
     write_json(run.folder / "run.json", {**record, **done})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
+    labels = f"{len(graph.classes)} {'classes' if graph.label_sets is None else 'labels'}"
     console.say(
         f"graph {graph.name}: {graph.num_nodes:,} nodes, {edges:,} {'un' * graph.undirected}directed edges, "
-        f"{graph.num_features:,} features, {len(graph.classes)} {'classes' if graph.label_sets is None else 'labels'}"
+        f"{graph.num_features:,} features, {labels if graph.classes else 'no labels'}"
     )
     for line in column_lines(graph.manifest.get("columns", [])):
         console.say(line)

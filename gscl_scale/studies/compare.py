@@ -231,7 +231,7 @@ def _measure(config: Config, run: Run, console: Console) -> Metrics:
 
 
 def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str | None:
-    """The method with an encoder whose run gives the figures of raw features and the untrained encoder.
+    """The method with an encoder whose run gives the figures of input features and the untrained encoder.
 
     If any has the user's protocol on all splits, and the user's encoder, it is one of these; of equal ones the last.
     """

@@ -103,7 +103,7 @@ def test_vectors_that_are_not_finite_or_too_few_are_refused(random_graph: Graph)
 def test_the_table_has_a_row_for_each_method_and_words_beneath(metrics: dict[str, Any]) -> None:
     headers, rows, remarks = figures_table(metrics)
     assert headers == ["", "validation %", "test %", "NMI", "Sim@5"]
-    assert [row[0] for row in rows] == ["raw features", "untrained encoder", "trained encoder"]
+    assert [row[0] for row in rows] == ["input features", "untrained encoder", "trained encoder"]
     assert any("2 random splits" in remark for remark in remarks)
 
 
@@ -112,7 +112,7 @@ def test_a_probe_that_ends_too_early_is_told(metrics: dict[str, Any]) -> None:
         for name, best in (("trained", 42), ("untrained", step), ("raw", 50)):  # of 50 steps
             split[name]["best_epoch_mean"] = best
     (found,) = [words for words in warnings_of(metrics) if "still getting better" in words]
-    assert "its 50 steps ended (best at step, on average: raw features 50, untrained encoder 43)" in found
+    assert "its 50 steps ended (best at step, on average: input features 50, untrained encoder 43)" in found
     metrics["probe"]["raw"]["val_mean"] = None  # the last step counts where nothing is validated
     (found,) = [words for words in warnings_of(metrics) if "still getting better" in words]
     assert "raw" not in found

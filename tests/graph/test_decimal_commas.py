@@ -1,12 +1,15 @@
-"""Numbers with a decimal comma, as spreadsheets of many countries write them."""
+"""Numbers with a decimal comma, or with commas between thousands, as spreadsheets of many countries write them."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
+from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.cells import DECIMAL_COMMA, numbers_of, sure_commas
 from gscl_scale.graph.sources.node_cells import read_cells, shown_columns
+from gscl_scale.graph.sources.read import read
 from tests.graph.tables import PAIR, ingest, tables
 
 BALANCES = ["1.234,50", "-3,1", "12", "n/a", "7.000", "0,125"]
@@ -36,8 +39,12 @@ def test_a_column_of_them_is_one_of_numbers(tmp_path, kind):
 @pytest.mark.parametrize(
     ("cells", "made"),
     [
-        (["1,234", "5,678", "9,012"], "words and letters"),  # thousands, or not: nothing tells
-        (["1,234.50", "2,000.25", "3,100.75"], "words and letters"),
+        (["1,234.5", "2,000,000.25", "3.75"], "a number (comma between thousands: 1,234 is 1234)"),
+        (["1,234", "-12", "n/a"], "a number (comma between thousands: 1,234 is 1234); missing ones"),
+        (["1,234.50", "2000.25", "3,100.75"], "words and letters"),  # one of them has no comma where others have
+        (["1,234.50", "2,00.25", "3,100.75"], "words and letters"),
+        (["1,234", "0,567", "9,012"], "a number (decimal comma)"),
+        (["12", "567", "7.5"], "a number"),
         (["1.5", "2.5", "3.5"], "a number"),
         (["1,5", "2.5", "3,5"], "words and letters"),
         (["1,5", "5,678", "9,012"], "a number (decimal comma)"),
@@ -61,6 +68,25 @@ def test_the_encoding_reads_another_table_in_either_way(tmp_path):
             tmp_path / str(kind), {k: v[:1] for k, v in EDGES.items()}, people(cells), encoding=tmp_path / "before"
         )
         assert graph.features[:, 0].tolist() == [3, 5000.5]
+
+
+def test_commas_between_thousands_are_no_part_of_a_number(tmp_path):
+    cells = ["1,234.50", "-2,000,000", "7", "n/a", "999.5"]
+    (tmp_path / "nodes.csv").write_text("id;income\n" + "".join(f"n{at};{cell}\n" for at, cell in enumerate(cells)))
+    (tmp_path / "edges.csv").write_text("source;target\nn0;n1\nn1;n2\n")
+    config = TablesGraph(
+        source="tables", edges=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", separator="semicolon",
+        nodes_separator="semicolon", missing="zero",
+    )  # fmt: skip
+    graph = write_graph(read(config), config, tmp_path / "graph")
+    assert graph.features[:, 0].tolist() == [1234.5, -2e6, 7, 0, 999.5]
+    income = graph.manifest["columns"][1]
+    assert (income["type"], income["missing"], income["distinct"]) == ("number", 1, 5)
+    (shown,) = read_cells(config, graph, shown_columns(config, graph), np.arange(5))
+    np.testing.assert_array_equal(shown.numbers, [1234.5, -2e6, 7, np.nan, 999.5])
+    other = {"id": ["n0", "n1"], "income": ["0,5", "7"]}
+    with pytest.raises(GraphError, match=r"'income' is '0,5', expected a number with a comma between thousands"):
+        ingest(tmp_path / "other", {"source": ["n0"], "target": ["n1"]}, other, encoding=tmp_path)
 
 
 def test_weights_may_have_them_all_or_none(tmp_path):

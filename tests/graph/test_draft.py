@@ -57,7 +57,7 @@ def test_notes_tell_what_was_done_to_the_edges_and_the_draft_stays_as_it_was(tmp
     assert brought.notes == ["brought along"]
     assert notes == [
         "brought along",
-        "1 self-loops dropped",
+        "1 self-loop dropped",
         "3 repeated edges merged (both directions count)",
         "2 nodes have no neighbours: their rings are empty, and others sample them only as far nodes",
     ]

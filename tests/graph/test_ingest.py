@@ -83,6 +83,13 @@ def test_the_estimate_is_printed_before_the_graph(tmp_path):
     lines = CliRunner().invoke(cli.app, arguments, catch_exceptions=False).stderr.splitlines()
     assert lines[0].startswith("300 nodes and 1,200 edges take about 0.5 GiB of memory")
     assert lines[1].startswith("graph synthetic-tiny: 300 nodes")
+    assert lines[1].endswith(" classes")
+
+
+def test_a_graph_without_labels_is_said_to_have_none(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,2\n")
+    told = CliRunner().invoke(cli.app, ["ingest", str(tmp_path / "edges.csv"), "--run", str(tmp_path / "r")]).stderr
+    assert "graph edges: 3 nodes, 2 undirected edges, 128 features, no labels\n" in told
 
 
 @pytest.fixture

@@ -254,3 +254,15 @@ def test_the_option_that_a_note_names_can_be_pasted(tmp_path, name):
 def test_tiny_numbers_are_summed_exactly(tmp_path):
     nodes = {"id": ["a", "b", "c", "d"], "x": [1e16, 1.0, -1e16, None]}
     assert ingest(tmp_path, PAIR, nodes).features[3].tolist() == [np.float32(1 / 3), 1]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+@pytest.mark.parametrize(("missing", "filled"), [("mean", "the mean"), ("zero", "0")])
+def test_missing_dates_are_counted_and_no_number_of_days_is_shown_for_them(tmp_path, kind, missing, filled):
+    when = pd.to_datetime(["2024-01-02", None, "2024-01-04", None])
+    nodes = {"id": list("abcd"), "when": pd.Series(when), "due": ["02.01.2024", "NaT", "", "04.01.2024"]}
+    graph = ingest(tmp_path, PAIR, nodes, kind=kind, missing=missing)
+    for name, summary in ((one["name"], one) for one in graph.manifest["columns"][1:]):
+        assert (summary["type"], summary["missing"]) == ("date", 2)
+        assert made(graph)[name].endswith(f"; missing ones become {filled} and are marked")
+    assert graph.features[:, 1].tolist() == [0, 1, 0, 1]

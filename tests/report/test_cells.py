@@ -159,7 +159,7 @@ def test_of_many_texts_the_most_frequent_have_colours() -> None:
         ([-1, 0.5, np.nan], "f4", "number"),
         ([0.1, 0.2, 0.3], "f8", "number"),
         ([1, 2, 3, 2**40 + 1], "f8", "log"),
-        ([np.nan, np.nan], "f4", "number"),
+        ([np.nan, 0.25], "f4", "number"),
     ],
 )
 def test_numbers_take_the_fewest_bytes_that_hold_them(values: list[float], kind: str, colour: str) -> None:
@@ -178,3 +178,10 @@ def test_a_column_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert [one["name"] for one in found.cells] == ["one", "words"]
     assert [mode["cell"] for mode in found.modes] == [0, 1]
     assert found.notes == ["Columns of the node table without room in this page: two"]
+
+
+def test_a_column_without_a_cell_is_not_on_the_map() -> None:
+    nothing = NodeCells("joined", numbers=np.full(3, np.nan), dated=True)  # its range would begin in 1970
+    found = map_cells([nothing, text([None, None, None]), NodeCells("age", numbers=np.array([np.nan, 0, 7]))])
+    assert [one["name"] for one in found.cells] == ["age"]
+    assert found.notes == []

@@ -80,7 +80,7 @@ def test_a_gain_within_its_standard_error_is_none_and_one_above_it_is_one() -> N
         (
             run_of(0.5),
             "no gain",
-            "is -19.00 ± 0.09 points above the untrained encoder and -8.00 ± 0.09 above raw features; ",
+            "is -19.00 ± 0.09 points above the untrained encoder and -8.00 ± 0.09 above input features; ",
             "",
         ),
     ],
@@ -102,7 +102,7 @@ def test_raw_features_that_do_better_are_explained_by_homophily(homophily: float
     failure = failure_of(run_of(homophily=homophily, probe=probe))
     assert failure
     assert failure.what == "training brought no gain"
-    assert failure.cause.startswith("test accuracy is -10.88 ± 0.09 points above raw features; ")
+    assert failure.cause.startswith("test accuracy is -10.88 ± 0.09 points above input features; ")
     assert cause in failure.cause
     assert "model.layers=1" in failure.cure
 

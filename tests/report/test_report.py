@@ -163,7 +163,7 @@ def test_references_within_the_page_are_met_and_ids_are_unique(tmp_path: Path) -
 def test_the_headline_and_the_table_tell_the_result(tmp_path: Path) -> None:
     _, page = render(tmp_path / "report.html")
     assert (
-        "reach 84.12 % test accuracy, 15.1 points above the untrained encoder and 26.1 points above raw features."
+        "reach 84.12 % test accuracy, 15.1 points above the untrained encoder and 26.1 points above input features."
         in page.text
     )
     for part in ("84.12 ± 0.30", "58.00 ± 0.30", "0.600", "5 random splits", "20 random initialisations"):
@@ -225,7 +225,8 @@ def test_warnings_are_in_plain_words_with_the_number_that_led_to_them(tmp_path: 
         "Training brought no gain. The embeddings reach 60.00 %",
         "Test accuracy is -9.00 ± 0.09 points above the untrained encoder; the embeddings use few of their 512",
         "Only 5 validation nodes",
-        "Neighbourhoods are ranked no better than by the untrained encoder (71.0 % of pairs against 72.0 %).",
+        "Neighbourhoods are ranked no better than by the untrained encoder (71.0 % of pairs against 72.0 %); use a new "
+        "run folder (--run) and add --set loss.temperature=0.1",
         "use few of their 512 dimensions (effective rank 9.5)",
         "The loss did not fall: 1.020 in the first steps, 1.470 in the last ones",
         "The gate stops 99 % of all terms",

@@ -12,7 +12,7 @@ from gscl_scale.io.arrow import is_text
 
 Storage = Literal["none", "boolean", "number", "time", "text", "list", "other"]
 DATE_ORDERS = ("year first", "day first", "month first")
-DECIMAL_COMMA = "decimal comma"
+DECIMAL_COMMA, THOUSANDS_COMMA = "decimal comma", "comma between thousands"
 
 # what programs and people write into a column of numbers or dates where they have none
 _MISSING_WORDS = (
@@ -23,6 +23,8 @@ _NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)$"
 _COMMA_NUMBER = r"^[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?$"
 # a comma in front of three digits may group thousands, unless dots do so, or 0 or four and more digits are before it
 _SURE_COMMA = r"^[+-]?([0-9]+,([0-9]{1,2}|[0-9]{4,})|(0|[0-9]{4,}),[0-9]{3}|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)$"
+_GROUPED = r"^[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?$"
+_THOUSANDS = rf"({_GROUPED}|^[+-]?[0-9]{{1,3}}(\.[0-9]+)?$)"
 _CLOCK = r"(?:[t ](?P<h>\d{1,2}):(?P<i>\d{2})(?::(?P<s>\d{2}(?:\.\d{1,9})?))? ?(?P<z>z|[+-]\d{2}:?\d{2})?)?$"
 _YEAR_FIRST = r"^(?P<a>\d{4})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{1,2})" + _CLOCK
 _YEAR_LAST = r"^(?P<a>\d{1,2})[-/.](?P<b>\d{1,2})[-/.](?P<c>\d{4})" + _CLOCK
@@ -74,7 +76,7 @@ def text_of(column: pa.Array) -> pa.Array:
 
 
 def numbers_of(column: pa.Array, order: str = "") -> Cells:
-    """Cells as numbers: true is 1, and NaN and words such as `n/a` are missing. Text may have a DECIMAL_COMMA."""
+    """Cells as numbers: true is 1, and NaN and words such as `n/a` are missing. `order` says what a comma is."""
     if not is_text(column.type):
         column = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
         values = column.to_numpy(zero_copy_only=False)
@@ -86,13 +88,26 @@ def numbers_of(column: pa.Array, order: str = "") -> Cells:
     if order == DECIMAL_COMMA:
         number = pc.match_substring_regex(low, _COMMA_NUMBER)
         digits = pc.replace_substring(pc.replace_substring(pc.if_else(number, low, None), ".", ""), ",", ".")
-        values = pc.cast(digits, pa.float64()).to_numpy(zero_copy_only=False)
-        return Cells(values, _odd(low, np.isnan(values)))
+        return _read(low, digits)
+    if order == THOUSANDS_COMMA:
+        number = pc.match_substring_regex(low, _THOUSANDS)
+        return _read(low, pc.replace_substring(pc.if_else(number, low, None), ",", ""))
     truth = pc.index_in(low, pa.array(["false", "true"], low.type))
     low = pc.if_else(pc.is_valid(truth), pc.cast(pc.cast(truth, pa.string()), low.type), low)
     number = pc.match_substring_regex(low, _NUMBER)
-    values = pc.cast(pc.if_else(number, low, None), pa.float64()).to_numpy(zero_copy_only=False)
+    return _read(low, pc.if_else(number, low, None))
+
+
+def _read(low: pa.Array, digits: pa.Array) -> Cells:
+    """Cells of which those that are numbers have digits."""
+    values = pc.cast(digits, pa.float64()).to_numpy(zero_copy_only=False)
     return Cells(values, _odd(low, np.isnan(values)))
+
+
+def grouped(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which cells of text are numbers with commas in front of groups of three digits."""
+    found = pc.fill_null(pc.match_substring_regex(pc.utf8_trim_whitespace(column), _GROUPED), False)
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
 def sure_commas(column: pa.Array) -> npt.NDArray[np.bool_]:

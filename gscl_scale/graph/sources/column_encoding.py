@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.features import FARTHEST
-from gscl_scale.graph.sources.cells import DATE_ORDERS, DECIMAL_COMMA, days_of, numbers_of, storage_of, text_of
+from gscl_scale.graph.sources.cells import (
+    DATE_ORDERS,
+    DECIMAL_COMMA,
+    THOUSANDS_COMMA,
+    days_of,
+    numbers_of,
+    storage_of,
+    text_of,
+)
 from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
@@ -21,6 +29,7 @@ from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
 HASHED_WIDTH, TEXT_WIDTH, _BITS = 32, 48, 64  # each column takes one bit of a hash
+_WITH_COMMAS = {DECIMAL_COMMA: " with a decimal comma", THOUSANDS_COMMA: " with a comma between thousands"}
 _WORD = r"(?u)\b\w+\b"
 _NGRAMS = 1 << 15  # places for those of words, and as many for those of letters
 
@@ -62,13 +71,12 @@ def refuse_damaged(encodings: Sequence[ColumnEncoding]) -> None:
             )
 
 
-def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
+def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding, in_python: bool) -> None:
     """GraphError for the first cell that is no number or date, or is too large, in a column of those."""
     for found in stats.numbers_as(encoding["kind"], encoding["order"]):
         if found.first_odd:
-            comma = " with a decimal comma" if encoding["order"] == DECIMAL_COMMA else ""
-            expected = "a date" if encoding["kind"] == "days" else f"a number{comma}"
-            raise GraphError(_odd_cell(*found.first_odd, stats.name, expected))
+            expected = "a date" if encoding["kind"] == "days" else f"a number{_WITH_COMMAS.get(encoding['order'], '')}"
+            raise GraphError(_odd_cell(*found.first_odd, expected, stats.name, type_option(stats.name, in_python)))
         if found.first_huge:
             where, cell = found.first_huge
             raise GraphError(
@@ -77,10 +85,10 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding) -> None:
             )
 
 
-def _odd_cell(where: str, cell: str, name: str, expected: str) -> str:
+def _odd_cell(where: str, cell: str, expected: str, name: str, option: str) -> str:
     return (
         f"{where}: feature {quoted(name)} is {cell}, expected {expected}; correct it or leave it empty, or read the "
-        f"column in another way: {type_option(name)} (or text, or skip)"
+        f"column in another way: {option} (or text, or skip)"
     )
 
 

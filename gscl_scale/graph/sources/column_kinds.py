@@ -56,12 +56,16 @@ def forced_kind(stats: ColumnStats, wanted: ColumnType) -> tuple[Kind, str]:
     return ("number", "") if wanted == "number" else ("days", "")
 
 
-def type_option(name: str) -> str:
-    """The option that sets the type of a column, ready for a shell; YAML reads some names as something else.
+def type_option(name: str, in_python: bool = False) -> str:
+    """The option that sets the type of a column, ready for a shell or for Python; YAML has names of other meaning.
 
     >>> print(type_option("no"))
     --set 'graph.column_types={"no": category}'
+    >>> print(type_option("no", in_python=True))
+    graph__column_types={'no': 'category'}
     """
+    if in_python:
+        return f"graph__column_types={ {name: 'category'} }"
     key = name if name.isidentifier() and name.lower() not in _YAML_WORDS else json.dumps(name, ensure_ascii=False)
     return f"--set {shlex.quote(f'graph.column_types={{{key}: category}}')}"
 

@@ -1,6 +1,7 @@
 """Names that people give to columns of edge and node tables."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 _OPPOSITES = (
@@ -9,12 +10,19 @@ _OPPOSITES = (
     ("caller", "callee"), ("sender", "receiver"),
     ("buyer", "seller"), ("payer", "payee"), ("follower", "followee"), ("follower", "followed"),
     ("subject", "object"), ("left", "right"), ("ego", "alter"),
-    ("parent", "child"), ("u", "v"), ("i", "j"), ("a", "b"), ("1", "2"),
+    ("parent", "child"), ("u", "v"), ("i", "j"), ("a", "b"), ("1", "2"), ("src", "tgt"), ("lender", "borrower"),
+    ("trustor", "trustee"),
+    ("von", "nach"), ("von", "an"), ("von", "zu"), ("quelle", "ziel"), ("start", "ziel"),
+    ("sender", "empfanger"), ("sender", "empfaenger"), ("absender", "empfanger"), ("absender", "empfaenger"),
+    ("de", "a"), ("de", "vers"), ("source", "cible"), ("origine", "destination"), ("depart", "arrivee"),
+    ("de", "para"), ("desde", "hasta"), ("origen", "destino"), ("origem", "destino"),
+    ("da", "a"), ("origine", "destinazione"), ("van", "naar"), ("bron", "doel"),
 )  # fmt: skip
 _THINGS = (
     "", "id", "ids", "node", "nodeid", "vertex", "vertexid", "name", "key", "user", "userid", "person", "author",
     "gene", "protein", "account", "page", "paper", "paperid", "item", "entity", "station", "city", "airport", "member",
     "actor", "product", "productid", "customer", "word", "address",
+    "nr", "ort", "konto", "knoten",
 )  # fmt: skip
 _WEIGHTS = ("weight", "weights", "edgeweight", "w")
 _IDS = ("id", "node", "nodeid", "vertex", "vertexid", "key", "name", "nodename", "uid", "identifier", "index")
@@ -27,12 +35,12 @@ _COUNTERS = ("", "id", "index", "edge", "edgeid", "no", "nr", "number", "rowname
 
 
 def plain(name: str) -> str:
-    """A name in lower case, without anything but letters and digits.
+    """A name in lower case, without accents and anything but letters and digits.
 
-    >>> plain("Source_ID"), plain(":START_ID")
-    ('sourceid', 'startid')
+    >>> plain("Source_ID"), plain(":START_ID"), plain("Arrivée")
+    ('sourceid', 'startid', 'arrivee')
     """
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name.lower()))
 
 
 def find_ends(names: Sequence[str]) -> tuple[str, str] | None:

@@ -13,9 +13,11 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.cells import (
     DATE_ORDERS,
     DECIMAL_COMMA,
+    THOUSANDS_COMMA,
     Cells,
     Storage,
     days_of,
+    grouped,
     numbers_of,
     storage_of,
     sure_commas,
@@ -114,6 +116,7 @@ class ColumnStats:
     values      the distinct texts; None once there are more than MOST_CATEGORIES
     separated, zeros, phones   cells of text with several words, digits after a leading zero, and phone numbers
     commas      the cells of text as numbers with a decimal comma; `sure_commas` of them can be nothing else
+    thousands   the cells of text as numbers with commas between thousands; `grouped` of them have one
     lists       one entry for each position of lists of numbers
     """
 
@@ -130,8 +133,10 @@ class ColumnStats:
     phones: int = 0
     dotted: int = 0
     sure_commas: int = 0
+    grouped: int = 0
     numbers: NumberStats = field(default_factory=NumberStats)
     commas: NumberStats = field(default_factory=NumberStats)
+    thousands: NumberStats = field(default_factory=NumberStats)
     days: dict[str, NumberStats] = field(default_factory=lambda: {order: NumberStats() for order in DATE_ORDERS})
     lists: list[NumberStats] = field(default_factory=list)
 
@@ -144,14 +149,21 @@ class ColumnStats:
         """What is known of the cells as numbers, days or lists of numbers; nothing for other kinds."""
         if kind == "numbers":
             return self.lists
-        comma = order == DECIMAL_COMMA and (self.storage == "text" or self.words)
-        numbers = self.commas if comma else self.numbers
+        numbers = self.numbers
+        if self.storage == "text" or self.words:
+            numbers = {DECIMAL_COMMA: self.commas, THOUSANDS_COMMA: self.thousands}.get(order, numbers)
         return [numbers] if kind == "number" else [self.days[order]] if kind == "days" else []
 
     @property
     def number_order(self) -> str:
-        """How cells of text are numbers: with a decimal comma if more of them are so, and one can be nothing else."""
-        return DECIMAL_COMMA if self.sure_commas and self.commas.count > self.numbers.count else ""
+        """How cells of text are numbers: with a decimal comma if more of them are so, and one can be nothing else.
+
+        With commas between thousands if all are so: fixed three decimals behind a comma are rare, and where each cell
+        has them they are the same numbers at another scale.
+        """
+        if self.sure_commas and self.commas.count > self.numbers.count:
+            return DECIMAL_COMMA
+        return THOUSANDS_COMMA if self.grouped and self.thousands.first_odd is None else ""
 
     def num_missing(self, kind: str, order: str) -> int:
         """Cells without a value; words for missing values count in columns of numbers and dates only."""
@@ -211,9 +223,11 @@ class ColumnStats:
         self.phones += _count(words, times, _PHONE)
         self.dotted += _count(words, times, r"\.")
         self.sure_commas += int(times[sure_commas(words)].sum())
+        self.grouped += int(times[grouped(words)].sum())
         for stats, cells in (
             (self.numbers, numbers_of(words)),
             (self.commas, numbers_of(words, DECIMAL_COMMA)),
+            (self.thousands, numbers_of(words, THOUSANDS_COMMA)),
             *((self.days[order], days_of(words, order)) for order in DATE_ORDERS),
         ):
             if stats.first_odd is None or not np.isnan(cells.values).all():  # else there is nothing to add

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.graph.features import gets_structural
-from gscl_scale.graph.sources.cells import DATE_ORDERS
+from gscl_scale.graph.sources.cells import DATE_ORDERS, THOUSANDS_COMMA
 from gscl_scale.graph.sources.column_encoding import total_width
 from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
@@ -18,6 +18,7 @@ from gscl_scale.text import join_names, shortened
 
 _NAMED = 8  # columns in a note
 _LONGEST = 60  # characters of a name
+_EXAMPLES = {THOUSANDS_COMMA: ": 1,234 is 1234"}
 _TYPES = {"none": "no values", "boolean": "true or false", "time": "date", "list": "list of numbers"}
 
 
@@ -68,9 +69,10 @@ class Made:
         if not self.left_out:
             return []
         reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        option = type_option(next(iter(self.left_out)), self.table.in_memory)
         return [
             f"columns left out: {join_names(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
-            f"its type: {type_option(next(iter(self.left_out)))}"
+            f"its type: {option}"
         ]
 
     def _note_on_scales(self) -> list[str]:
@@ -131,7 +133,8 @@ def _type_of(stats: ColumnStats, kind: str, order: str) -> str:
 
 
 def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
-    width, order = encoding["width"], f" ({encoding['order']})" if encoding["order"] and stats.storage == "text" else ""
+    order = f" ({encoding['order']}{_EXAMPLES.get(encoding['order'], '')})" if encoding["order"] else ""
+    width, order = encoding["width"], order if stats.storage == "text" else ""
     words = {
         "number": f"a number{order}", "numbers": f"{width:,} numbers", "days": f"days since 1970{order}",
         "one-hot": f"one column for each of {width} values", "hashed": f"values hashed into {width} columns",
@@ -140,5 +143,12 @@ def _words_for(encoding: ColumnEncoding, stats: ColumnStats) -> str:
     words += ", scaled" if "deviations" in encoding else ""
     if not encoding["indicator"]:
         return words
-    filled = f"become {encoding['fill'][0]:.6g} and " if len(encoding["fill"]) == 1 else ""
-    return f"{words}; missing ones {filled}are marked"
+    return f"{words}; missing ones {_filled(encoding)}are marked"
+
+
+def _filled(encoding: ColumnEncoding) -> str:
+    """What missing values become; days since 1970 would say nothing to a reader."""
+    if len(encoding["fill"]) != 1:
+        return ""
+    (fill,) = encoding["fill"]
+    return "become the mean and " if encoding["kind"] == "days" and fill else f"become {fill:.6g} and "

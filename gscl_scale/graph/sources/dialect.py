@@ -17,6 +17,7 @@ _TABBED = (".tsv", ".tab")
 TEXT = tuple(f"{ending}{packed}" for ending in _ENDINGS for packed in _PACKED)
 MATRIX = tuple(f".mtx{packed}" for packed in _PACKED)
 
+MARKS = ("#", "%", "//")  # what begins comment lines in files of others
 SEPARATORS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "blanks": " "}
 _WITH_BLANKS = "+blanks"
 _FIELDS = {"pattern": (), "integer": ("value",), "real": ("value",)}
@@ -30,7 +31,8 @@ class Dialect:
     separator   between cells: one character; a blank: any number of blanks and tabs; a character and a blank: that
                 character, and blanks around it are no part of a cell
     header      whether the first row names the columns; otherwise they are column_1, column_2, ...
-    comment     characters, each of which begins a comment line
+    comment     characters, each of which begins a comment line; `//` counts as one. None: no such line is known, and
+                rows that look like one are refused
     skipped     rows at the beginning that are none of the table
     names       names of the columns, if the kind of file sets them
     rows        number of rows, if the file tells it
@@ -38,7 +40,7 @@ class Dialect:
 
     separator: str = ","
     header: bool = True
-    comment: str = ""
+    comment: str | None = ""
     skipped: int = 0
     names: tuple[str, ...] = ()
     rows: int | None = None
@@ -46,7 +48,7 @@ class Dialect:
     @classmethod
     def of(cls, separator: str | None, header: bool, comment: str | None) -> "Dialect":
         """The dialect that settings name; without a separator the ending of a file decides."""
-        return cls(separator_of(separator) if separator else "", header, comment or "")
+        return cls(separator_of(separator) if separator else "", header, comment)
 
     def of_file(self, path: Path) -> "Dialect":
         """The dialect of one file: a Matrix Market file tells its own."""
@@ -68,9 +70,10 @@ class Dialect:
 
     def clean(self, lines: bytes) -> bytes:
         """Whole lines without comments, and with one delimiter between cells; quoted cells stay as they are."""
-        marks = bytes(mark for mark in self.comment.encode() if mark in lines)
+        marks = [mark.encode() for mark in marks_of(self.comment or "") if mark.encode() in lines]
         if marks:
-            comment = rb"(?:\A|(?<=[\r\n]))[ \t]*[%b][^\r\n]*(?:\r\n|\r|\n|\Z)" % re.escape(marks)
+            begun = b"|".join(map(re.escape, marks))
+            comment = rb"(?:\A|(?<=[\r\n]))[ \t]*(?:%b)[^\r\n]*(?:\r\n|\r|\n|\Z)" % begun
             lines = re.sub(comment, b"", lines)
         if " " not in self.separator:
             return lines
@@ -105,6 +108,27 @@ class Dialect:
         gap = rb"[ \t]+" if self.separator == " " else rb"%b*%b%b*" % (blank, re.escape(delimiter), blank)
         cell = rb'(?:\A|(?<=[\s%b]))"(?:[^"\r\n]|"")*"' % re.escape(delimiter)
         return re.sub(rb"(%b)|%b" % (cell, gap), lambda found: found[1] or delimiter, lines)
+
+
+def marks_of(comment: str) -> list[str]:
+    """What begins a comment line, by the setting.
+
+    >>> marks_of("#//")
+    ['#', '//']
+    """
+    return re.findall("//|.", comment)
+
+
+def mark_of(line: str) -> str:
+    """The mark that a line begins with as comments do; "" if it begins with none."""
+    return next((mark for mark in MARKS if line.startswith(mark)), "")
+
+
+def is_surely_comment(line: str) -> bool:
+    """Whether a line begins with a mark that is hardly the beginning of an id: nothing, a blank or a mark follows."""
+    mark = mark_of(line)
+    behind = line.removeprefix(mark)
+    return bool(mark) and (not behind.strip() or behind[0].isspace() or bool(mark_of(behind)))
 
 
 def separator_of(word: str) -> str:

@@ -9,10 +9,14 @@ from pathlib import Path
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_names import find_ends, is_known
 from gscl_scale.graph.sources.dialect import (
+    MARKS,
     MATRIX,
     SEPARATORS,
     Dialect,
     first_bytes,
+    is_surely_comment,
+    mark_of,
+    marks_of,
     matrix_dialect,
     separator_of,
     word_of,
@@ -23,7 +27,6 @@ Rows = list[list[str]]
 
 _BYTES = 1 << 16
 _ROWS = 2000
-_MARKS = "#%"
 _BINARY = {b"PAR1": "a Parquet file", b"\x1f\x8b": "packed with gzip", b"(\xb5/\xfd": "packed with zstd",
            b"PK": "a zip or Excel file", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text"}  # fmt: skip
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
@@ -97,7 +100,7 @@ def _text_head(path: Path, asked: Asked) -> Head:
     settings: dict[str, object] = {"separator": asked.separator or word_of(separator), "header": header}
     settings |= {"comment": comment} if comment else {}
     words = [f"separator {word_of(separator)}", "header" if header else "no header"]
-    words += [f"comments {' and '.join(comment)}"] if comment else []
+    words += [f"comments {' and '.join(marks_of(comment))}"] if comment else []
     kept = {asked.prefix + key: value for key, value in settings.items()}
     return Head(names, rows[header:], header, kept, ", ".join(words))
 
@@ -149,9 +152,9 @@ def _split(text: str, cut: bool, dialect: Dialect) -> Rows:
 def _marks_in(text: str) -> str:
     """The characters that begin comment lines; where all lines begin so, ids may: only those with a blank behind."""
     lines = [line.lstrip() for line in _lines(text) if line.strip()]
-    some = any(line[0] not in _MARKS for line in lines)
-    begun = [line[0] for line in lines if some or line[1:2] in (*_MARKS, " ", "")]
-    return "".join(mark for mark in _MARKS if mark in begun)
+    some = any(not mark_of(line) for line in lines)
+    begun = {mark_of(line) for line in lines if some or is_surely_comment(line)}
+    return "".join(mark for mark in MARKS if mark in begun)
 
 
 def _separator_in(text: str, comment: str, path: Path, asked: Asked) -> str:
@@ -214,14 +217,14 @@ def _refuse_ragged(rows: Rows, path: Path, asked: Asked) -> None:
 def _refuse_edges_like_comments(text: str, separator: str, comment: str, width: int, path: Path) -> None:
     """Refuse a line that begins like a comment and has the cells of a row: ids may begin so too."""
     for line in _lines(text):
-        begun = line.lstrip()[1:]
-        if line.lstrip()[:1] not in comment or not begun or begun[0] in f" \t{_MARKS}" or not line.strip():
+        mark = mark_of(line.lstrip())
+        if mark not in marks_of(comment) or is_surely_comment(line.lstrip()):
             continue
-        cells = _split(begun, False, Dialect(separator))
+        cells = _split(line.lstrip().removeprefix(mark), False, Dialect(separator))
         if cells and len(cells[0]) == width and not any(map(is_known, cells[0])):
             raise GraphError(
                 f"{path}: the line {quoted(line)} is a comment or a row; say which: "
-                f"--set 'graph.comment=\"{comment}\"' or --set graph.comment=null"
+                f"--set 'graph.comment=\"{comment}\"' or --set 'graph.comment=\"\"'"
             )
 
 

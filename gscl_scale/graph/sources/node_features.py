@@ -58,7 +58,7 @@ def features_of(
     if _same_kinds(encodings, preferred):
         encodings = list(preferred)
     for encoding in encodings:
-        refuse_odd(table.stats[encoding["name"]], encoding)
+        refuse_odd(table.stats[encoding["name"]], encoding, table.in_memory)
         _refuse_missing(table.stats[encoding["name"]], encoding, config, gaps)
     reasons = {name: reason for name, (kind, reason) in kinds.items() if kind == "left out"}
     made = Made(table, config, encodings, reasons)

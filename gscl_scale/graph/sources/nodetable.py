@@ -49,6 +49,11 @@ class NodeTable:
     stats: dict[str, ColumnStats] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the table is an object of a Python program."""
+        return self.files[0].table is not None
+
     def with_nodes(self, ids: pa.Array) -> "NodeTable":
         """The table with more nodes at its end, of which nothing but the ids is known."""
         new = len(ids)
@@ -146,7 +151,7 @@ def read_nodes(config: TablesGraph, files: list[TableFile]) -> NodeTable:
 def node_files(config: TablesGraph) -> list[TableFile]:
     """The files of the node table."""
     assert config.nodes is not None
-    return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, None))
+    return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, ""))
 
 
 def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:

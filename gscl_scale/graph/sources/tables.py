@@ -27,13 +27,18 @@ from gscl_scale.graph.sources.tableids import (
     is_integer_text,
     short_text,
 )
+from gscl_scale.graph.sources.textfiles import comment_flaw
 from gscl_scale.graph.types import ColumnEncoding, Manifest, SourceSize
+from gscl_scale.io.arrow import is_text
 from gscl_scale.io.json import read_json
 from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
 
 _LIKE_WEIGHTS = {"weight", "weights", "edge_weight"}  # columns that a note asks about
+_BEGINS_COMMENT = r"^(#|%|//)"
+_SURELY_COMMENT = r"^(#|%|//)(\s|#|%|//|$)"
+_NEARLY = 0.9
 _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
@@ -63,7 +68,9 @@ def read_files(
     names = [name for file in files for name in schema_of(file, columns | weight).names]
     notes = [] if weight else _notes_on_weights([name for name in names if name not in columns])
     if nodes is None:
-        return _draft(config, files, _distinct_ids(files, list(columns)), notes)
+        ids = _distinct_ids(files, list(columns))
+        _refuse_comments(files, list(columns), ids)
+        return _draft(config, files, ids, notes)
     table = read_nodes(config, nodes)
     index = _IdIndex(table.ids)
     added = _unknown_ids(files, list(columns), index) if config.unknown_ids == "add" else table.ids[:0]
@@ -281,6 +288,25 @@ def _distinct_ids(files: list[TableFile], columns: list[str]) -> pa.Array:
                     )
                 distinct.add(guess_integers(ids) if file.is_csv else ids)
     return short_text(distinct.sorted())
+
+
+def _refuse_comments(files: list[TableFile], columns: list[str], ids: pa.Array) -> None:
+    """Refuse rows that are rather comments, where no setting says so: they begin as such, with no id behind the mark.
+
+    Below numbers, any text with such a mark is refused.
+    """
+    marked = pc.match_substring_regex(ids, _BEGINS_COMMENT) if is_text(ids.type) else pa.array([], pa.bool_())
+    for file in files if pc.any(marked).as_py() else ():
+        first, pattern = schema_of(file, {}).names[0], ""
+        if not file.is_csv or file.dialect.comment is not None or first not in columns:
+            continue
+        for part in stream(file, columns):
+            cells = part.text_or_numbers(first)
+            if not pattern:
+                numbers = pc.sum(is_integer_text(cells)).as_py() >= _NEARLY * len(cells)
+                pattern = _BEGINS_COMMENT if numbers else _SURELY_COMMENT
+            if (at := pc.index(pc.match_substring_regex(cells, pattern), True).as_py()) >= 0:
+                raise GraphError(comment_flaw(part.where(at), " ".join(part.rows.slice(at, 1).to_pylist()[0].values())))
 
 
 def _setting(file: TableFile, words: str) -> str:

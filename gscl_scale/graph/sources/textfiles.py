@@ -1,7 +1,9 @@
 """Text files of tables as record batches of text."""
 
+import contextlib
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import pyarrow as pa
 import pyarrow.csv
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.sources.dialect import Dialect
+from gscl_scale.graph.sources.dialect import Dialect, mark_of
+from gscl_scale.text import quoted
 
 _BLOCK = 1 << 24
 _MOST_COLUMNS = 1 << 16
+_ODD_ROW = re.compile(r"(?:Row #(\d+): )?Expected \d+ columns, got \d+: (.*)", re.DOTALL)  # of pyarrow
 
 
 def names_in(path: Path, dialect: Dialect, multiline: bool, shown: str) -> list[str]:
@@ -25,7 +29,7 @@ def names_in(path: Path, dialect: Dialect, multiline: bool, shown: str) -> list[
     if not dialect.header:
         cells = next(csv.reader([line.decode("utf-8-sig")], delimiter=dialect.delimiter), [])
         return [f"column_{number}" for number in range(1, len(cells) + 1)]
-    with _opened(path, dialect) as source, pa.csv.open_csv(source, _reading(), _parsing(dialect, multiline)) as reader:
+    with _reader(path, dialect, multiline, shown) as reader:
         names: list[str] = reader.schema.names
         return names
 
@@ -35,19 +39,33 @@ def rows_in(path: Path, dialect: Dialect, columns: list[str], multiline: bool, s
     names = None if dialect.header else names_in(path, dialect, multiline, shown)
     types = {name: pa.large_string() for name in columns}
     options = pa.csv.ConvertOptions(include_columns=columns, column_types=types)
-    with (
-        _opened(path, dialect) as source,
-        pa.csv.open_csv(source, _reading(names), _parsing(dialect, multiline), options) as reader,
-    ):
+    with _reader(path, dialect, multiline, shown, names, options) as reader:
         yield from reader
 
 
-def _reading(names: list[str] | None = None) -> Any:
-    return pa.csv.ReadOptions(block_size=_BLOCK, column_names=names)
+def comment_flaw(where: str, line: str) -> str:
+    """What is wrong with a row that begins as comments do, where no setting says whether it is one."""
+    skip, keep = (f"--set 'graph.comment=\"{mark}\"'" for mark in (mark_of(line.lstrip()), ""))
+    shown = quoted(" ".join(line.split()))
+    return f"{where} begins as a comment does: {shown}; add {skip} to skip such lines, or {keep} if it is an edge"
 
 
-def _parsing(dialect: Dialect, multiline: bool) -> Any:
-    return pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=multiline)
+@contextlib.contextmanager
+def _reader(
+    path: Path, dialect: Dialect, multiline: bool, shown: str, names: list[str] | None = None, options: Any = None
+) -> Iterator[Any]:
+    """A reader of record batches; GraphError for a row of another length that is rather a comment."""
+    parsing = pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=multiline)
+    reading = pa.csv.ReadOptions(block_size=_BLOCK, column_names=names)
+    try:
+        with _opened(path, dialect) as source, pa.csv.open_csv(source, reading, parsing, options) as reader:
+            yield reader
+    except pa.ArrowInvalid as error:
+        odd = _ODD_ROW.search(str(error)) if dialect.comment is None else None
+        if odd and mark_of(odd[2].lstrip()):
+            row = f"row {int(odd[1]) - dialect.header:,}" if odd[1] else "a row"  # of several threads none counts
+            raise GraphError(comment_flaw(f"{shown}: {row}", odd[2])) from None
+        raise
 
 
 def _opened(path: Path, dialect: Dialect) -> Any:
