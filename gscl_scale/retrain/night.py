@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.registry.lease import Lease, hold_lease
 from gscl_scale.registry.versions import Changes, Check, Figures, Links, Registry, Version, refusal_of
+from gscl_scale.retrain.decision import decide, held_back, promote_again
 from gscl_scale.retrain.foresight import compare_links, link_sentences
 from gscl_scale.retrain.gate import figures_of, judge
 from gscl_scale.retrain.work_folder import (
@@ -46,6 +47,7 @@ from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.report import report
 
+_Decided = Literal["promoted", "candidate", "refused"]  # events of the ledger
 _MEASURED = 20_000  # rows that norms and alignment are measured on
 
 
@@ -54,6 +56,7 @@ class Outcome:
     """How a night ended.
 
     result    promoted: a new version is current; unchanged: graph and settings are those of a stored version;
+              candidate: the gate accepted the new version, but another one is pinned or has become current meanwhile;
               refused: the gate did not let the new version through; failed: there was an error
     version   the one that this is about; current: the one that is current now
     checks    the conditions of the gate
@@ -62,7 +65,7 @@ class Outcome:
     """
 
     registry: str
-    result: Literal["promoted", "unchanged", "refused", "failed"]
+    result: Literal["promoted", "unchanged", "candidate", "refused", "failed"]
     seconds: float = 0.0
     version: str = ""
     current: str = ""
@@ -77,11 +80,15 @@ class Outcome:
 
     def sentence(self) -> str:
         """For a reader."""
+        stays = f"{self.current or 'nothing'} stays current"
+        by_hand = f"gscl-scale registry promote {self.version} --registry {self.registry}"
+        why = f", because {self.reason}" if self.reason else ""
         return {
             "promoted": f"{self.version} is current, after {self.seconds:.0f} s",
-            "unchanged": f"nothing to do: graph and settings are those of {self.version}; {self.current} stays current",
-            "refused": f"{self.version} was refused: {self.reason}; {self.current or 'nothing'} stays current. To "
-            f"promote it all the same: gscl-scale registry promote {self.version} --registry {self.registry}",
+            "unchanged": f"nothing to do: graph and settings are those of {self.version}; {stays}{why}",
+            "candidate": f"{self.version} passed the gate and is stored as a candidate; {stays}{why}. To promote it: "
+            f"{by_hand}",
+            "refused": f"{self.version} was refused: {self.reason}; {stays}. To promote it all the same: {by_hand}",
         }.get(self.result, self.reason)
 
 
@@ -154,7 +161,7 @@ class _Night:
             },
         )
         outcome = self._decide(version.name, checks)
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # a run that has taken over since then has it under another name
         return replace(outcome, checks=checks, changes=changes, links=links)
 
     # --- the way to a new version ------------------------------------------------------------------------------------
@@ -229,22 +236,28 @@ class _Night:
     # --- the decision ------------------------------------------------------------------------------------------------
 
     def _version_from(self, origin: str) -> Version | None:
-        """The newest stored version that was made from the same graph with the same settings."""
-        versions = (self._registry.version(name) for name in reversed(self._state.kept()))
-        return next((version for version in versions if version.index.get("made_from") == origin), None)
+        """The newest stored version that was made from the same graph with the same settings.
+
+        A candidate counts only if it was compared with the version that is current.
+        """
+        state = self._state
+        versions = (self._registry.version(name) for name in reversed(state.kept()))
+        same = (version for version in versions if version.index.get("made_from") == origin)
+        return next((v for v in same if v.name not in state.candidates or v.index.get("base") == state.current), None)
 
     def _repeat(self, known: Version) -> Outcome:
         """Nothing is computed: this version has the result; the graph may have gone back to an earlier one."""
-        name, current = known.name, self._state.current
+        name, base, keep = known.name, self._state.current, self._config.retrain.keep
+        state = self._lease.record(lambda state: promote_again(state, name, base, keep))
+        is_promoted = state.event == "promoted again"
+        current = self._registry.point().current
         outcome = Outcome(self._where, "unchanged", 0.0, name, current, checks=known.index.get("checks", []))
-        if name in self._state.refused:
-            by_gate = "" if name in self._state.rolled_back else known.refusal
+        if name in state.refused and name not in state.candidates:
+            by_gate = "" if name in state.rolled_back else known.refusal
             return replace(outcome, result="refused", reason=by_gate or "it was rolled back by hand")
-        if name == current:
-            return outcome
-        promoted = (*(other for other in self._state.promoted if other != name), name)
-        self._lease.record("promoted again", version=name, current=name, promoted=promoted)
-        return replace(outcome, result="promoted", current=self._registry.point().current)
+        if is_promoted:
+            return replace(outcome, result="promoted")
+        return replace(outcome, reason="" if name == state.current else held_back(state, base))
 
     def _figures(self, run: Run) -> tuple[Figures, Figures | None]:
         """Those of the new version, and of the current one."""
@@ -270,15 +283,10 @@ class _Night:
 
     def _decide(self, name: str, checks: list[Check]) -> Outcome:
         """Write the one record that counts; then the pointer follows."""
-        state, keep, reason = self._lease.state, self._config.retrain.keep, refusal_of(checks)
-        if reason:
-            refused = (*state.refused, name)[1 - keep :]
-            self._lease.record("refused", version=name, reason=reason, refused=refused)
-        else:
-            promoted = (*state.promoted, name)[-keep:]
-            self._lease.record("promoted", version=name, current=name, promoted=promoted)
+        base, keep, refusal = self._state.current, self._config.retrain.keep, refusal_of(checks)
+        state = self._lease.record(lambda state: decide(state, name, base, refusal, keep))
         current = self._registry.point().current
-        return Outcome(self._where, "refused" if reason else "promoted", 0.0, name, current, reason)
+        return Outcome(self._where, cast(_Decided, state.event), 0.0, name, current, state.reason)
 
 
 def _has_other_inputs(graph: Graph, before: Graph) -> bool:

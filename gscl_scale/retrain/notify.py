@@ -14,15 +14,15 @@ from gscl_scale.runtime.console import Console
 
 _PREFIX = "gscl_scale_retrain"
 _NOTIFY_S = 60.0
-_RESULTS = ("promoted", "unchanged", "refused", "failed")
+_RESULTS = ("promoted", "unchanged", "candidate", "refused", "failed")
 _LAST_SUCCESS = "last_success_timestamp_seconds"
 _HELP = {
     "last_run_timestamp_seconds": "When the last run ended.",
     "duration_seconds": "How long the last run took.",
-    "result": "1 for the result of the last run: promoted, unchanged, refused or failed.",
+    "result": "1 for the result of the last run: promoted, unchanged, candidate, refused or failed.",
     "figure": "What the gate compared in the last run.",
     "holds": "Whether the figure was good enough.",
-    _LAST_SUCCESS: "When a run last ended with a promoted version, or with nothing to do.",
+    _LAST_SUCCESS: "When a run last ended with a promoted version, a candidate, or with nothing to do.",
     "version": "Number of the current version.",
     "sampled_again_ratio": "Share of the anchors whose rings were sampled again.",
     "rows_changed": "Nodes whose neighbours changed since the current version.",
@@ -70,7 +70,7 @@ def _notify(command: list[str], outcome: Outcome, console: Console) -> None:
 
 def write_metrics(path: Path, outcome: Outcome) -> None:
     """Publish the figures of the last night for the textfile collector of Prometheus."""
-    success = time.time() if outcome.result in ("promoted", "unchanged") else _last_success(path)
+    success = time.time() if outcome.result in ("promoted", "unchanged", "candidate") else _last_success(path)
     version, changes = outcome.current.removeprefix("v"), outcome.changes
     since = outcome.links.get("since")
     metrics: dict[str, list[tuple[dict[str, str], float]]] = {  # labels and value of each sample

@@ -12,11 +12,12 @@ from gscl_scale.config.config import Config
 from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import RunError, StoppedError
 from gscl_scale.io.json import read_json_lines
-from gscl_scale.registry.promote import promote, rollback
+from gscl_scale.registry.promote import pin, promote, rollback, unpin
 from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.retrain.notify import nightly
 from gscl_scale.runtime.console import Console
+from tests.retrain.test_columns import OPEN
 from tests.retrain.town import Town
 
 QUIET = Console(quiet=True)
@@ -72,9 +73,9 @@ def test_five_nights(town, place):
     assert "ring-ranking accuracy is" in fifth.reason
     assert embeddings_of(registry) == kept
 
-    assert rollback(registry, 2.0, QUIET).current == first.version
+    assert rollback(registry).current == first.version
     assert embeddings_of(registry) == before
-    assert promote(registry, third.version, 2.0, QUIET).current == third.version
+    assert promote(registry, third.version).current == third.version
     assert embeddings_of(registry) == kept
     assert not list((registry.place / "work").iterdir())
 
@@ -146,10 +147,37 @@ def test_a_graph_that_went_back_makes_its_version_current_again_unless_that_was_
     outcome = retrain(config, where, QUIET)
     assert (outcome.result, outcome.current, outcome.changes) == ("promoted", first.version, {})
     assert registry.ledger.newest().promoted[-1] == first.version
-    rollback(registry, 2.0, QUIET)
+    rollback(registry)
     outcome = retrain(config, where, QUIET)
     assert (outcome.result, outcome.version, outcome.current) == ("refused", first.version, second.version)
     assert outcome.reason == "it was rolled back by hand"
+
+
+def test_a_rollback_while_a_night_runs_is_not_undone_and_a_pin_makes_candidates(town, where, monkeypatch):
+    registry, config = Registry(where), town.config(train={"epochs": 2}, gate=OPEN)
+    first = retrain(config, where, QUIET)
+    town.grow()
+    second = retrain(config, where, QUIET)
+    town.grow()
+    with monkeypatch.context() as patch:
+        patch.setattr("gscl_scale.retrain.night.report", lambda *_: rollback(registry))
+        third = retrain(config, where, QUIET)
+    assert (third.result, third.current) == ("candidate", first.version)
+    because = f"because {first.version} became current in place of {second.version} while this night ran"
+    assert f"is stored as a candidate; {first.version} stays current, {because}. To promote it" in third.sentence()
+
+    pin(registry, first.version)
+    fourth = retrain(config, where, QUIET)  # the same graph: compared with the version that is current now
+    assert (fourth.result, fourth.current) == ("candidate", first.version)
+    assert registry.version(fourth.version).index["base"] == first.version
+    again = retrain(config, where, QUIET)
+    assert (again.result, again.version) == ("unchanged", fourth.version)
+    assert again.sentence().endswith(f"{first.version} stays current, because {first.version} is pinned")
+
+    unpin(registry)
+    fifth = retrain(config, where, QUIET)
+    assert (fifth.result, fifth.current) == ("promoted", fourth.version)
+    assert registry.ledger.newest().candidates == (third.version,)
 
 
 @pytest.mark.slow
