@@ -95,13 +95,21 @@ def unpin(where: Where) -> None:
 
 def _now_current(state: State, where: str) -> str:
     """Which version is current, and what that means for nights."""
+    if not state.current:
+        return "no version is current"
+    sentence = f"{state.current} is current"
     if state.pinned:
-        return (
-            f"{state.current} is current and pinned: nights store their versions as candidates until "
-            f"gscl-scale registry unpin --registry {where}"
+        sentence += (
+            f" and pinned: nights store their versions as candidates until gscl-scale registry unpin --registry {where}"
         )
-    night = f"; the night that runs ({state.holder}) promotes its version only if it began with {state.current}"
-    return f"{state.current or 'no version'} is current{night if state.holder else ''}"
+    elif state.holder:
+        sentence += f"; the night that runs ({state.holder}) promotes its version only if it began with {state.current}"
+    if Registry(where).version(state.current).index.get("removed"):
+        sentence += (
+            "; its samples and checkpoints were removed (retrain.keep_complete), so the next night samples all anchors "
+            "and starts from new weights"
+        )
+    return sentence
 
 
 def _state_of(version: Version, state: State) -> str:

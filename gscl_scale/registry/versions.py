@@ -84,7 +84,10 @@ class GraphSize(TypedDict, total=False):
 
 
 class About(TypedDict, total=False):
-    """What the index of a version has besides its files; `warm`: how many versions in a row started warm."""
+    """What the index of a version has besides its files; `warm`: how many versions in a row started warm.
+
+    removed   folders that it had: samples and checkpoints of older versions
+    """
 
     made_from: str
     base: str
@@ -94,6 +97,7 @@ class About(TypedDict, total=False):
     changes: Changes
     links: Links
     graph: GraphSize
+    removed: list[str]
 
 
 class VersionIndex(Index, About):
@@ -146,7 +150,7 @@ class Registry:
 
     def version(self, name: str) -> Version:
         """A stored version."""
-        index = index_of(self.store, f"{_VERSIONS}/{name}")
+        index = index_of(self.store, versions_folder(name))
         where = f"{self.store.where}/{_VERSIONS}/{name}/{INDEX}"
         return Version(name, checked(VersionIndex, index, where, "use another version"))
 
@@ -154,13 +158,13 @@ class Registry:
         """The files of a version on this machine, copied here first where they are not and are wanted."""
         folder = self.place / _VERSIONS / name
         if not isinstance(self.store, LocalStore):
-            fetch_folder(self.store, f"{_VERSIONS}/{name}", folder, wanted)
+            fetch_folder(self.store, versions_folder(name), folder, wanted)
         return folder
 
     def keep(self, lease: Lease, run: Path, files: list[str], about: About) -> Version:
         """Put a finished run into the registry as a version; nobody reads it before the ledger names it."""
         name = _name(lease.token)
-        upload_folder(run, self.store, f"{_VERSIONS}/{name}", files, {**about})
+        upload_folder(run, self.store, versions_folder(name), files, {**about})
         return self.version(name)
 
     def point(self) -> State:
@@ -168,7 +172,7 @@ class Registry:
         while True:
             state = self.ledger.newest()
             if state.current and self._pointed() != state.current:
-                pointer = {"version": state.current, "path": f"{_VERSIONS}/{state.current}", "record": state.number}
+                pointer = {"version": state.current, "path": versions_folder(state.current), "record": state.number}
                 self.store.write(CURRENT, (json.dumps(pointer) + "\n").encode())
             if self.ledger.newest().current == state.current:  # else somebody was faster: the newest is right
                 return state
@@ -192,7 +196,7 @@ class Registry:
         for name in gone:
             for store in stores:
                 store.remove(f"{_VERSIONS}/{name}/{INDEX}")  # first: half a folder is nothing
-                store.remove(f"{_VERSIONS}/{name}")
+                store.remove(versions_folder(name))
         return gone
 
     def current(self, wanted: Callable[[str], bool] = bool) -> Path:
@@ -201,6 +205,11 @@ class Registry:
         if not state.current:
             raise FolderError(f"{self.store.where} has no current version; run gscl-scale retrain first")
         return self.folder(state.current, wanted)
+
+
+def versions_folder(name: str) -> str:
+    """Where a version is, in the store."""
+    return f"{_VERSIONS}/{name}"
 
 
 def _name(token: int) -> str:

@@ -22,6 +22,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.registry.lease import Lease, hold_lease
+from gscl_scale.registry.retention import remove_parts
 from gscl_scale.registry.versions import Changes, Check, Figures, Links, Registry, Version, refusal_of
 from gscl_scale.retrain.decision import decide, held_back, promote_again
 from gscl_scale.retrain.foresight import compare_links, link_sentences
@@ -108,6 +109,7 @@ def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
             lease.verify()  # whatever went wrong, the reason is that another run has taken over the work
             raise
         registry.clear(lease)
+        remove_parts(registry, settings.keep_complete)
     return replace(outcome, seconds=round(time.monotonic() - began, 3))
 
 
@@ -196,7 +198,12 @@ class _Night:
     def _work(self, config: Config, run: Run, warm: bool) -> None:
         """The stages from the rings to the report; finished ones are skipped."""
         base, console = self._base, self._console
-        since = base.folder if base and may_build_on(config, base) else None
+        if self._is_base_incomplete():
+            console.say(
+                f"{self._state.current} has no samples and checkpoints any more (retrain.keep_complete): all anchors "
+                "are sampled again, and the training starts from new weights"
+            )
+        since = base.folder if base and not self._is_base_incomplete() and may_build_on(config, base) else None
         precompute(config, run, console, since=since)
         self._refuse_to_go_on()
         if base and warm:
@@ -212,9 +219,13 @@ class _Night:
     def _may_start_warm(self) -> bool:
         settings = self._config.retrain
         due = settings.fresh_every > 0 and self._warm_in_a_row() >= settings.fresh_every
-        if settings.start != "warm" or due or self._base is None:
+        if settings.start != "warm" or due or self._base is None or self._is_base_incomplete():
             return False
         return config_in(self._base.folder).model == self._config.model
+
+    def _is_base_incomplete(self) -> bool:
+        """Whether samples and checkpoints of the current version were removed before it became current again."""
+        return bool(self._base_index and self._base_index.get("removed"))
 
     def _warm_in_a_row(self) -> int:
         """How many versions have started warm, up to the current one."""
@@ -304,5 +315,5 @@ def _refuse_full(registry: Registry, disk_gb: float) -> None:
     if taken > disk_gb:
         raise RunError(
             f"{registry.store.where} takes {taken:.2f} GB, retrain.disk_gb allows {disk_gb:g}; "
-            "allow more, or keep fewer versions (retrain.keep)"
+            "allow more, or keep fewer versions (retrain.keep), or fewer with samples (retrain.keep_complete)"
         )

@@ -192,6 +192,22 @@ def test_only_so_many_versions_are_kept(town, where):
     assert sorted(path.name for path in (where / "versions").iterdir()) == made[-2:]
 
 
+@pytest.mark.slow
+def test_a_night_after_going_back_to_a_version_without_samples_and_checkpoints(town, where, capsys):
+    registry, config = Registry(where), town.config(train={"epochs": 2}, gate=OPEN, retrain={"keep_complete": 1})
+    first = retrain(config, where, QUIET)
+    town.grow()
+    second = retrain(config, where, QUIET)
+    assert not (where / "versions" / first.version / "samples").exists()
+    assert (where / "versions" / second.version / "samples").exists()
+    rollback(registry)
+    town.grow()
+    third = retrain(config, where, Console())
+    assert "has no samples and checkpoints any more (retrain.keep_complete)" in capsys.readouterr().err
+    assert (third.result, third.changes["sampled_again"]) == ("promoted", 1.0)
+    assert registry.version(third.version).index["warm"] == 0
+
+
 # --- reports -------------------------------------------------------------------------------------------------------
 
 
