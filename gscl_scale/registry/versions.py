@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -11,7 +12,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.validate import Count, checked, parse_json
 from gscl_scale.registry.lease import Lease
-from gscl_scale.registry.ledger import Ledger, State
+from gscl_scale.registry.ledger import Ledger, State, VersionName
 from gscl_scale.storage.stores import LocalStore
 from gscl_scale.storage.transfer import INDEX, Index, fetch_folder, index_of, upload_folder
 from gscl_scale.storage.urls import cache_of, store_at
@@ -83,9 +84,27 @@ class GraphSize(TypedDict, total=False):
     fingerprint: str
 
 
+class HistoryRow(TypedDict):
+    """A version of some night.
+
+    foreseen        AUC of the version before on the edges that had come
+    sampled_again   share of the anchors that were sampled again
+    refused_by      conditions of the gate that did not hold
+    """
+
+    version: VersionName
+    time: str
+    nodes: Count
+    figures: Figures
+    foreseen: NotRequired[float]
+    sampled_again: NotRequired[float]
+    refused_by: list[str]
+
+
 class About(TypedDict, total=False):
     """What the index of a version has besides its files; `warm`: how many versions in a row started warm.
 
+    history   the last versions and this one
     removed   folders that it had: samples and checkpoints of older versions
     """
 
@@ -97,6 +116,7 @@ class About(TypedDict, total=False):
     changes: Changes
     links: Links
     graph: GraphSize
+    history: list[HistoryRow]
     removed: list[str]
 
 
@@ -163,7 +183,7 @@ class Registry:
 
     def keep(self, lease: Lease, run: Path, files: list[str], about: About) -> Version:
         """Put a finished run into the registry as a version; nobody reads it before the ledger names it."""
-        name = _name(lease.token)
+        name = version_name(lease)
         upload_folder(run, self.store, versions_folder(name), files, {**about})
         return self.version(name)
 
@@ -192,7 +212,7 @@ class Registry:
         """
         stores = {self.store, LocalStore(self.place)}
         names = {name.split("/")[1] for store in stores for name in store.sizes(_VERSIONS) if name.count("/") > 1}
-        gone = sorted(name for name in names - set(lease.state.kept()) if name <= _name(lease.token))
+        gone = sorted(name for name in names - set(lease.state.kept()) if name <= version_name(lease))
         for name in gone:
             for store in stores:
                 store.remove(f"{_VERSIONS}/{name}/{INDEX}")  # first: half a folder is nothing
@@ -212,5 +232,6 @@ def versions_folder(name: str) -> str:
     return f"{_VERSIONS}/{name}"
 
 
-def _name(token: int) -> str:
-    return f"v{token:06d}"
+def version_name(lease: Lease) -> str:
+    """The name of the version that the holder of a lease makes."""
+    return f"v{lease.token:06d}"

@@ -21,9 +21,20 @@ from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.registry.history import add_row, history_row, rows_until
 from gscl_scale.registry.lease import Lease, hold_lease
 from gscl_scale.registry.retention import remove_parts
-from gscl_scale.registry.versions import Changes, Check, Figures, Links, Registry, Version, refusal_of
+from gscl_scale.registry.versions import (
+    Changes,
+    Check,
+    Figures,
+    HistoryRow,
+    Links,
+    Registry,
+    Version,
+    refusal_of,
+    version_name,
+)
 from gscl_scale.retrain.decision import decide, held_back, promote_again
 from gscl_scale.retrain.foresight import compare_links, link_sentences
 from gscl_scale.retrain.gate import figures_of, judge
@@ -63,6 +74,7 @@ class Outcome:
     checks    the conditions of the gate
     changes   what changed in the graph since the current version
     links     how well this version and the current one told edges from other pairs
+    history   figures of the last versions, this one included
     """
 
     registry: str
@@ -74,6 +86,7 @@ class Outcome:
     checks: list[Check] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
     links: Links = field(default_factory=Links)
+    history: list[HistoryRow] = field(default_factory=list)
 
     def dump(self) -> dict[str, Any]:
         """Plain values."""
@@ -126,6 +139,7 @@ class _Night:
         current = self._state.current
         self._base = Run.at(registry.folder(current)) if current else None
         self._base_index = registry.version(current).index if current else None
+        self._history = rows_until(registry, self._state)
 
     def run(self) -> Outcome:
         """From the graph to the decision."""
@@ -143,6 +157,11 @@ class _Night:
         figures, before = self._figures(run)
         links, changes = self._links(run), changes_since(run, graph)
         checks = judge(figures, before, self._config.gate, links)
+        row = history_row(version_name(self._lease), graph.num_nodes, figures, checks, links, changes)
+        history = add_row(self._history, row)
+        self._console.event("retrain", "versions", rows=history)
+        report(self._settings_for(warm), run, self._console)
+        self._refuse_to_go_on()
         version = self._registry.keep(
             self._lease,
             folder,
@@ -155,6 +174,7 @@ class _Night:
                 "checks": checks,
                 "changes": changes,
                 "links": links,
+                "history": history,
                 "graph": {
                     "nodes": graph.num_nodes,
                     "entries": int(graph.indices.size),
@@ -164,7 +184,7 @@ class _Night:
         )
         outcome = self._decide(version.name, checks)
         shutil.rmtree(folder, ignore_errors=True)  # a run that has taken over since then has it under another name
-        return replace(outcome, checks=checks, changes=changes, links=links)
+        return replace(outcome, checks=checks, changes=changes, links=links, history=history)
 
     # --- the way to a new version ------------------------------------------------------------------------------------
 
@@ -196,7 +216,7 @@ class _Night:
         return run, ingest(config, run, self._console, preferred=preferred)
 
     def _work(self, config: Config, run: Run, warm: bool) -> None:
-        """The stages from the rings to the report; finished ones are skipped."""
+        """The stages from the rings to the figures; finished ones are skipped."""
         base, console = self._base, self._console
         if self._is_base_incomplete():
             console.say(
@@ -213,7 +233,6 @@ class _Night:
         embed_stage(config, run, console, towards=base if config.retrain.rotate else None)
         self._refuse_to_go_on()
         evaluate(config, run, console)
-        report(config, run, console)
         self._refuse_to_go_on()
 
     def _may_start_warm(self) -> bool:
@@ -262,7 +281,8 @@ class _Night:
         state = self._lease.record(lambda state: promote_again(state, name, base, keep))
         is_promoted = state.event == "promoted again"
         current = self._registry.point().current
-        outcome = Outcome(self._where, "unchanged", 0.0, name, current, checks=known.index.get("checks", []))
+        checks, history = known.index.get("checks", []), self._history
+        outcome = Outcome(self._where, "unchanged", 0.0, name, current, checks=checks, history=history)
         if name in state.refused and name not in state.candidates:
             by_gate = "" if name in state.rolled_back else known.refusal
             return replace(outcome, result="refused", reason=by_gate or "it was rolled back by hand")

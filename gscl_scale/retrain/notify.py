@@ -9,6 +9,7 @@ from pathlib import Path
 from gscl_scale.config.config import Config
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.validate import lines_of
+from gscl_scale.registry.history import figures_in
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.runtime.console import Console
 
@@ -29,6 +30,8 @@ _HELP = {
     "nodes_come": "Nodes that are new since the current version.",
     "nodes_gone": "Nodes that are gone since the current version.",
     "edges_come": "New edges between nodes that the current version knows.",
+    "version_figure": "Figures of each of the last versions.",
+    "version_passed": "Whether the gate accepted each of the last versions.",
     "foreseen_auc": "AUC of the current version on new edges, against nodes drawn by degree.",
     "foreseen_mrr": "Mean reciprocal rank of new edges by the current version.",
 }
@@ -86,6 +89,12 @@ def write_metrics(path: Path, outcome: Outcome) -> None:
         "nodes_come": [({}, changes["nodes_come"])] if "nodes_come" in changes else [],
         "nodes_gone": [({}, changes["nodes_gone"])] if "nodes_gone" in changes else [],
         "edges_come": [({}, since["edges"])] if since else [],
+        "version_figure": [
+            ({"version": row["version"], "figure": name}, value)
+            for row in outcome.history
+            for name, value in figures_in(row).items()
+        ],
+        "version_passed": [({"version": row["version"]}, not row["refused_by"]) for row in outcome.history],
         "foreseen_auc": [({}, since["current"]["auc"])] if since else [],
         "foreseen_mrr": [({}, since["current"]["mrr"])] if since else [],
     }

@@ -218,7 +218,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
     nightly(config, str(where), QUIET)
     assert json.loads(told.read_text())["result"] == "promoted"
     figures = metrics_in(tmp_path / "retrain.prom")
-    assert figures["result", "promoted"] == figures["version", ""] == 1
+    assert figures["result", "promoted"] == figures["version", ""] == figures["version_passed", "v000001"] == 1
     success = figures["last_success_timestamp_seconds", ""]
 
     town.garble_labels()
@@ -226,7 +226,19 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
     assert json.loads(told.read_text())["result"] == "refused"
     figures = metrics_in(tmp_path / "retrain.prom")
     assert figures["result", "refused"] == 1
-    assert figures["holds", "validation score of the probe"] == 0
+    assert figures["holds", "validation score of the probe"] == figures["version_passed", "v000002"] == 0
+    rows = Registry(where).version("v000002").index["history"]
+    assert (rows[0]["version"], rows[0]["refused_by"]) == ("v000001", [])
+    assert "validation score of the probe" in rows[1]["refused_by"]
+    for row in rows:
+        shown = f'version="{row["version"]}",figure="probe"}} {row["figures"]["probe"]!r}'
+        assert (
+            f'gscl_scale_retrain_version_figure{{registry="{where}",{shown}\n'
+            in (tmp_path / "retrain.prom").read_text()
+        )
+    page = (where / "versions/v000002/report.html").read_text()
+    assert "How did it go over the versions?" in page
+    assert "refused by validation score of the probe" in page
     assert figures["last_success_timestamp_seconds", ""] == success
     assert figures["last_run_timestamp_seconds", ""] > success
 
@@ -246,7 +258,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
 def metrics_in(path):
     pattern = re.compile(r'gscl_scale_retrain_(\w+)\{registry="[^"]*"(?:,\w+="([^"]*)")?\} (.*)')
     found = (pattern.fullmatch(line) for line in path.read_text().splitlines() if not line.startswith("#"))
-    return {(one[1], one[2] or ""): float(one[3]) for one in found}
+    return {(one[1], one[2] or ""): float(one[3]) for one in found if one}  # those of each version have two labels
 
 
 def test_a_command_that_fails_changes_nothing(monkeypatch, capfd):
