@@ -25,7 +25,7 @@ def versions(found: RunData) -> Html:
         (_curves(rows, ("sampled_again",), "share"), "Change", "as the share of the anchors sampled again."),
     )
     return section(
-        "How did it go over the versions?",
+        "How does it change from version to version?",
         drawn,
         table("The last versions, as they were when each was made", _HEADERS, map(_cells, rows)),
     )
@@ -45,4 +45,4 @@ def _cells(row: HistoryRow) -> list[str]:
     found = figures_in(row)
     shown = [f"{found[name]:.4g}" if name in found else "-" for name in _COLUMNS]
     gate = f"refused by {', '.join(row['refused_by'])}" if row["refused_by"] else "passed"
-    return [row["version"], row["time"][:16].replace("T", " "), f"{row['nodes']:,}", *shown, gate]
+    return [row["version"], row["time"][:10], f"{row['nodes']:,}", *shown, gate]

@@ -237,7 +237,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
             in (tmp_path / "retrain.prom").read_text()
         )
     page = (where / "versions/v000002/report.html").read_text()
-    assert "How did it go over the versions?" in page
+    assert "How does it change from version to version?" in page
     assert "refused by validation score of the probe" in page
     assert figures["last_success_timestamp_seconds", ""] == success
     assert figures["last_run_timestamp_seconds", ""] > success
