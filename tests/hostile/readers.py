@@ -267,6 +267,8 @@ registry list --registry registry --json
 registry show --registry registry
 registry promote v000001 --registry registry
 registry rollback --registry registry
+registry pin v000001 --registry registry
+registry unpin --registry registry
 retrain --config run.yaml --registry registry --set retrain.lease_s=1
 reproduce main --page --configs papers --out results
 """.strip().splitlines()
