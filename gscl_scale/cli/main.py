@@ -35,7 +35,7 @@ for _verb in (demo, run, ingest, stats, precompute, train, embed, evaluate, repo
     app.command(cls=VerbHelp, rich_help_panel=group_of(_name), epilog=examples_of(_name))(_verb)
 for _name, _description in {
     "bench": "Compare speed and memory with the best other tools.",
-    "registry": "List, show, promote and roll back versions of embeddings.",
+    "registry": "List, show, promote, pin and roll back versions of embeddings.",
 }.items():
     app.add_typer(lazy_group(_name, _description), rich_help_panel=group_of(_name), epilog=examples_of(_name))
 

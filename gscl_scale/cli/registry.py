@@ -9,15 +9,16 @@ from gscl_scale.cli.help import VerbHelp
 from gscl_scale.cli.options import AsJson
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.registry.ledger import State
+from gscl_scale.registry.promote import pin as pin_version
 from gscl_scale.registry.promote import promote as promote_version
 from gscl_scale.registry.promote import rollback as roll_back
+from gscl_scale.registry.promote import unpin as unpin_version
 from gscl_scale.registry.versions import Registry, Version
-from gscl_scale.runtime.console import Console
 
 registry = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Where = Annotated[str, typer.Option("--registry", help="Folder of the registry, or a URL such as s3://bucket/name.")]
-LeaseS = Annotated[float, typer.Option("--lease-s", help="Seconds of silence after which a lease counts as lost.")]
+StoredVersion = Annotated[str, typer.Argument(help="A version of gscl-scale registry list.")]
 _EVENTS = 20
 
 
@@ -41,6 +42,8 @@ def list_versions(where: Where, as_json: AsJson = False) -> None:
         )  # fmt: skip
     headers = ["version", "", "nodes", "probe", "ranking", "links", "foreseen", "alignment", "size"]
     print_table(headers, rows, title=f"registry {where}")
+    if state.pinned:
+        print(f"{state.current} is pinned")
 
 
 @registry.command(cls=VerbHelp)
@@ -54,26 +57,59 @@ def show(where: Where, as_json: AsJson = False) -> None:
         return
     rows = [(record.time, record.event, record.version, record.reason) for record in records]
     print_table(["time", "event", "version", "reason"], rows, title=f"registry {where}")
-    print(f"current  {state.current or 'none'}")
+    print(f"current  {state.current or 'none'}{', pinned' if state.pinned else ''}")
     print(f"lease    {state.holder or 'free'}")
 
 
 @registry.command(cls=VerbHelp)
-def promote(
-    version: Annotated[str, typer.Argument(help="A version of gscl-scale registry list.")],
-    where: Where,
-    lease_s: LeaseS = 60.0,
-) -> None:
-    """Make a version current, whatever the gate said of it."""
-    print(f"{promote_version(Registry(where), version, lease_s, Console()).current} is current")
+def promote(version: StoredVersion, where: Where) -> None:
+    """Make a version current, whatever the gate said of it.
+
+    Works at any time, also while a night runs."""
+    print(_now_current(promote_version(Registry(where), version), where))
 
 
 @registry.command(cls=VerbHelp)
-def rollback(where: Where, lease_s: LeaseS = 60.0) -> None:
+def rollback(where: Where) -> None:
     """Make the version before the current one current again.
 
-    The next retrain does not promote the same graph and settings a second time."""
-    print(f"{roll_back(Registry(where), lease_s, Console()).current} is current")
+    Works at any time, also while a night runs. The next retrain does not promote the same graph and settings a second
+    time."""
+    print(_now_current(roll_back(Registry(where)), where))
+
+
+@registry.command(cls=VerbHelp)
+def pin(version: StoredVersion, where: Where) -> None:
+    """Make a version current and keep it so.
+
+    Nights go on making versions and comparing them by the gate, and store those that pass as candidates. promote and
+    rollback still work; the version that they make current is pinned then."""
+    print(_now_current(pin_version(Registry(where), version), where))
+
+
+@registry.command(cls=VerbHelp)
+def unpin(where: Where) -> None:
+    """Let nights change the current version again."""
+    print(_now_current(unpin_version(Registry(where)), where))
+
+
+def _now_current(state: State, where: str) -> str:
+    """Which version is current, and what that means for nights."""
+    if not state.current:
+        return "no version is current"
+    sentence = f"{state.current} is current"
+    if state.pinned:
+        sentence += (
+            f" and pinned: nights store their versions as candidates until gscl-scale registry unpin --registry {where}"
+        )
+    elif state.holder:
+        sentence += f"; the night that runs ({state.holder}) promotes its version only if it began with {state.current}"
+    if Registry(where).version(state.current).index.get("removed"):
+        sentence += (
+            "; its samples and checkpoints were removed (retrain.keep_complete), so the next night samples all anchors "
+            "and starts from new weights"
+        )
+    return sentence
 
 
 def _state_of(version: Version, state: State) -> str:
@@ -82,6 +118,8 @@ def _state_of(version: Version, state: State) -> str:
         return "current"
     if version.name not in state.refused:
         return "earlier"
+    if version.name in state.candidates:
+        return "candidate"
     return "rolled back" if version.name in state.rolled_back or not version.refusal else "refused"
 
 

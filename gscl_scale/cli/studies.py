@@ -115,8 +115,8 @@ def retrain(
     """Run one step of scheduled retraining.
 
     Compares the graph with that of the current version, recomputes what has changed, trains, and promotes the result
-    if it passes the gate. Exit code 0: promoted, or nothing to do; 3: refused by the gate; 4: another run has the
-    lease. Rerun the command to resume after a stop."""
+    if it passes the gate. Exit code 0: promoted, a candidate, or nothing to do; 3: refused by the gate; 4: another run
+    has the lease. Rerun the command to resume after a stop."""
     from gscl_scale.config.config import Config
     from gscl_scale.retrain.notify import nightly
     from gscl_scale.runtime.console import Console

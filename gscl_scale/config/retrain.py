@@ -17,6 +17,9 @@ class RetrainConfig(Section):
     epochs: int = Field(0, ge=0, description="warm: epochs of the training; 0: train.epochs.")
     rotate: bool = Field(True, description="Keep new embeddings in the space of the current ones, by a rotation.")
     keep: int = Field(3, ge=2, description="Versions to keep, the current one included.")
+    keep_complete: int = Field(
+        0, ge=0, description="Versions to keep with samples and checkpoints, the current one included; 0: all of keep."
+    )
     lease_s: float = Field(60.0, gt=0, description="Seconds without a sign of life after which a run loses its lease.")
     wait_s: float = Field(0.0, ge=0, description="Seconds to wait for the lease of another run before giving up.")
     minutes: float = Field(0.0, ge=0, description="Stop after this many minutes, to be resumed; 0: no limit.")

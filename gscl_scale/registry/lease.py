@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, NotRequired
 
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError, GsclError, LeaseError, StoppedError
 from gscl_scale.io.validate import parse_json, schema_error
-from gscl_scale.registry.ledger import Ledger, State
+from gscl_scale.registry.ledger import Ledger, State, StateChange
 from gscl_scale.runtime.console import Console
 from gscl_scale.storage.stores import Store, check_creation
 
@@ -33,7 +33,7 @@ class Lease:
     """The right to change a registry, until it is released or lost."""
 
     def __init__(self, store: Store, state: State, seconds: float) -> None:
-        self.state = state  # the registry as this lease has left it
+        self.state = state  # the registry as this lease has last seen it
         self._store, self._ledger, self._seconds = store, Ledger(store), seconds
         self._over = threading.Event()
         self._lost = threading.Event()
@@ -44,13 +44,18 @@ class Lease:
         """Higher than that of every lease before."""
         return self.state.token
 
-    def record(self, event: str, **changes: Any) -> State:
-        """Write the next record; LeaseError if another run has taken the lease over."""
-        following = self._ledger.append(self.state, event=event, **changes)
-        if following is None:
-            raise self._is_lost()
-        self.state = following
-        return following
+    def record(self, decide: Callable[[State], StateChange | None]) -> State:
+        """Write the next record, decided from the newest, or none; LeaseError if another run has taken the lease over.
+
+        Whoever changes the registry by hand needs no lease: if a record came in between, it is decided again.
+        """
+        while True:
+            self.state = self._newest()
+            change = decide(self.state)
+            following = self._ledger.append(self.state, **change) if change else self.state
+            if following:
+                self.state = following
+                return following
 
     def check(self) -> None:
         """LeaseError if it is known to be lost."""
@@ -59,8 +64,7 @@ class Lease:
 
     def verify(self) -> None:
         """LeaseError if another run has taken the lease over."""
-        if not self._is_ours():
-            raise self._is_lost()
+        self._newest()
 
     def start(self) -> None:
         """Write the first heartbeat, and go on with it in the background."""
@@ -71,12 +75,16 @@ class Lease:
         """End the heartbeat, and release the lease if it is still ours."""
         self._over.set()
         self._beating.join()
-        if not self._lost.is_set():
-            self._ledger.append(self.state, event="released", holder="")
+        with contextlib.suppress(LeaseError):
+            self.record(lambda _: {"event": "released", "holder": ""})
         self._store.remove(_heartbeat_file(self.token))
 
-    def _is_ours(self) -> bool:
-        return self._ledger.newest().token == self.token
+    def _newest(self) -> State:
+        """The registry now; LeaseError if another run has taken the lease over."""
+        state = self._ledger.newest()
+        if state.token != self.token:
+            raise self._is_lost()
+        return state
 
     def _is_lost(self) -> LeaseError:
         self._lost.set()
@@ -88,11 +96,9 @@ class Lease:
         )
 
     def _beat(self) -> None:
-        while not self._over.wait(self._seconds / _BEATS):
+        while not self._over.wait(self._seconds / _BEATS) and not self._lost.is_set():
             with contextlib.suppress(GsclError, OSError):  # a store in trouble; the next beat may reach it
-                if not self._is_ours():
-                    self._lost.set()
-                    return
+                self._newest()
                 _write_heartbeat(self._store, self.token, self._seconds)
 
 

@@ -1,13 +1,14 @@
 """The ledger of a registry: numbered records, each created by one writer, each with the whole state after it.
 
 Who wants to change something creates the record after the newest that it knows. If another was faster, the creation
-fails, and nothing has changed: so a run that lost its lease, however late it wakes, cannot publish.
+fails, and nothing has changed: so a run that lost its lease, however late it wakes, cannot publish. People append
+records without the lease; its holder reads the newest record again before it writes one, and decides anew.
 """
 
 import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired, Required, Unpack
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -29,7 +30,10 @@ class State:
     current      name of the version that is current, "" if none is
     promoted     versions that have been current and are stored, the current one last
     refused      versions that are stored and not promoted by a night: the gate refused them, or they were rolled back
-    rolled_back  the latter
+    rolled_back  those of them that were rolled back
+    candidates   those of them that the gate accepted, but that were not compared with the current version, or came
+                 while it was pinned
+    pinned       whether nights leave the current version current
     event, version, reason, time      what the record is about
     """
 
@@ -44,10 +48,28 @@ class State:
     reason: str = ""
     time: str = ""
     rolled_back: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+    pinned: bool = False
 
     def kept(self) -> list[str]:
         """All versions that are stored, oldest first."""
         return sorted({*self.promoted, *self.refused})
+
+
+class StateChange(TypedDict, total=False):
+    """What a record changes; what it is about is empty unless given, everything else stays as it was."""
+
+    event: Required[str]
+    version: str
+    reason: str
+    token: int
+    holder: str
+    current: str
+    promoted: tuple[str, ...]
+    refused: tuple[str, ...]
+    rolled_back: tuple[str, ...]
+    candidates: tuple[str, ...]
+    pinned: bool
 
 
 class _Record(TypedDict):
@@ -63,7 +85,9 @@ class _Record(TypedDict):
     version: str
     reason: str
     time: str
-    rolled_back: NotRequired[list[VersionName]]  # younger than the ledgers
+    rolled_back: NotRequired[list[VersionName]]  # this and the following are younger than the ledgers
+    candidates: NotRequired[list[VersionName]]
+    pinned: NotRequired[bool]
 
 
 class Ledger:
@@ -90,9 +114,9 @@ class Ledger:
         lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
         return State(**{**values, **lists, "number": number})
 
-    def append(self, state: State, **changes: Any) -> State | None:
+    def append(self, state: State, **changes: Unpack[StateChange]) -> State | None:
         """The state after a change of `state`; None if that is not the newest state any more."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        following = replace(state, number=state.number + 1, **{"version": "", "reason": "", "time": now, **changes})
+        following = replace(replace(state, number=state.number + 1, version="", reason="", time=now), **changes)
         content = (json.dumps(asdict(following), indent=2) + "\n").encode()
         return following if self._store.create(f"{FOLDER}/{following.number:08d}.json", content) else None

@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
 from gscl_scale.io.validate import Count, checked, parse_json
 from gscl_scale.registry.lease import Lease
-from gscl_scale.registry.ledger import Ledger, State
+from gscl_scale.registry.ledger import Ledger, State, VersionName
 from gscl_scale.storage.stores import LocalStore
 from gscl_scale.storage.transfer import INDEX, Index, fetch_folder, index_of, upload_folder
 from gscl_scale.storage.urls import cache_of, store_at
@@ -82,8 +83,29 @@ class GraphSize(TypedDict, total=False):
     fingerprint: str
 
 
+class HistoryRow(TypedDict):
+    """A version of some night.
+
+    foreseen        AUC of the version before on the edges that had come
+    sampled_again   share of the anchors that were sampled again
+    refused_by      conditions of the gate that did not hold
+    """
+
+    version: VersionName
+    time: str
+    nodes: Count
+    figures: Figures
+    foreseen: NotRequired[float]
+    sampled_again: NotRequired[float]
+    refused_by: list[str]
+
+
 class About(TypedDict, total=False):
-    """What the index of a version has besides its files; `warm`: how many versions in a row started warm."""
+    """What the index of a version has besides its files; `warm`: how many versions in a row started warm.
+
+    history   the last versions and this one
+    removed   folders that it had: samples and checkpoints of older versions
+    """
 
     made_from: str
     base: str
@@ -93,6 +115,8 @@ class About(TypedDict, total=False):
     changes: Changes
     links: Links
     graph: GraphSize
+    history: list[HistoryRow]
+    removed: list[str]
 
 
 class VersionIndex(Index, About):
@@ -140,7 +164,7 @@ class Registry:
 
     def version(self, name: str) -> Version:
         """A stored version."""
-        index = index_of(self.store, f"{_VERSIONS}/{name}")
+        index = index_of(self.store, versions_folder(name))
         where = f"{self.store.where}/{_VERSIONS}/{name}/{INDEX}"
         return Version(name, checked(VersionIndex, index, where, "use another version"))
 
@@ -148,13 +172,13 @@ class Registry:
         """The files of a version on this machine, copied here first where they are not and are wanted."""
         folder = self.place / _VERSIONS / name
         if not isinstance(self.store, LocalStore):
-            fetch_folder(self.store, f"{_VERSIONS}/{name}", folder, wanted)
+            fetch_folder(self.store, versions_folder(name), folder, wanted)
         return folder
 
     def keep(self, lease: Lease, run: Path, files: list[str], about: About) -> Version:
         """Put a finished run into the registry as a version; nobody reads it before the ledger names it."""
-        name = _name(lease.token)
-        upload_folder(run, self.store, f"{_VERSIONS}/{name}", files, {**about})
+        name = version_name(lease)
+        upload_folder(run, self.store, versions_folder(name), files, {**about})
         return self.version(name)
 
     def point(self) -> State:
@@ -162,7 +186,7 @@ class Registry:
         while True:
             state = self.ledger.newest()
             if state.current and self._pointed() != state.current:
-                pointer = {"version": state.current, "path": f"{_VERSIONS}/{state.current}", "record": state.number}
+                pointer = {"version": state.current, "path": versions_folder(state.current), "record": state.number}
                 self.store.write(CURRENT, (json.dumps(pointer) + "\n").encode())
             if self.ledger.newest().current == state.current:  # else somebody was faster: the newest is right
                 return state
@@ -182,11 +206,11 @@ class Registry:
         """
         stores = {self.store, LocalStore(self.place)}
         names = {name.split("/")[1] for store in stores for name in store.sizes(_VERSIONS) if name.count("/") > 1}
-        gone = sorted(name for name in names - set(lease.state.kept()) if name <= _name(lease.token))
+        gone = sorted(name for name in names - set(lease.state.kept()) if name <= version_name(lease))
         for name in gone:
             for store in stores:
                 store.remove(f"{_VERSIONS}/{name}/{INDEX}")  # first: half a folder is nothing
-                store.remove(f"{_VERSIONS}/{name}")
+                store.remove(versions_folder(name))
         return gone
 
     def current(self, wanted: Callable[[str], bool] = bool) -> Path:
@@ -197,5 +221,11 @@ class Registry:
         return self.folder(state.current, wanted)
 
 
-def _name(token: int) -> str:
-    return f"v{token:06d}"
+def versions_folder(name: str) -> str:
+    """Where a version is, in the store."""
+    return f"{_VERSIONS}/{name}"
+
+
+def version_name(lease: Lease) -> str:
+    """The name of the version that the holder of a lease makes."""
+    return f"v{lease.token:06d}"

@@ -26,6 +26,7 @@ from gscl_scale.report.provenance import what_was_run
 from gscl_scale.report.results import accuracy, by_fraction, headline, neighbourhoods
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import training
+from gscl_scale.report.versions_section import versions
 
 
 def write_report(path: Path, found: RunData, mark: str = "") -> None:
@@ -46,6 +47,7 @@ def write_report(path: Path, found: RunData, mark: str = "") -> None:
         ("Graph", graph(found)),
         ("Columns", columns(found)),
         ("Samples", sampling(found)),
+        ("Versions", versions(found)),
         ("Settings", what_was_run(found)),
     ]
     lead = headline(metrics, found.name)

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -21,8 +21,21 @@ from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.registry.history import add_row, history_row, rows_until
 from gscl_scale.registry.lease import Lease, hold_lease
-from gscl_scale.registry.versions import Changes, Check, Figures, Links, Registry, Version, refusal_of
+from gscl_scale.registry.retention import remove_parts
+from gscl_scale.registry.versions import (
+    Changes,
+    Check,
+    Figures,
+    HistoryRow,
+    Links,
+    Registry,
+    Version,
+    refusal_of,
+    version_name,
+)
+from gscl_scale.retrain.decision import decide, held_back, promote_again
 from gscl_scale.retrain.foresight import compare_links, link_sentences
 from gscl_scale.retrain.gate import figures_of, judge
 from gscl_scale.retrain.work_folder import (
@@ -46,6 +59,7 @@ from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.report import report
 
+_Decided = Literal["promoted", "candidate", "refused"]  # events of the ledger
 _MEASURED = 20_000  # rows that norms and alignment are measured on
 
 
@@ -54,15 +68,17 @@ class Outcome:
     """How a night ended.
 
     result    promoted: a new version is current; unchanged: graph and settings are those of a stored version;
+              candidate: the gate accepted the new version, but another one is pinned or has become current meanwhile;
               refused: the gate did not let the new version through; failed: there was an error
     version   the one that this is about; current: the one that is current now
     checks    the conditions of the gate
     changes   what changed in the graph since the current version
     links     how well this version and the current one told edges from other pairs
+    history   figures of the last versions, this one included
     """
 
     registry: str
-    result: Literal["promoted", "unchanged", "refused", "failed"]
+    result: Literal["promoted", "unchanged", "candidate", "refused", "failed"]
     seconds: float = 0.0
     version: str = ""
     current: str = ""
@@ -70,6 +86,7 @@ class Outcome:
     checks: list[Check] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
     links: Links = field(default_factory=Links)
+    history: list[HistoryRow] = field(default_factory=list)
 
     def dump(self) -> dict[str, Any]:
         """Plain values."""
@@ -77,11 +94,15 @@ class Outcome:
 
     def sentence(self) -> str:
         """For a reader."""
+        stays = f"{self.current or 'nothing'} stays current"
+        by_hand = f"gscl-scale registry promote {self.version} --registry {self.registry}"
+        why = f", because {self.reason}" if self.reason else ""
         return {
             "promoted": f"{self.version} is current, after {self.seconds:.0f} s",
-            "unchanged": f"nothing to do: graph and settings are those of {self.version}; {self.current} stays current",
-            "refused": f"{self.version} was refused: {self.reason}; {self.current or 'nothing'} stays current. To "
-            f"promote it all the same: gscl-scale registry promote {self.version} --registry {self.registry}",
+            "unchanged": f"nothing to do: graph and settings are those of {self.version}; {stays}{why}",
+            "candidate": f"{self.version} passed the gate and is stored as a candidate; {stays}{why}. To promote it: "
+            f"{by_hand}",
+            "refused": f"{self.version} was refused: {self.reason}; {stays}. To promote it all the same: {by_hand}",
         }.get(self.result, self.reason)
 
 
@@ -101,6 +122,7 @@ def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
             lease.verify()  # whatever went wrong, the reason is that another run has taken over the work
             raise
         registry.clear(lease)
+        remove_parts(registry, settings.keep_complete)
     return replace(outcome, seconds=round(time.monotonic() - began, 3))
 
 
@@ -117,6 +139,7 @@ class _Night:
         current = self._state.current
         self._base = Run.at(registry.folder(current)) if current else None
         self._base_index = registry.version(current).index if current else None
+        self._history = rows_until(registry, self._state)
 
     def run(self) -> Outcome:
         """From the graph to the decision."""
@@ -134,6 +157,11 @@ class _Night:
         figures, before = self._figures(run)
         links, changes = self._links(run), changes_since(run, graph)
         checks = judge(figures, before, self._config.gate, links)
+        row = history_row(version_name(self._lease), graph.num_nodes, figures, checks, links, changes)
+        history = add_row(self._history, row)
+        self._console.event("retrain", "versions", rows=history)
+        report(self._settings_for(warm), run, self._console)
+        self._refuse_to_go_on()
         version = self._registry.keep(
             self._lease,
             folder,
@@ -146,6 +174,7 @@ class _Night:
                 "checks": checks,
                 "changes": changes,
                 "links": links,
+                "history": history,
                 "graph": {
                     "nodes": graph.num_nodes,
                     "entries": int(graph.indices.size),
@@ -154,8 +183,8 @@ class _Night:
             },
         )
         outcome = self._decide(version.name, checks)
-        shutil.rmtree(folder)
-        return replace(outcome, checks=checks, changes=changes, links=links)
+        shutil.rmtree(folder, ignore_errors=True)  # a run that has taken over since then has it under another name
+        return replace(outcome, checks=checks, changes=changes, links=links, history=history)
 
     # --- the way to a new version ------------------------------------------------------------------------------------
 
@@ -187,10 +216,15 @@ class _Night:
         return run, ingest(config, run, self._console, preferred=preferred)
 
     def _work(self, config: Config, run: Run, warm: bool) -> None:
-        """The stages from the rings to the report; finished ones are skipped."""
+        """The stages from the rings to the figures; finished ones are skipped."""
         base, console = self._base, self._console
         training.refuse_untrainable(config, run)
-        since = base.folder if base and may_build_on(config, base) else None
+        if self._is_base_incomplete():
+            console.say(
+                f"{self._state.current} has no samples and checkpoints any more (retrain.keep_complete): all anchors "
+                "are sampled again, and the training starts from new weights"
+            )
+        since = base.folder if base and not self._is_base_incomplete() and may_build_on(config, base) else None
         precompute(config, run, console, since=since)
         self._refuse_to_go_on()
         if base and warm:
@@ -200,15 +234,18 @@ class _Night:
         embed_stage(config, run, console, towards=base if config.retrain.rotate else None)
         self._refuse_to_go_on()
         evaluate(config, run, console)
-        report(config, run, console)
         self._refuse_to_go_on()
 
     def _may_start_warm(self) -> bool:
         settings = self._config.retrain
         due = settings.fresh_every > 0 and self._warm_in_a_row() >= settings.fresh_every
-        if settings.start != "warm" or due or self._base is None:
+        if settings.start != "warm" or due or self._base is None or self._is_base_incomplete():
             return False
         return config_in(self._base.folder).model == self._config.model
+
+    def _is_base_incomplete(self) -> bool:
+        """Whether samples and checkpoints of the current version were removed before it became current again."""
+        return bool(self._base_index and self._base_index.get("removed"))
 
     def _warm_in_a_row(self) -> int:
         """How many versions have started warm, up to the current one."""
@@ -230,22 +267,29 @@ class _Night:
     # --- the decision ------------------------------------------------------------------------------------------------
 
     def _version_from(self, origin: str) -> Version | None:
-        """The newest stored version that was made from the same graph with the same settings."""
-        versions = (self._registry.version(name) for name in reversed(self._state.kept()))
-        return next((version for version in versions if version.index.get("made_from") == origin), None)
+        """The newest stored version that was made from the same graph with the same settings.
+
+        A candidate counts only if it was compared with the version that is current.
+        """
+        state = self._state
+        versions = (self._registry.version(name) for name in reversed(state.kept()))
+        same = (version for version in versions if version.index.get("made_from") == origin)
+        return next((v for v in same if v.name not in state.candidates or v.index.get("base") == state.current), None)
 
     def _repeat(self, known: Version) -> Outcome:
         """Nothing is computed: this version has the result; the graph may have gone back to an earlier one."""
-        name, current = known.name, self._state.current
-        outcome = Outcome(self._where, "unchanged", 0.0, name, current, checks=known.index.get("checks", []))
-        if name in self._state.refused:
-            by_gate = "" if name in self._state.rolled_back else known.refusal
+        name, base, keep = known.name, self._state.current, self._config.retrain.keep
+        state = self._lease.record(lambda state: promote_again(state, name, base, keep))
+        is_promoted = state.event == "promoted again"
+        current = self._registry.point().current
+        checks, history = known.index.get("checks", []), self._history
+        outcome = Outcome(self._where, "unchanged", 0.0, name, current, checks=checks, history=history)
+        if name in state.refused and name not in state.candidates:
+            by_gate = "" if name in state.rolled_back else known.refusal
             return replace(outcome, result="refused", reason=by_gate or "it was rolled back by hand")
-        if name == current:
-            return outcome
-        promoted = (*(other for other in self._state.promoted if other != name), name)
-        self._lease.record("promoted again", version=name, current=name, promoted=promoted)
-        return replace(outcome, result="promoted", current=self._registry.point().current)
+        if is_promoted:
+            return replace(outcome, result="promoted")
+        return replace(outcome, reason="" if name == state.current else held_back(state, base))
 
     def _figures(self, run: Run) -> tuple[Figures, Figures | None]:
         """Those of the new version, and of the current one."""
@@ -271,15 +315,10 @@ class _Night:
 
     def _decide(self, name: str, checks: list[Check]) -> Outcome:
         """Write the one record that counts; then the pointer follows."""
-        state, keep, reason = self._lease.state, self._config.retrain.keep, refusal_of(checks)
-        if reason:
-            refused = (*state.refused, name)[1 - keep :]
-            self._lease.record("refused", version=name, reason=reason, refused=refused)
-        else:
-            promoted = (*state.promoted, name)[-keep:]
-            self._lease.record("promoted", version=name, current=name, promoted=promoted)
+        base, keep, refusal = self._state.current, self._config.retrain.keep, refusal_of(checks)
+        state = self._lease.record(lambda state: decide(state, name, base, refusal, keep))
         current = self._registry.point().current
-        return Outcome(self._where, "refused" if reason else "promoted", 0.0, name, current, reason)
+        return Outcome(self._where, cast(_Decided, state.event), 0.0, name, current, state.reason)
 
 
 def _has_other_inputs(graph: Graph, before: Graph) -> bool:
@@ -297,5 +336,5 @@ def _refuse_full(registry: Registry, disk_gb: float) -> None:
     if taken > disk_gb:
         raise RunError(
             f"{registry.store.where} takes {taken:.2f} GB, retrain.disk_gb allows {disk_gb:g}; "
-            "allow more, or keep fewer versions (retrain.keep)"
+            "allow more, or keep fewer versions (retrain.keep), or fewer with samples (retrain.keep_complete)"
         )

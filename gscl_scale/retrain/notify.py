@@ -9,26 +9,29 @@ from pathlib import Path
 from gscl_scale.config.config import Config
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.validate import lines_of
+from gscl_scale.registry.history import figures_in
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.runtime.console import Console
 
 _PREFIX = "gscl_scale_retrain"
 _NOTIFY_S = 60.0
-_RESULTS = ("promoted", "unchanged", "refused", "failed")
+_RESULTS = ("promoted", "unchanged", "candidate", "refused", "failed")
 _LAST_SUCCESS = "last_success_timestamp_seconds"
 _HELP = {
     "last_run_timestamp_seconds": "When the last run ended.",
     "duration_seconds": "How long the last run took.",
-    "result": "1 for the result of the last run: promoted, unchanged, refused or failed.",
+    "result": "1 for the result of the last run: promoted, unchanged, candidate, refused or failed.",
     "figure": "What the gate compared in the last run.",
     "holds": "Whether the figure was good enough.",
-    _LAST_SUCCESS: "When a run last ended with a promoted version, or with nothing to do.",
+    _LAST_SUCCESS: "When a run last ended with a promoted version, a candidate, or with nothing to do.",
     "version": "Number of the current version.",
     "sampled_again_ratio": "Share of the anchors whose rings were sampled again.",
     "rows_changed": "Nodes whose neighbours changed since the current version.",
     "nodes_come": "Nodes that are new since the current version.",
     "nodes_gone": "Nodes that are gone since the current version.",
     "edges_come": "New edges between nodes that the current version knows.",
+    "version_figure": "Figures of each of the last versions.",
+    "version_passed": "Whether the gate accepted each of the last versions.",
     "foreseen_auc": "AUC of the current version on new edges, against nodes drawn by degree.",
     "foreseen_mrr": "Mean reciprocal rank of new edges by the current version.",
 }
@@ -70,7 +73,7 @@ def _notify(command: list[str], outcome: Outcome, console: Console) -> None:
 
 def write_metrics(path: Path, outcome: Outcome) -> None:
     """Publish the figures of the last night for the textfile collector of Prometheus."""
-    success = time.time() if outcome.result in ("promoted", "unchanged") else _last_success(path)
+    success = time.time() if outcome.result in ("promoted", "unchanged", "candidate") else _last_success(path)
     version, changes = outcome.current.removeprefix("v"), outcome.changes
     since = outcome.links.get("since")
     metrics: dict[str, list[tuple[dict[str, str], float]]] = {  # labels and value of each sample
@@ -86,6 +89,12 @@ def write_metrics(path: Path, outcome: Outcome) -> None:
         "nodes_come": [({}, changes["nodes_come"])] if "nodes_come" in changes else [],
         "nodes_gone": [({}, changes["nodes_gone"])] if "nodes_gone" in changes else [],
         "edges_come": [({}, since["edges"])] if since else [],
+        "version_figure": [
+            ({"version": row["version"], "figure": name}, value)
+            for row in outcome.history
+            for name, value in figures_in(row).items()
+        ],
+        "version_passed": [({"version": row["version"]}, not row["refused_by"]) for row in outcome.history],
         "foreseen_auc": [({}, since["current"]["auc"])] if since else [],
         "foreseen_mrr": [({}, since["current"]["mrr"])] if since else [],
     }

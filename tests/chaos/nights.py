@@ -1,7 +1,6 @@
-"""Nights of retraining: whatever befalls one, the pointer names a whole version, and the right one in the end."""
+"""Nights of retraining: whatever befalls one, the ledger names a whole version, and the right one in the end."""
 
 import hashlib
-import json
 import shutil
 import time
 from pathlib import Path
@@ -55,12 +54,12 @@ class Nights(Local):
         return {**process, **disk, "two at the same time": self._twice}
 
     def false(self, story: Story) -> str:
-        """The pointer names a version whose embeddings are those of its index."""
-        told = json.loads((story.folder / "current.json").read_text())
-        version = story.folder / told["path"]
-        expected = json.loads((version / "index.json").read_text())["files"]["embeddings/embeddings.parquet"]["sha256"]
-        content = (version / "embeddings/embeddings.parquet").read_bytes()
-        return "" if hashlib.sha256(content).hexdigest() == expected else f"{version} is not whole"
+        """The ledger names a version whose embeddings are those of its index."""
+        registry = Registry(story.folder)
+        version = registry.version(registry.ledger.newest().current)
+        content = (story.folder / "versions" / version.name / "embeddings/embeddings.parquet").read_bytes()
+        is_whole = hashlib.sha256(content).hexdigest() == version.files["embeddings/embeddings.parquet"]
+        return "" if is_whole else f"{version.name} is not whole"
 
     def finished(self, story: Story) -> str:
         """Have the night once more, and compare the version that then is current."""

@@ -265,8 +265,10 @@ neighbors run --all --out near.parquet
 registry list --registry registry
 registry list --registry registry --json
 registry show --registry registry
-registry promote v000001 --registry registry --lease-s 0.2
-registry rollback --registry registry --lease-s 0.2
+registry promote v000001 --registry registry
+registry rollback --registry registry
+registry pin v000001 --registry registry
+registry unpin --registry registry
 retrain --config run.yaml --registry registry --set retrain.lease_s=1
 reproduce main --page --configs papers --out results
 """.strip().splitlines()

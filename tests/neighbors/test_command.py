@@ -194,7 +194,7 @@ def test_of_a_registry_the_current_version_is_searched_and_stays_as_it_is(place,
     registry = Registry(place)
     with hold_lease(registry.store, 60, 0, Console(quiet=True)) as lease:
         version = registry.keep(lease, local, files, {"figures": {}, "graph": {}})
-        lease.record("promoted", current=version.name, promoted=(version.name,))
+        lease.record(lambda _: {"event": "promoted", "current": version.name, "promoted": (version.name,)})
     assert f"version {version.name} of {place}: 200 nodes, approximate" in call(place, "--id", "node-7", "--index")
     kept = {name for name in store_at(place).sizes("versions") if not name.endswith("index.json")}
     assert kept == {f"versions/{version.name}/{file}" for file in files}

@@ -51,7 +51,7 @@ def test_a_second_run_leaves_and_the_first_is_not_disturbed(store):
         says = r"another run has the lease .*nothing was done"
         with pytest.raises(LeaseError, match=says), hold_lease(store, 60, 0, QUIET):
             pass
-        first.record("promoted", current="v1")
+        first.record(lambda _: {"event": "promoted", "current": "v1"})
     state = Ledger(store).newest()
     assert (state.holder, state.current, state.token) == ("", "v1", 1)
 
@@ -98,11 +98,11 @@ def test_the_lease_of_a_dead_holder_is_taken_over_and_whoever_is_late_cannot_pub
         pass
     time.sleep(0.5)
     with hold_lease(store, 0.4, 0, QUIET) as lease:
-        lease.record("promoted", current="v2")
+        lease.record(lambda _: {"event": "promoted", "current": "v2"})
         late.check()
         late._over.clear()
         late._beat()  # it wakes, and notices by itself
-        for publish in (late.check, late.verify, lambda: late.record("promoted", current="v1")):
+        for publish in (late.check, late.verify, lambda: late.record(lambda _: {"event": "promoted", "current": "v1"})):
             with pytest.raises(LeaseError, match=r"no heartbeat for more than 0\.4 s, and .* took over its work"):
                 publish()
     assert Ledger(store).newest().current == "v2"

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
 from gscl_scale.registry.lease import hold_lease
-from gscl_scale.registry.promote import promote, rollback
+from gscl_scale.registry.locate import find_run
+from gscl_scale.registry.promote import pin, promote, rollback, unpin
 from gscl_scale.registry.versions import Check, Registry
 from gscl_scale.runtime.console import Console
 
@@ -32,9 +33,10 @@ def keep(registry, tmp_path, text, reason=""):
         version = registry.keep(lease, run, ["embeddings.parquet", "log.jsonl"], {"made_from": text, "checks": checks})
         state = lease.state
         if reason:
-            lease.record("refused", refused=(*state.refused, version.name))
+            lease.record(lambda _: {"event": "refused", "refused": (*state.refused, version.name)})
         else:
-            lease.record("promoted", current=version.name, promoted=(*state.promoted, version.name))
+            promoted = (*state.promoted, version.name)
+            lease.record(lambda _: {"event": "promoted", "current": version.name, "promoted": promoted})
         registry.point()
     return version.name
 
@@ -69,23 +71,99 @@ def test_a_pointer_that_was_left_behind_is_put_right(registry, tmp_path):
     assert pointed_at(registry) == second
 
 
+@pytest.mark.parametrize("content", [None, b'{"version": "v000001", "path": "versions/v000001"}', b"{", b'"v000001"'])
+def test_readers_follow_the_ledger_where_the_pointer_is_stale_damaged_or_gone(registry, tmp_path, content):
+    keep(registry, tmp_path, "one")
+    second = keep(registry, tmp_path, "two")
+    registry.store.remove("current.json")
+    if content is not None:
+        registry.store.write("current.json", content)
+    assert read(registry) == "two"
+    assert find_run(registry.store.where, "search").name == f"version {second} of {registry.store.where}"
+    assert listed(registry) == ["earlier", "current"]
+    assert rollback(registry).version == second
+    assert (read(registry), pointed_at(registry)) == ("one", "v000001")
+
+
 def test_rollback_restores_the_version_before_byte_for_byte(registry, tmp_path):
     first = keep(registry, tmp_path, "one")
     second = keep(registry, tmp_path, "two")
-    state = rollback(registry, 60, QUIET)
+    state = rollback(registry)
     assert (state.current, state.refused, pointed_at(registry), read(registry)) == (first, (second,), first, "one")
     with pytest.raises(UserError, match="there is no earlier version to go back to"):
-        rollback(registry, 60, QUIET)
+        rollback(registry)
 
 
 def test_a_version_that_the_gate_refused_can_be_promoted_by_hand(registry, tmp_path):
     keep(registry, tmp_path, "one")
     second = keep(registry, tmp_path, "two", reason="rank is 1")
-    state = promote(registry, second, 60, QUIET)
+    state = promote(registry, second)
     assert (state.current, state.refused, read(registry)) == (second, (), "two")
     with pytest.raises(UserError, match="expected a stored version, got v000099; there are: v000001, v000002"):
-        promote(registry, "v000099", 60, QUIET)
+        promote(registry, "v000099")
     assert registry.ledger.newest().current == second
+
+
+# --- by hand, while a night runs --------------------------------------------------------------------------------------
+
+
+def test_versions_are_changed_by_hand_while_a_night_has_the_lease(registry, tmp_path):
+    first, second = (keep(registry, tmp_path, text) for text in ("one", "two"))
+    with hold_lease(registry.store, 60, 0, QUIET) as lease:
+        assert rollback(registry).current == first
+        assert promote(registry, second).current == second
+        assert pin(registry, first).pinned
+        assert not unpin(registry).pinned
+        lease.check()
+        state = lease.record(lambda state: {"event": "refused", "version": "v000003", "reason": "rank is 1"})
+        assert (state.current, state.holder) == (first, lease.state.holder)
+    assert registry.ledger.newest().holder == ""
+
+
+def test_promoting_by_hand_and_going_back_move_a_pin(registry, tmp_path):
+    first, second = (keep(registry, tmp_path, text) for text in ("one", "two"))
+    pin(registry, second)
+    state = rollback(registry)
+    assert (state.current, state.pinned, state.rolled_back) == (first, True, (second,))
+    state = promote(registry, second)
+    assert (state.current, state.pinned, state.rolled_back) == (second, True, ())
+    number = unpin(registry).number
+    assert unpin(registry).number == number  # nothing to write
+
+
+def test_a_rollback_that_a_promotion_overtakes_changes_nothing(registry, tmp_path, monkeypatch):
+    _, second, third = (keep(registry, tmp_path, text) for text in ("one", "two", "three"))
+    promote(registry, second)
+    append = registry.ledger.append
+
+    def overtaken(state, **changes):
+        monkeypatch.undo()
+        promote(registry, third)
+        return append(state, **changes)
+
+    monkeypatch.setattr(registry.ledger, "append", overtaken)
+    with pytest.raises(UserError, match=f"{third} became current in place of {second} .* nothing was rolled back"):
+        rollback(registry)
+    assert registry.ledger.newest().current == third
+
+
+def said(*words):
+    result = CliRunner().invoke(app, ["registry", *map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_commands_say_what_a_pin_and_a_night_that_runs_mean(registry, tmp_path):
+    first, second = (keep(registry, tmp_path, text) for text in ("one", "two"))
+    place = ("--registry", registry.store.where)
+    pinned = f"{first} is current and pinned: nights store their versions as candidates until gscl-scale registry unpin"
+    assert pinned in said("pin", first, *place)
+    assert f"{first} is pinned" in said("list", *place)
+    assert f"current  {first}, pinned" in said("show", *place)
+    assert pinned not in said("unpin", *place)
+    with hold_lease(registry.store, 60, 0, QUIET):
+        assert f"promotes its version only if it began with {second}" in said("promote", second, *place)
+    assert said("rollback", *place) == f"{first} is current\n"
 
 
 def test_only_versions_that_nobody_names_are_cleared_and_none_of_a_later_lease(registry, tmp_path):
@@ -95,7 +173,7 @@ def test_only_versions_that_nobody_names_are_cleared_and_none_of_a_later_lease(r
         registry.folder(name)
     with hold_lease(registry.store, 60, 0, QUIET) as lease:
         registry.store.write("versions/v000099/embeddings.parquet", b"of a run that has taken over from this one")
-        lease.record("dropped", promoted=(second,))
+        lease.record(lambda _: {"event": "dropped", "promoted": (second,)})
         assert registry.clear(lease) == [first]
     assert {name.split("/")[1] for name in registry.store.sizes("versions")} == {second, "v000099"}
     assert not (registry.place / "versions" / first / "embeddings.parquet").exists()
@@ -107,7 +185,7 @@ def test_versions_with_the_same_files_have_the_same_content_whatever_their_logs_
     assert one == again != two
 
 
-def join_names(registry):
+def listed(registry):
     result = CliRunner().invoke(app, ["registry", "list", "--registry", str(registry.store.where), "--json"])
     return [version["state"] for version in json.loads(result.stdout)]
 
@@ -116,19 +194,19 @@ def test_the_list_tells_versions_that_were_rolled_back_from_those_that_the_gate_
     keep(registry, tmp_path, "one")
     for text in ("two", "three"):
         by_hand = keep(registry, tmp_path, text, reason="rank is 1")
-    promote(registry, by_hand, 60, QUIET)
-    rollback(registry, 60, QUIET)
-    assert join_names(registry) == ["current", "refused", "rolled back"]
-    promote(registry, by_hand, 60, QUIET)
-    assert join_names(registry) == ["earlier", "refused", "current"]
+    promote(registry, by_hand)
+    rollback(registry)
+    assert listed(registry) == ["current", "refused", "rolled back"]
+    promote(registry, by_hand)
+    assert listed(registry) == ["earlier", "refused", "current"]
 
 
 def test_the_list_reads_ledgers_that_do_not_name_versions_that_were_rolled_back(registry, tmp_path):
     keep(registry, tmp_path, "one")
     keep(registry, tmp_path, "two")
-    rollback(registry, 60, QUIET)
+    rollback(registry)
     for name in registry.store.sizes("ledger"):
         record = json.loads(registry.store.read(name))
         del record["rolled_back"]
         registry.store.write(name, json.dumps(record).encode())
-    assert join_names(registry) == ["current", "rolled back"]
+    assert listed(registry) == ["current", "rolled back"]

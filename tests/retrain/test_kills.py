@@ -35,7 +35,7 @@ def night(config, where):
 
 
 class Reader(threading.Thread):
-    """Reads what the pointer names again and again, and notes what does not belong together."""
+    """Reads what the ledger names again and again, and notes what does not belong together."""
 
     def __init__(self, where):
         super().__init__(daemon=True)
@@ -43,16 +43,15 @@ class Reader(threading.Thread):
         self.seen, self.wrong, self.reads = [], [], 0
 
     def run(self):
-        store = Registry(self.where).store
+        registry = Registry(self.where)
         while not self.over.is_set():
-            told = json.loads(store.read("current.json"))
-            index = json.loads(store.read(f"{told['path']}/index.json"))
-            content = store.read(f"{told['path']}/embeddings/embeddings.parquet")
-            expected = index["files"]["embeddings/embeddings.parquet"]["sha256"]
+            name = registry.ledger.newest().current
+            content = registry.store.read(f"versions/{name}/embeddings/embeddings.parquet")
+            expected = registry.version(name).index["files"]["embeddings/embeddings.parquet"]["sha256"]
             if hashlib.sha256(content).hexdigest() != expected:
-                self.wrong.append(told)
-            if self.seen[-1:] != [told["version"]]:
-                self.seen.append(told["version"])
+                self.wrong.append(name)
+            if self.seen[-1:] != [name]:
+                self.seen.append(name)
             self.reads += 1
             time.sleep(0.01)
 

@@ -12,11 +12,12 @@ from gscl_scale.config.config import Config
 from gscl_scale.embed.store import read_embeddings
 from gscl_scale.errors import RunError, StoppedError
 from gscl_scale.io.json import read_json_lines
-from gscl_scale.registry.promote import promote, rollback
+from gscl_scale.registry.promote import pin, promote, rollback, unpin
 from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import Outcome, retrain
 from gscl_scale.retrain.notify import nightly
 from gscl_scale.runtime.console import Console
+from tests.retrain.test_columns import OPEN
 from tests.retrain.town import Town
 
 QUIET = Console(quiet=True)
@@ -72,9 +73,9 @@ def test_five_nights(town, place):
     assert "ring-ranking accuracy is" in fifth.reason
     assert embeddings_of(registry) == kept
 
-    assert rollback(registry, 2.0, QUIET).current == first.version
+    assert rollback(registry).current == first.version
     assert embeddings_of(registry) == before
-    assert promote(registry, third.version, 2.0, QUIET).current == third.version
+    assert promote(registry, third.version).current == third.version
     assert embeddings_of(registry) == kept
     assert not list((registry.place / "work").iterdir())
 
@@ -146,10 +147,38 @@ def test_a_graph_that_went_back_makes_its_version_current_again_unless_that_was_
     outcome = retrain(config, where, QUIET)
     assert (outcome.result, outcome.current, outcome.changes) == ("promoted", first.version, {})
     assert registry.ledger.newest().promoted[-1] == first.version
-    rollback(registry, 2.0, QUIET)
+    rollback(registry)
     outcome = retrain(config, where, QUIET)
     assert (outcome.result, outcome.version, outcome.current) == ("refused", first.version, second.version)
     assert outcome.reason == "it was rolled back by hand"
+
+
+def test_a_rollback_while_a_night_runs_is_not_undone_and_a_pin_makes_candidates(town, where, monkeypatch):
+    registry, config = Registry(where), town.config(train={"epochs": 2}, gate=OPEN)
+    monkeypatch.setattr("gscl_scale.retrain.night.report", lambda *_: None)  # the map takes most of such a night
+    first = retrain(config, where, QUIET)
+    town.grow()
+    second = retrain(config, where, QUIET)
+    town.grow()
+    with monkeypatch.context() as patch:
+        patch.setattr("gscl_scale.retrain.night.report", lambda *_: rollback(registry))
+        third = retrain(config, where, QUIET)
+    assert (third.result, third.current) == ("candidate", first.version)
+    because = f"because {first.version} became current in place of {second.version} while this night ran"
+    assert f"is stored as a candidate; {first.version} stays current, {because}. To promote it" in third.sentence()
+
+    pin(registry, first.version)
+    fourth = retrain(config, where, QUIET)  # the same graph: compared with the version that is current now
+    assert (fourth.result, fourth.current) == ("candidate", first.version)
+    assert registry.version(fourth.version).index["base"] == first.version
+    again = retrain(config, where, QUIET)
+    assert (again.result, again.version) == ("unchanged", fourth.version)
+    assert again.sentence().endswith(f"{first.version} stays current, because {first.version} is pinned")
+
+    unpin(registry)
+    fifth = retrain(config, where, QUIET)
+    assert (fifth.result, fifth.current) == ("promoted", fourth.version)
+    assert registry.ledger.newest().candidates == (third.version,)
 
 
 @pytest.mark.slow
@@ -164,6 +193,22 @@ def test_only_so_many_versions_are_kept(town, where):
     assert sorted(path.name for path in (where / "versions").iterdir()) == made[-2:]
 
 
+@pytest.mark.slow
+def test_a_night_after_going_back_to_a_version_without_samples_and_checkpoints(town, where, capsys):
+    registry, config = Registry(where), town.config(train={"epochs": 2}, gate=OPEN, retrain={"keep_complete": 1})
+    first = retrain(config, where, QUIET)
+    town.grow()
+    second = retrain(config, where, QUIET)
+    assert not (where / "versions" / first.version / "samples").exists()
+    assert (where / "versions" / second.version / "samples").exists()
+    rollback(registry)
+    town.grow()
+    third = retrain(config, where, Console())
+    assert "has no samples and checkpoints any more (retrain.keep_complete)" in capsys.readouterr().err
+    assert (third.result, third.changes["sampled_again"]) == ("promoted", 1.0)
+    assert registry.version(third.version).index["warm"] == 0
+
+
 # --- reports -------------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +219,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
     nightly(config, str(where), QUIET)
     assert json.loads(told.read_text())["result"] == "promoted"
     figures = metrics_in(tmp_path / "retrain.prom")
-    assert figures["result", "promoted"] == figures["version", ""] == 1
+    assert figures["result", "promoted"] == figures["version", ""] == figures["version_passed", "v000001"] == 1
     success = figures["last_success_timestamp_seconds", ""]
 
     town.garble_labels()
@@ -182,7 +227,19 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
     assert json.loads(told.read_text())["result"] == "refused"
     figures = metrics_in(tmp_path / "retrain.prom")
     assert figures["result", "refused"] == 1
-    assert figures["holds", "validation score of the probe"] == 0
+    assert figures["holds", "validation score of the probe"] == figures["version_passed", "v000002"] == 0
+    rows = Registry(where).version("v000002").index["history"]
+    assert (rows[0]["version"], rows[0]["refused_by"]) == ("v000001", [])
+    assert "validation score of the probe" in rows[1]["refused_by"]
+    for row in rows:
+        shown = f'version="{row["version"]}",figure="probe"}} {row["figures"]["probe"]!r}'
+        assert (
+            f'gscl_scale_retrain_version_figure{{registry="{where}",{shown}\n'
+            in (tmp_path / "retrain.prom").read_text()
+        )
+    page = (where / "versions/v000002/report.html").read_text()
+    assert "How does it change from version to version?" in page
+    assert "refused by validation score of the probe" in page
     assert figures["last_success_timestamp_seconds", ""] == success
     assert figures["last_run_timestamp_seconds", ""] > success
 
@@ -202,7 +259,7 @@ def test_prometheus_and_a_command_are_told_how_a_night_ended(town, where, tmp_pa
 def metrics_in(path):
     pattern = re.compile(r'gscl_scale_retrain_(\w+)\{registry="[^"]*"(?:,\w+="([^"]*)")?\} (.*)')
     found = (pattern.fullmatch(line) for line in path.read_text().splitlines() if not line.startswith("#"))
-    return {(one[1], one[2] or ""): float(one[3]) for one in found}
+    return {(one[1], one[2] or ""): float(one[3]) for one in found if one}  # those of each version have two labels
 
 
 def test_a_command_that_fails_changes_nothing(monkeypatch, capfd):
