@@ -132,7 +132,7 @@ class DeviceRound:
         return list_S, self.members[start_Z[list_S] + within_S].long()
 
     def _decide(self, on_device: "_Travelled", words: int) -> Tensor:
-        """Which candidates are below the priority of an anchor, or far by its bits, and not the anchor itself [A, C]."""
+        """Which candidates are below the priority of an anchor, or far by its bits, and not the anchor [A, C]."""
         anchors, ranks = on_device.anchors, on_device.ranks
         decided = on_device.priority < self.decided[anchors][:, None]
         if self.near is not None and self.near[1].shape[0] and ranks.shape[0]:
@@ -184,7 +184,7 @@ class _Travelled:
         parts = [anchors, stored_AL.ravel(), count_AL.ravel(), drawn.nodes, drawn.ranks, drawn.priority.view(np.int64)]
         packed = torch.from_numpy(np.concatenate([part.astype(np.int64, copy=False) for part in parts]))
         packed = packed.pin_memory() if device.type == "cuda" else packed
-        there = packed.to(device, non_blocking=True).split([part.size for part in parts])
+        there = torch.split(packed.to(device, non_blocking=True), [part.size for part in parts])
         stored, count = (lengths.view(stored_AL.shape) for lengths in there[1:3])
         return cls(there[0], stored, count, there[3], there[4], there[5].view(torch.float64))
 
@@ -193,7 +193,7 @@ def _joined(arrays: list[npt.NDArray[Any]], device: torch.device) -> Tensor:
     """Arrays one after another on the device; of mapped ones only one is in memory at a time."""
     kind = torch.from_numpy(np.empty(0, arrays[0].dtype)).dtype
     out = torch.empty(sum(array.size for array in arrays), dtype=kind, device=device)
-    for part, array in zip(out.split([array.size for array in arrays]), arrays, strict=True):
+    for part, array in zip(torch.split(out, [array.size for array in arrays]), arrays, strict=True):
         part.copy_(torch.from_numpy(np.array(array)))
     return out
 
