@@ -38,6 +38,12 @@ class MetaDevice(TorchDispatchMode):
             self.waits += 1
             self.launches[name] += 1
             return torch.empty(self.distinct, arguments[0].dim(), dtype=torch.int64, device=META)
+        if name == "_to_copy" and tensors[0].layout == torch.sparse_csr:
+            matrix, device = tensors[0], named["device"]  # torch loses the entries on their way to this device
+            parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values())
+            self.copied.extend(part.nbytes for part in parts)
+            parts = (torch.empty_like(part, device=device) for part in parts)
+            return torch.sparse_csr_tensor(*parts, size=matrix.shape, check_invariants=False)
         if (found := _sparse(name, arguments)) is not None:
             self.launches[name] += 1
             return found
@@ -59,8 +65,8 @@ def _sparse(name, arguments):
         assert matrix.col_indices().shape == matrix.values().shape
         assert matrix.crow_indices().dtype == matrix.col_indices().dtype
         return torch.empty(matrix.shape[0], dense.shape[1], dtype=dense.dtype, device=META)
-    if name == "to_sparse_csc":
-        (matrix,) = arguments
+    if name == "_to_sparse_csc":
+        matrix = arguments[0]
         pointers = torch.empty(matrix.shape[1] + 1, dtype=matrix.crow_indices().dtype, device=META)
         rows, values = torch.empty_like(matrix.col_indices()), torch.empty_like(matrix.values())
         return torch.sparse_csc_tensor(pointers, rows, values, size=matrix.shape, check_invariants=False)

@@ -23,6 +23,7 @@ from gscl_scale.train.objectives.methods import OBJECTIVES, build_objective
 from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
 from gscl_scale.train.process_group import ALONE
+from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import META, MetaDevice, no_autocast
 from tests.model.graphs import random_features, random_sparse_features
@@ -32,6 +33,8 @@ FEATURES = {"narrow": random_features(NODES, 6), "wide": random_features(NODES, 
             "sparse": random_sparse_features(NODES, 24)}  # fmt: skip
 ENCODERS = ["gcn", "sage", "gat"]
 RINGS = {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 1}
+#: counted on this device, which launches one kernel per operation; docs/training_step.md has them
+LAUNCHES = [(1, {}, 222), (3, {}, 248), (3, {"activation": "rrelu"}, 389)]
 DROPOUT = {"feature_dropout": 0.2, "hidden_dropout": 0.2}
 
 
@@ -71,6 +74,45 @@ def stream_and_trainer(folders, features, config, whole):
     return stream, inputs, Trainer(build_model(config.model, graph.num_features, 0).to(META), config.train)
 
 
+def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_batch_and_copies_once(folders):
+    config = configured({"layers": 3, "activation": "rrelu"}, loss={"weighting": "size"}, train={"members": "random"})
+    with MetaDevice():
+        stream, inputs, trainer = stream_and_trainer(folders, "narrow", config, whole=True)
+    expected = stream.batch(0)
+    stream._device, stream._open = META, None
+    with MetaDevice():
+        stream._round(0)
+    for step in range(3):
+        with MetaDevice(distinct=expected.nodes.size) as making:
+            batch = stream.batch(step)
+        assert (making.waits, len(making.copied)) == (1, 1)
+        if step == 0:
+            assert_same_kinds(expected, batch)
+        with MetaDevice() as stepping:
+            trainer.step(inputs, [batch], config, ALONE, stop=False)
+        assert (stepping.waits, stepping.copied) == (0, [])
+
+
+def assert_same_kinds(one, other):
+    """Arrays of the same shapes and types, where they are on the device."""
+    for name in ("nodes", "anchors", "candidates", "decided", "log_weight"):
+        expected, found = torch.from_numpy(getattr(one, name)), getattr(other, name)
+        assert (found.shape, found.dtype, found.device) == (expected.shape, expected.dtype, META), name
+    for name in ("indptr", "indices", "back_indptr", "back_indices", "order"):
+        assert getattr(other.pairs, name).shape == getattr(one.pairs, name).shape, name
+
+
+@pytest.mark.parametrize(("layers", "model", "launches"), LAUNCHES)
+def test_a_forward_and_a_backward_pass_launch_no_more_than_is_documented(folders, layers, model, launches):
+    config = configured({"layers": layers, **model}, train={"negatives": 20})
+    with MetaDevice():
+        stream, inputs, trainer = stream_and_trainer(folders, "narrow", config, whole=True)
+    with MetaDevice() as device:
+        batch = stream.batch(0)
+        batch_loss(trainer.model, batch_inputs(inputs, batch), batch, config, key=5).loss.backward()
+    assert sum(device.launches.values()) <= launches
+
+
 def assert_step_fits(folders, features, config, whole=True):
     with MetaDevice():
         stream, inputs, trainer = stream_and_trainer(folders, features, config, whole)
@@ -102,7 +144,8 @@ def test_a_step_over_the_whole_graph_fits_together(folders, encoder, features, d
 @pytest.mark.parametrize("features", ["narrow", "wide"])
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_step_over_what_a_batch_depends_on_fits_together(folders, encoder, features, propagation):
-    model = {"encoder": encoder, "propagation": propagation, "fanout": [3, 2] if propagation == "sampled" else 10}
+    model = {"encoder": encoder, "propagation": propagation}
+    model |= {"fanout": [3, 2]} if propagation == "sampled" else {}
     assert_step_fits(folders, features, configured({**model, **DROPOUT}), whole=False)
 
 
