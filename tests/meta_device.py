@@ -1,6 +1,7 @@
 """A device without numbers, which counts what a real one would do: `meta`, with rules for the sparse operations."""
 
 import contextlib
+import weakref
 from collections import Counter
 from unittest import mock
 
@@ -23,15 +24,39 @@ class MetaDevice(TorchDispatchMode):
 
     launches   operations on the device, by name
     copied     bytes of each copy to the device
+    peak       most bytes that tensors took at once of those made since it is active
     distinct   what `nonzero` finds: its size depends on numbers that are not there, and a device is waited for
     """
 
     def __init__(self, distinct: int = 0) -> None:
         super().__init__()
         self.launches, self.copied, self.waits, self.distinct = Counter(), [], 0, distinct
+        self.peak, self._taken, self._alive = 0, 0, {}
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
-        named, name = named or {}, function.overloadpacket.__name__
+        for one in _strided((arguments, named)):
+            self._take(one.untyped_storage(), before=True)
+        found = self._run(function, arguments, named or {})
+        for one in _strided(found):
+            self._take(one.untyped_storage())
+        return found
+
+    def _take(self, storage, before=False):
+        """Count the memory of a tensor as long as it is alive; of those that were there before only know them."""
+        key, number = storage._cdata, 0 if before else storage.nbytes()
+        if key in self._alive:
+            return
+
+        def free(_):
+            del self._alive[key]
+            self._taken -= number
+
+        self._alive[key] = weakref.ref(storage, free)
+        self._taken += number
+        self.peak = max(self.peak, self._taken)
+
+    def _run(self, function, arguments, named):
+        name = function.overloadpacket.__name__
         tensors = [one for one in torch.utils._pytree.tree_leaves((arguments, named)) if isinstance(one, torch.Tensor)]
         there = any(one.device == META for one in tensors)
         if name == "nonzero" and there:
@@ -53,6 +78,11 @@ class MetaDevice(TorchDispatchMode):
         elif (there or (isinstance(found, torch.Tensor) and found.device == META)) and name not in _FREE:
             self.launches[name] += 1
         return found
+
+
+def _strided(tree):
+    leaves = torch.utils._pytree.tree_leaves(tree)
+    return [x for x in leaves if isinstance(x, torch.Tensor) and x.device == META and x.layout == torch.strided]
 
 
 def _sparse(name, arguments):

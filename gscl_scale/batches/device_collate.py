@@ -81,6 +81,15 @@ class DeviceRound:
             priorities=reader.priorities,
         )
 
+    @staticmethod
+    def bytes_of(reader: RoundReader) -> int:
+        """Bytes that a round takes on a device."""
+        lists = [one for part in reader.parts for one in (*part.lists, part.near) if one is not None]
+        entries = sum(int(one.offsets[-1] - one.offsets[0]) * one.members.itemsize for one in lists)
+        columns = [len(part.lists) + 1 + part.ring_size.shape[1] + (part.near is not None) for part in reader.parts]
+        rows = sum(8 * part.anchors.size * number for part, number in zip(reader.parts, columns, strict=True))
+        return entries + rows + 8 * (reader.parts[0].near is not None)
+
     def collate(
         self,
         anchors: npt.NDArray[np.int64],

@@ -19,6 +19,7 @@ from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.shards.reader import RoundReader, RoundSource
+from gscl_scale.text import in_words
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
 
@@ -69,10 +70,19 @@ class _OpenRound:
     there: DeviceRound | None
 
 
+@dataclass(frozen=True)
+class DeviceRoom:
+    """A device on which batches are made, where a round takes at most so many bytes; `tell` says which way is taken."""
+
+    device: torch.device
+    room: int
+    tell: Callable[[str], None]
+
+
 class BatchStream:
     """Batches by their global step; only the current round is open.
 
-    It is mapped, not read; or it is copied to `device`, if one is named, and batches are made there.
+    It is mapped, not read; or it lies on a device where there is room for it.
     """
 
     def __init__(
@@ -86,7 +96,7 @@ class BatchStream:
         share: Share | None = None,
         read_features: ReadFeatures | None = None,
         anchors: npt.NDArray[np.int64] | None = None,
-        device: torch.device | None = None,
+        device: DeviceRoom | None = None,
     ) -> None:
         self._anchors, self._num_anchors = anchors, num_nodes if anchors is None else anchors.size
         self.steps_per_epoch = steps_per_epoch(self._num_anchors, train.batch_size)
@@ -94,7 +104,7 @@ class BatchStream:
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
         self._sampler, self._share, self._read_features = sampler, share or Share(), read_features
-        self._device = device
+        self._device, self._told = device, False
         self._open: _OpenRound | None = None
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         self._making = threading.Lock()
@@ -147,9 +157,21 @@ class BatchStream:
             if self._sampler is not None and self._sampler.samples:
                 assert reader.priorities is not None
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
-            there = None if self._device is None else DeviceRound.of(reader, self._device)
-            self._open = _OpenRound(number, reader, draw, there)
+            self._open = _OpenRound(number, reader, draw, self._there(reader))
         return self._open
+
+    def _there(self, reader: RoundReader) -> DeviceRound | None:
+        """A round on the device, if there is one with room for it."""
+        if self._device is None:
+            return None
+        need, room = DeviceRound.bytes_of(reader), self._device.room
+        if not self._told:
+            where = "on the GPU" if need <= room else "on the CPU"
+            self._device.tell(
+                f"Batches are made {where}: a round takes {in_words(need)}, there is room for {in_words(room)}."
+            )
+            self._told = True
+        return DeviceRound.of(reader, self._device.device) if need <= room else None
 
     def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
         if self._order is None or self._order[0] != epoch:

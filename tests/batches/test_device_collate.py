@@ -10,7 +10,7 @@ import torch
 
 from gscl_scale.batches.collate import Batch, Pairs, collate
 from gscl_scale.batches.device_collate import DeviceRound
-from gscl_scale.batches.stream import BatchStream, Share
+from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share
 from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.rings.exact.bfs import exact_rings, independent_rings
 from gscl_scale.rings.priorities import draw_priorities
@@ -96,8 +96,21 @@ def test_a_stream_with_rounds_on_a_device_has_the_batches_of_one_without(tmp_pat
     make_samples(tmp_path / "graph", tmp_path / "samples", rings, 2)
     train = TrainConfig(batch_size=60, negatives=30, epochs=2, accumulate=2)
     samples = Samples.open(tmp_path / "samples")
-    one, other = (BatchStream(samples, 150, rings, train, LossConfig(), device=device) for device in (None, CPU))
-    expected, found = list(one.batches(0, 6)), list(other.batches(0, 6))
+    needs, told = [DeviceRound.bytes_of(samples.round(number)) for number in range(2)], []
+    places = [None, *(DeviceRoom(CPU, room, told.append) for room in (max(needs), min(needs) - 1))]
+    expected, found, without = (
+        list(BatchStream(samples, 150, rings, train, LossConfig(), device=place).batches(0, 6)) for place in places
+    )
     assert len(expected) == 12
     for pair in zip(expected, found, strict=True):
         assert_same_bits(*pair)
+    assert all(isinstance(batch.nodes, np.ndarray) for batch in without)
+    assert [words.partition(":")[0] for words in told] == ["Batches are made on the GPU", "Batches are made on the CPU"]
+
+
+@pytest.mark.parametrize("near", ["near", "older"])
+def test_a_round_takes_as_many_bytes_on_the_device_as_was_said_beforehand(near):
+    reader, _, _ = random_round(7, "shared", near)
+    there = DeviceRound.of(reader, CPU)
+    tensors = [there.members, there.starts, there.ring_size_there, there.decided, *(there.near or ())]
+    assert sum(tensor.nbytes for tensor in tensors) == DeviceRound.bytes_of(reader)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
-from gscl_scale.batches.stream import BatchStream
+from gscl_scale.batches.stream import BatchStream, DeviceRoom
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
@@ -79,7 +79,7 @@ def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_bat
     with MetaDevice():
         stream, inputs, trainer = stream_and_trainer(folders, "narrow", config, whole=True)
     expected = stream.batch(0)
-    stream._device, stream._open = META, None
+    stream._device, stream._open = DeviceRoom(META, 1 << 40, lambda words: None), None
     with MetaDevice():
         stream._round(0)
     for step in range(3):
