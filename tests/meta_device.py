@@ -19,6 +19,18 @@ _FREE = {
 }  # fmt: skip
 
 
+#: operations for whose result a real device is waited for, though this one has an answer
+_WAITS = {
+    "masked_scatter_backward",
+    "masked_select",
+    "bincount",
+    "equal",
+    "unique_dim",
+    "unique_consecutive",
+    "_unique2",
+}
+
+
 class MetaDevice(TorchDispatchMode):
     """Counts launches, copies to the device and waits for it while it is active.
 
@@ -63,6 +75,7 @@ class MetaDevice(TorchDispatchMode):
             self.waits += 1
             self.launches[name] += 1
             return torch.empty(self.distinct, arguments[0].dim(), dtype=torch.int64, device=META)
+        self.waits += name in _WAITS and there
         if name == "_to_copy" and tensors[0].layout == torch.sparse_csr:
             matrix, device = tensors[0], named["device"]  # torch loses the entries on their way to this device
             parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values())

@@ -148,7 +148,7 @@ class DeviceRound:
             offsets, bits = self.near
             first, end, word = offsets[anchors][:, None], offsets[anchors + 1][:, None], ranks >> 6
             at = end - words + word
-            known = (word < words) & (at >= first) & (end > first)
+            known = (word < words) & (at >= first)
             bit = bits[torch.where(known, at, 0)] >> (ranks & 63)
             decided = torch.where(known, (bit & 1) == 0, decided)
         return decided & (on_device.candidates != anchors[:, None])
@@ -192,7 +192,9 @@ class _Travelled:
         """In one copy from pinned memory, which nobody waits for."""
         parts = [anchors, stored_AL.ravel(), count_AL.ravel(), drawn.nodes, drawn.ranks, drawn.priority.view(np.int64)]
         packed = torch.from_numpy(np.concatenate([part.astype(np.int64, copy=False) for part in parts]))
-        packed = packed.pin_memory() if device.type == "cuda" else packed
+        if device.type == "cuda":
+            with torch.cuda.device(device):  # other threads of this process have another
+                packed = packed.pin_memory()
         there = torch.split(packed.to(device, non_blocking=True), [part.size for part in parts])
         stored, count = (lengths.view(stored_AL.shape) for lengths in there[1:3])
         return cls(there[0], stored, count, there[3], there[4], there[5].view(torch.float64))

@@ -35,7 +35,7 @@ def assert_same_bits(one: Batch, other: Batch):
                 assert expected == found, field.name
                 continue
             assert isinstance(found, torch.Tensor), field.name
-            found = found.numpy()
+            found = found.cpu().numpy()
             assert (expected.dtype, expected.shape) == (found.dtype, found.shape), field.name
             assert expected.tobytes() == found.tobytes(), field.name
 
@@ -66,11 +66,21 @@ def random_round(seed, sharing, near):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_torch_makes_the_batches_of_numba_bit_for_bit(seed):
+    assert_batches_are_those_of_numba(seed, CPU)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(0, 200, 7))
+def test_a_gpu_makes_the_batches_of_numba_bit_for_bit(seed):
+    assert_batches_are_those_of_numba(seed, torch.device("cuda"))
+
+
+def assert_batches_are_those_of_numba(seed, device):
     members, weighting, sharing, near = MODES[seed % len(MODES)]
     reader, rings, nodes = random_round(seed, sharing, near)
     generator = np.random.default_rng(seed + 1000)
     train = TrainConfig(members=members, negatives=int(generator.integers(0, 40)), seed=seed)
-    loss, there = LossConfig(weighting=weighting), DeviceRound.of(reader, CPU)
+    loss, there = LossConfig(weighting=weighting), DeviceRound.of(reader, device)
     for step in range(3):
         whole = generator.permutation(nodes)[: generator.integers(1, nodes + 1)]
         own, decided = Share(step % 2, 2).of(whole), reader.decided(whole)
