@@ -5,7 +5,7 @@
 # make docs: the site of docs/ in build/site, strictly: a warning is an error. make reference: docs/reference from the code.
 # make dist: wheel and sdist in dist/. make test-dist: installs the wheel in an empty environment, without constraints.txt, and runs it.
 # make test-lowest: the tests with the lowest versions that pyproject.toml allows (lowest.txt); make test-newest: with the newest.
-# make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/reliability.md.
+# make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/figures/faults.md.
 # make fuzz: 20,000 mutated inputs over all readers, and docs/figures/fuzz.md; SEED=7 for others.
 # make licences: docs/licences.md from what is installed. make audit: pins, withdrawn versions, known vulnerabilities.
 # make golden: tests/golden/golden.json anew, after a change of behavior that is meant; prints what changed.

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from gscl_scale.version import __version__ as __version__
 
-__all__ = ["Config", "Draft", "Graph", "GsclError", "NodeEmbedder", "NodeEmbeddings", "fit", "open_run"]
+__all__ = ["Config", "Graph", "GraphDraft", "GsclError", "NodeEmbedder", "NodeEmbeddings", "fit", "open_run"]
 
 if TYPE_CHECKING:
     from gscl_scale.config.config import Config
     from gscl_scale.errors import GsclError
     from gscl_scale.estimator import NodeEmbedder, fit
-    from gscl_scale.graph.draft import Draft
+    from gscl_scale.graph.draft import GraphDraft
     from gscl_scale.graph.graph import Graph
     from gscl_scale.node_embeddings import NodeEmbeddings, open_run
 
 _HOMES = {
     "Config": "gscl_scale.config.config",
-    "Draft": "gscl_scale.graph.draft",
     "Graph": "gscl_scale.graph.graph",
+    "GraphDraft": "gscl_scale.graph.draft",
     "GsclError": "gscl_scale.errors",
     "NodeEmbedder": "gscl_scale.estimator",
     "NodeEmbeddings": "gscl_scale.node_embeddings",

@@ -65,7 +65,7 @@ def fit(
     graph
         A networkx or igraph graph, a scipy sparse adjacency, an edge_index [2, E] of numpy or torch, an edge table of
         pandas, polars or pyarrow, a Data or HeteroData of torch_geometric, a DGL graph, the path of an edge file or of
-        the folder of a run, a Graph or a Draft.
+        the folder of a run, a Graph or a GraphDraft.
     config
         A Config, a dict of sections, or the path of a YAML file. Keywords win over it.
     run
@@ -123,7 +123,7 @@ def _train(given: GivenGraph, values: Mapping[str, Any], where: Path | str, quie
         return fit_run(given, values, folder, Console(quiet=quiet))
 
 
-class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """A scikit-learn estimator: `fit` trains on a graph, `transform` embeds the nodes of any graph with equal columns.
 
     A fitted estimator holds the trained encoder, so it can be pickled and needs no folder. It works with `clone`,

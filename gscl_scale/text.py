@@ -10,26 +10,16 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [headers, rule, *rows])
 
 
-def amount(value: float) -> str:
+def format_count(value: float) -> str:
     """A large count in a few characters.
 
-    >>> amount(1_234_000), amount(95), amount(2.5e9)
+    >>> format_count(1_234_000), format_count(95), format_count(2.5e9)
     ('1.2 million', '95', '2.5 billion')
     """
     for size, name in ((1e9, "billion"), (1e6, "million")):
         if value >= size:
             return f"{value / size:,.1f} {name}"
     return f"{value:,.0f}"
-
-
-def cores_of(number: int) -> str:
-    """A number of cores, in words."""
-    return "one core" if number == 1 else f"{number} cores"
-
-
-def turns_of(number: int) -> str:
-    """How often each value was measured, in words."""
-    return "each measured once" if number == 1 else f"median of {number} turns"
 
 
 _LONGEST = 300
@@ -67,16 +57,16 @@ def quoted(value: object) -> str:
     return shortened(repr(value), 80)
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
+def join_names(names: Sequence[str], most: int = 12) -> str:
     """Names with commas between them; after `most` of them, how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shortened(name, 60) for name in names[:most]) + more
 
 
-def in_words(size: float) -> str:
+def format_bytes(size: float) -> str:
     """A number of bytes with its unit.
 
-    >>> in_words(3 << 30), in_words(5 << 20), in_words(7000)
+    >>> format_bytes(3 << 30), format_bytes(5 << 20), format_bytes(7000)
     ('3.0 GiB', '5 MiB', '7 KiB')
     """
     if size >= 2**30 / 10:

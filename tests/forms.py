@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from gscl_scale.config.graphs import MemoryGraph
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 
 NODES, EDGES, WIDTH = 300, 900, 3
 
@@ -133,7 +133,7 @@ def dgl_graph():
 
 def draft():
     edges, weights, features, labels = arrays()
-    return Draft("made", "a test", NODES, [(*edges, weights)], features=features, labels=labels), {}
+    return GraphDraft("made", "a test", NODES, [(*edges, weights)], features=features, labels=labels), {}
 
 
 IN_MEMORY = (

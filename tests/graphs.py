@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from gscl_scale.config.graphs import MemoryGraph
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
@@ -68,7 +68,7 @@ def make_graph(
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
     if features is None:
         features = np.random.default_rng(0).normal(size=(num_nodes, 5)).astype(np.float32)
-    draft = Draft(
+    draft = GraphDraft(
         name="made",
         origin="a test",
         num_nodes=num_nodes,

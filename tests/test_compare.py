@@ -309,9 +309,11 @@ def test_settings_that_fail_at_work_leave_the_other_methods(tmp_path):
 def test_a_split_to_learn_from_without_validation_nodes_is_refused_before_the_first_training(tmp_path, monkeypatch):
     without = make_splits
 
-    def second_has_none(graph, config, learnt=None):
-        splits = without(graph, config, learnt)
-        return [replace(one, codes=np.where(one.codes == 2, 0, one.codes)) if learnt == 1 else one for one in splits]
+    def second_has_none(graph, config, label_seed=None):
+        splits = without(graph, config, label_seed)
+        return [
+            replace(one, codes=np.where(one.codes == 2, 0, one.codes)) if label_seed == 1 else one for one in splits
+        ]
 
     monkeypatch.setattr("gscl_scale.evaluate.validation.make_splits", second_has_none)
     config = asked(train={**VALUES["train"], "repeats": 2})

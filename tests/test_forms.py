@@ -46,7 +46,7 @@ def test_a_wrong_object_is_refused_with_all_forms():
     assert str(refused.value).startswith(
         "expected a graph, got list; give a networkx Graph or DiGraph, an igraph Graph,"
     )
-    for word in ("scipy", "edge_index", "pandas, polars or pyarrow", "HeteroData", "DGL", "path", "Draft"):
+    for word in ("scipy", "edge_index", "pandas, polars or pyarrow", "HeteroData", "DGL", "path", "GraphDraft"):
         assert word in str(refused.value)
 
 

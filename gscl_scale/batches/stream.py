@@ -19,9 +19,11 @@ from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.shards.reader import RoundReader, RoundSource
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
+
+_AHEAD = 2  # micro-batches that are made while the caller works on one
 
 
 def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
@@ -133,14 +135,14 @@ class BatchStream:
                 return replace(batch, subgraph=subgraph)
             return replace(batch, subgraph=subgraph, features=self._read_features(subgraph.inputs))
 
-    def batches(self, first: int, end: int, ahead: int = 2) -> Iterator[Batch]:
-        """The micro-batches of the steps first..end; `ahead` of them are made while the caller works on one."""
+    def batches(self, first: int, end: int) -> Iterator[Batch]:
+        """The micro-batches of the steps first..end; two of them are made while the caller works on one."""
         with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
             waiting: deque[Future[Batch]] = deque()
             try:
                 for step, number in itertools.product(range(first, end), range(self.num_micro_batches)):
                     waiting.append(pool.submit(self.batch, step, number))
-                    if len(waiting) > ahead:
+                    if len(waiting) > _AHEAD:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
@@ -168,7 +170,7 @@ class BatchStream:
         if not self._told:
             where = "on the GPU" if need <= room else "on the CPU"
             self._device.tell(
-                f"Batches are made {where}: a round takes {in_words(need)}, there is room for {in_words(room)}."
+                f"Batches are made {where}: a round takes {format_bytes(need)}, there is room for {format_bytes(room)}."
             )
             self._told = True
         return DeviceRound.of(reader, self._device.device) if need <= room else None

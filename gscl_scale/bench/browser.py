@@ -1,6 +1,5 @@
 """A headless Chromium that is controlled over its DevTools protocol."""
 
-import base64
 import contextlib
 import json
 import os
@@ -77,14 +76,14 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False, ratio: float = 1) -> "Tab":
+    def open(self, path: Path, width: int = 1200, height: int = 900, dark: bool = False) -> "Tab":
         """Open a page and wait until it is loaded and its map drawn."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         tab = Tab(self, session, path)
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
-        size = {"width": width, "height": height, "deviceScaleFactor": ratio}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
         tab.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         tab.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -129,22 +128,6 @@ class Tab:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def press(self, key: str) -> None:
-        """Press and release a key."""
-        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
-        code = {"Enter": 13, "Tab": 9, "Escape": 27}.get(key, 0)
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, windowsVirtualKeyCode=code)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
-
-    def type(self, text: str) -> None:
-        """Insert text at the cursor."""
-        self.call("Input.insertText", text=text)
-
-    def print_pdf(self, path: Path) -> None:
-        """Print the page into a PDF file."""
-        printed = self.call("Page.printToPDF", printBackground=False, preferCSSPageSize=True)
-        path.write_bytes(base64.b64decode(printed["data"]))
 
     def complaints(self) -> list[str]:
         """Messages of the console, errors, and the addresses of requests to a network."""

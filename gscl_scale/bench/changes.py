@@ -17,7 +17,7 @@ from gscl_scale.bench.options import Changes
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import RunError
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.machine import usable_cores
 
@@ -81,7 +81,7 @@ def _change(folder: Path, target: Path, share: float) -> int:
     half = max(1, round(share * len(edges) / 2))
     remaining = np.sort(draw.permutation(len(edges))[half:])
     edges = np.concatenate([edges[remaining], draw.integers(0, graph.num_nodes, (half, 2))])
-    draft = Draft(
+    draft = GraphDraft(
         name="changed", origin="bench changes", num_nodes=graph.num_nodes, edges=[(edges[:, 0], edges[:, 1])],
         features=np.zeros((graph.num_nodes, 1), np.float32), ids=graph.ids,
     )  # fmt: skip

@@ -38,7 +38,7 @@ class Recorder(event.Listener):
 def record(path: Path) -> None:
     """Write what is compiled from now on to a file when the process ends."""
     recorder = Recorder()
-    event.register("numba:compile", recorder)  # type: ignore[no-untyped-call]
+    event.register("numba:compile", recorder)
     atexit.register(
         lambda: path.write_text(json.dumps({"kernels": len(recorder.kernels), "seconds": recorder.seconds,
                                             "names": recorder.kernels}), encoding="utf-8")

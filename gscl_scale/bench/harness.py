@@ -17,7 +17,7 @@ from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json_lines, write_json
 from gscl_scale.machine import processor_name, usable_cores
 from gscl_scale.runtime.console import Console
-from gscl_scale.text import cores_of, table, turns_of
+from gscl_scale.text import table
 from gscl_scale.version import __version__
 
 Row = TypeVar("Row")
@@ -105,7 +105,9 @@ class Bench:
     @property
     def machine(self) -> str:
         """The cores, the processor and the turns, in words."""
-        return f"{cores_of(len(self.core_ids))} of {processor_name()}, {turns_of(self.turns)}"
+        cores = f"{len(self.core_ids)} cores" if len(self.core_ids) > 1 else "one core"
+        turns = f"median of {self.turns} turns" if self.turns > 1 else "each measured once"
+        return f"{cores} of {processor_name()}, {turns}"
 
     def alone(self, function: Callable[..., Result], *arguments: Any, cores: Sequence[int] | None = None) -> Result:
         """Run a function alone in a fresh process, on all cores of the bench or on these."""

@@ -17,7 +17,7 @@ from gscl_scale.bench.graphs import describe_lists, edges_of
 from gscl_scale.bench.harness import Bench, Columns, Entry, rows_of, table_of
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.choose_engine import Choice, choose_engine
 from gscl_scale.rings.sample import Lists, RingSample
@@ -104,7 +104,7 @@ def _write(
     undirected: bool = True,
 ) -> Graph:  # fmt: skip
     features = np.zeros((num_nodes, 1), np.float32)
-    draft = Draft(name=name, origin="bench rings", num_nodes=num_nodes, edges=edges, features=features)
+    draft = GraphDraft(name=name, origin="bench rings", num_nodes=num_nodes, edges=edges, features=features)
     return write_graph(draft, MemoryGraph(undirected=undirected), folder)
 
 

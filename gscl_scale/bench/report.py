@@ -11,7 +11,7 @@ from gscl_scale.bench.options import Report
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.run.folder import Run
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _SHOW_MAP = "document.querySelector('canvas').scrollIntoView({block: 'center'})"
 _FIRST_NODE = (
@@ -51,7 +51,7 @@ _COLUMNS: Columns[Opened] = {
     "run": lambda row: row.run,
     "nodes": lambda row: f"{row.nodes:,}",
     "dots": lambda row: f"{row.dots:,}",
-    "file": lambda row: in_words(row.bytes),
+    "file": lambda row: format_bytes(row.bytes),
     "opens in": lambda row: f"{row.open_seconds:.2f} s",
     "slowest": lambda row: f"{row.slowest_seconds:.2f} s",
     "click": lambda row: f"{1000 * row.click_seconds:.0f} ms",

@@ -127,13 +127,13 @@ def _compilations(bench: Start, scratch: Path) -> list[Compilation]:
     """The first run of all, which stays as RUN, and one after `doctor --warm` in another cache."""
     cold, warm = _environment(scratch / "cold"), _environment(scratch / "warm")
     bench.say("the first run, with an empty cache of kernels")
-    rows = [_recorded(bench, scratch, "RUN", cold, "a first run, with an empty cache")]
+    rows = [_recorded(scratch, "RUN", cold, "a first run, with an empty cache")]
     bench.say("doctor --warm, and a run after it")
     _spend("doctor --warm", scratch, warm)
-    return [*rows, _recorded(bench, scratch, "after-warm", warm, "a run after doctor --warm")]
+    return [*rows, _recorded(scratch, "after-warm", warm, "a run after doctor --warm")]
 
 
-def _recorded(bench: Start, scratch: Path, run: str, environment: Mapping[str, str], when: str) -> Compilation:
+def _recorded(scratch: Path, run: str, environment: Mapping[str, str], when: str) -> Compilation:
     """Run the digits in a process that records what numba compiles."""
     record = scratch / f"{run}.json"
     program = [sys.executable, "-m", "gscl_scale.bench.compilation", str(record), *_DIGITS.split(), run]

@@ -127,7 +127,7 @@ def _measure_peer(graph: Graph, config: Config, form: str, steps: int) -> Measur
     def take(batch: _PeerBatch, _: int) -> float:
         optimizer.zero_grad(set_to_none=True)
         loss = _pair_loss(model(features, edges), model.projection, batch, config)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         return float(loss.detach())
 

@@ -8,7 +8,7 @@ from gscl_scale.bench.options import Rings
 from gscl_scale.bench.peers import PEERS
 from gscl_scale.bench.tools import OURS, Competitor, Results, peer_depth, ring_names
 from gscl_scale.graph.graph import Graph
-from gscl_scale.text import amount
+from gscl_scale.text import format_count
 
 
 def tools_section(bench: Rings, graph: Graph, results: Results, entries: Sequence[Competitor]) -> list[str]:
@@ -39,7 +39,7 @@ def _table(entries: Sequence[Competitor], chosen: dict[int, str], depths: Sequen
         "nodes/s": lambda row: f"{row['anchors_per_second']:,.0f}",
         "x best tool": lambda row: _to_best_tool(row, depths),
         "all nodes": _all_nodes,
-        "edge visits/s": lambda row: amount(row["edge_visits_per_second"]),
+        "edge visits/s": lambda row: format_count(row["edge_visits_per_second"]),
         "peak memory": lambda row: f"{row['peak_memory'] / 1e6:,.0f} MB",
         "written": lambda row: f"{row['bytes_written'] / 1e6:,.0f} MB" if "bytes_written" in row.figures else "-",
     }

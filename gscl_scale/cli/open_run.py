@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gscl_scale.cli.graph_file import config_of_file, default_run, keep_config, kept_values, refuse_two_graphs
 from gscl_scale.errors import FolderError, UserError
-from gscl_scale.text import listed
+from gscl_scale.text import join_names
 
 if TYPE_CHECKING:  # help texts wait for none of these
     from gscl_scale.config.config import Config
@@ -117,7 +117,7 @@ def refuse_absent(where: str) -> NoReturn:
 
 def _runs_here() -> str:
     runs = [str(run) for run in _runs_in(Path("runs"))]
-    return f"; there are {listed(runs)}" if runs else ""
+    return f"; there are {join_names(runs)}" if runs else ""
 
 
 def _runs_in(folder: Path) -> list[Path]:

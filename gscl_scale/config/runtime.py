@@ -1,6 +1,6 @@
 """The section `runtime`."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -34,6 +34,9 @@ class RuntimeConfig(Section):
     )
     worker_cpus: float = Field(1.0, gt=0, description="Ray: cores to reserve per training process, and its threads.")
     worker_gpus: int = Field(0, ge=0, le=1, description="Ray: GPUs to reserve per training process.")
+    embed_workers: int = Field(
+        0, ge=0, description="Ray: processes that embed, each like one that trains; 0: as many as there is room for."
+    )
     max_failures: int = Field(3, ge=0, description="Ray: how often training resumes after a process was lost.")
     timeout_s: float = Field(120.0, gt=0, description="Training: seconds until a silent process counts as failed.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
@@ -44,6 +47,13 @@ class RuntimeConfig(Section):
     def for_tasks(self) -> RunnerSettings:
         """The settings of a runner of tasks."""
         return RunnerSettings(**self.model_dump(include={field.name for field in fields(RunnerSettings)}))
+
+    def for_embedding(self) -> RunnerSettings:
+        """The settings of a runner of tasks that embed and evaluate: each has what a training process has."""
+        return replace(
+            self.for_tasks(), workers=self.embed_workers, task_cpus=self.worker_cpus, task_gpus=self.worker_gpus,
+            task_memory_gb=0.0, task_resources={}, keys="worker",
+        )  # fmt: skip
 
     def for_training(self) -> TrainingSettings:
         """The settings of the processes of a training."""

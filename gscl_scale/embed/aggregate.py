@@ -5,6 +5,7 @@ Shapes: N nodes, n rows of a block, e neighbours of them, H heads.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import kernels
 from gscl_scale.model.encoder import GatLayer, GraphLayer
 from gscl_scale.model.propagation import entry_rows, pattern_times_dense
+
+if TYPE_CHECKING:
+    from torch_geometric.nn import GATConv
 
 Gather = Callable[[int, int], Tensor]
 """The rows first..end, on the device."""
@@ -81,9 +85,9 @@ class GpuGather:
             sums += (row_scale * self._column_scale[own]).unsqueeze(1) * self._rows[own]
         return sums
 
-    def _attend(self, conv: torch.nn.Module, offsets: Tensor, senders: Tensor, receivers: Tensor, own: slice) -> Tensor:
+    def _attend(self, conv: "GATConv", offsets: Tensor, senders: Tensor, receivers: Tensor, own: slice) -> Tensor:
         """Softmax over the neighbours and the node itself, a sparse product per head."""
-        heads, each, slope = int(conv.heads), int(conv.out_channels), float(conv.negative_slope)  # type: ignore[arg-type]
+        heads, each, slope = conv.heads, conv.out_channels, conv.negative_slope
         rows, as_sender, as_receiver = torch.split(self._rows, [heads * each, heads, heads], dim=1)
         leaky = torch.nn.functional.leaky_relu
         own_nH = leaky(as_sender[own] + as_receiver[own], slope)

@@ -60,6 +60,10 @@ class Sizes:
     threads: int
     allocated: int
 
+    def block_for(self, rows: int, tasks: int) -> int:
+        """Rows of a block so that there are so many tasks, each with whole pieces and no larger than it may be."""
+        return min(self.block, -(-rows // (tasks * self.piece)) * self.piece)
+
 
 def plan_steps(encoder: Encoder, graph: Graph, adjacency: NormalisedAdjacency, scaling: Scaling) -> list[Step]:
     """The steps, each reading what an earlier one wrote; the last one writes the embeddings."""

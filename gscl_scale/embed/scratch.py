@@ -1,5 +1,6 @@
 """Files of rows that are written block by block, and the journal of the finished blocks."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from gscl_scale.io.atomic import explain_disk_errors, write_text
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.io.validate import Count, schema_error, size_of
 
+Rows = npt.NDArray[np.float32]
 _JOURNAL = "journal.jsonl"
 _BYTES_AT_ONCE = 1 << 24
 
@@ -23,6 +25,19 @@ class _Block(TypedDict):
     first: Count
     end: Count
     crc32: Count
+
+
+def write_rows(path: Path, first: int, rows: Rows) -> int:
+    """Write rows into a file from its row `first` on; returns the CRC-32 of their bytes."""
+    with explain_disk_errors(path), path.open("r+b") as file:
+        file.seek(first * rows.shape[1] * 4)
+        file.write(rows.data)
+    return zlib.crc32(rows.data)
+
+
+def map_rows(path: Path, width: int) -> Rows:
+    """All rows of a file, read-only."""
+    return np.memmap(path, np.float32, "r").reshape(-1, width)
 
 
 class Scratch:
@@ -65,23 +80,25 @@ class Scratch:
             ranges.append((at, self._num_rows))
         return ranges
 
-    def write(self, name: str, first: int, rows: npt.NDArray[np.float32]) -> None:
-        """Write a block of rows and record it."""
-        path, journal = self._folder / name, self._folder / _JOURNAL
-        with explain_disk_errors(path), path.open("r+b") as file:
-            file.seek(first * self._widths[name] * 4)
-            file.write(rows.data)
-        block: _Block = {"file": name, "first": first, "end": first + len(rows), "crc32": zlib.crc32(rows.data)}
+    def write(self, name: str, first: int, rows: Rows) -> int:
+        """Write a block of rows, which is recorded afterwards; returns the CRC-32 of its bytes."""
+        return write_rows(self._folder / name, first, rows)
+
+    def record(self, name: str, first: int, end: int, crc32: int) -> None:
+        """Record a block that was written."""
+        journal = self._folder / _JOURNAL
+        block: _Block = {"file": name, "first": first, "end": end, "crc32": crc32}
         with explain_disk_errors(journal), journal.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(block) + "\n")
 
-    def map(self, name: str) -> npt.NDArray[np.float32]:
+    def map(self, name: str) -> Rows:
         """All rows of a file, read-only."""
-        return np.memmap(self._folder / name, np.float32, "r", shape=(self._num_rows, self._widths[name]))
+        return map_rows(self._folder / name, self._widths[name])
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it."""
-        shutil.rmtree(self._folder)
+        """Remove the folder with all that is in it; a process that has used it too may have done that."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._folder)
 
     def _intact_blocks(self, name: str) -> list[tuple[int, int]]:
         """The blocks whose bytes are as recorded; of a block that was written twice the last record counts."""

@@ -21,7 +21,8 @@ _EXACT_VISITS = 20_000_000_000  # of edges: about half a minute on one core
 _SAMPLED_VISITS = 5_000_000_000
 _MOST_SAMPLED = 1_000
 _LEAST_SAMPLED = 50
-_MAX_HOPS = 100
+_HOPS, _SEED = 5, 0
+_MAX_HOPS = 100  # of a file that is read
 
 
 class Degrees(TypedDict):
@@ -93,16 +94,16 @@ def read_statistics(path: Path) -> SavedStatistics:
     return statistics
 
 
-def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: int = 0) -> GraphStatistics:
-    """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..hops.
+def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
+    """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..5.
 
     LC(n) is the mean over labelled anchors of the share of ring n with the anchor's label; an empty ring counts as 0,
     so HM = LC(1). `anchors` is how many to sample; by default all where that is cheap. Of a directed graph, rings
     follow the direction of the edges.
     """
-    chosen = _anchors(graph, anchors, seed)
+    chosen = _anchors(graph, anchors)
     exact = bool(chosen.size == graph.num_nodes)
-    sizes, shares = _rings(graph, chosen, hops)
+    sizes, shares = _rings(graph, chosen)
     entries = int(graph.indices.size)
     measured: GraphStatistics = {
         "name": graph.name,
@@ -124,7 +125,7 @@ def statistics(graph: Graph, hops: int = 5, anchors: int | None = None, seed: in
         "protocol": {
             "anchors": int(chosen.size),
             "exact": exact,
-            "seed": None if exact else seed,
+            "seed": None if exact else _SEED,
             "walk": "edges both ways" if graph.undirected else "edges in their direction",
             "empty rings": "count as 0 in LC",
         },
@@ -173,7 +174,7 @@ def ring_protocol(stats: GraphStatistics) -> str:
     return f"{who}; {protocol['walk']}"
 
 
-def _anchors(graph: Graph, wanted: int | None, seed: int) -> npt.NDArray[np.int64]:
+def _anchors(graph: Graph, wanted: int | None) -> npt.NDArray[np.int64]:
     """All nodes where a search from each is affordable, else a seeded sample, smaller the more edges there are."""
     everyone = np.arange(graph.num_nodes, dtype=np.int64)
     visits = graph.indices.size + graph.num_nodes
@@ -181,7 +182,7 @@ def _anchors(graph: Graph, wanted: int | None, seed: int) -> npt.NDArray[np.int6
         if visits * graph.num_nodes <= _EXACT_VISITS:
             return everyone
         wanted = max(_LEAST_SAMPLED, min(_MOST_SAMPLED, _SAMPLED_VISITS // visits))
-    return seeding.sample(everyone, wanted, "statistics", seed)
+    return seeding.sample(everyone, wanted, "statistics", _SEED)
 
 
 def _degrees(degrees: npt.NDArray[np.int64]) -> Degrees:
@@ -207,11 +208,9 @@ def _homophily(graph: Graph) -> float | None:
     return float((same[:, 0] / np.maximum(sizes[:, 0], 1)).mean())
 
 
-def _rings(
-    graph: Graph, anchors: npt.NDArray[np.int64], hops: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Sizes [A, hops] of the rings, and of labelled anchors the share of each ring with their label."""
-    sizes, same = ring_profile(graph.indptr, graph.indices, anchors, hops, graph.labels)
+def _rings(graph: Graph, anchors: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Sizes [A, 5] of the rings, and of labelled anchors the share of each ring with their label."""
+    sizes, same = ring_profile(graph.indptr, graph.indices, anchors, _HOPS, graph.labels)
     labelled = graph.labels[anchors] >= 0 if graph.labels is not None else np.zeros(anchors.size, bool)
     return sizes, same[labelled] / np.maximum(sizes[labelled], 1)
 

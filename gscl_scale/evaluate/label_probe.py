@@ -86,22 +86,22 @@ class _Task:
         """Micro-F1 on the validation nodes [P] under each penalty; NaN where there are none."""
         if not (split.codes == VAL).any():
             return np.full(len(PENALTIES), math.nan)
-        learnt = split.codes == TRAIN
-        fitted = fit_one_vs_rest(self.parts(learnt, number), PENALTIES, _TO_CHOOSE)
+        train_mask = split.codes == TRAIN
+        fitted = fit_one_vs_rest(self.parts(train_mask, number), PENALTIES, _TO_CHOOSE)
         return self.count(fitted, split.codes == VAL).micro()
 
     def test(self, split: Split, number: int, penalty: float) -> tuple[float, float]:
         """Micro- and macro-F1 on the test nodes; NaN where there are none."""
         if not (split.codes == TEST).any():
             return math.nan, math.nan
-        learnt = (split.codes == TRAIN) | ((split.codes == VAL) & split.cut)
-        fitted = fit_one_vs_rest(self.parts(learnt, number), [penalty], ITERATIONS)
+        train_mask = (split.codes == TRAIN) | ((split.codes == VAL) & split.cut)
+        fitted = fit_one_vs_rest(self.parts(train_mask, number), [penalty], ITERATIONS)
         counted = self.count(fitted, split.codes == TEST)
         return float(counted.micro()[0]), float(counted.macro()[0])
 
-    def parts(self, learnt: npt.NDArray[np.bool_], number: int) -> list[Part]:
+    def parts(self, train_mask: npt.NDArray[np.bool_], number: int) -> list[Part]:
         """The nodes to learn from, or a sample where there are very many."""
-        nodes = seeding.sample(np.flatnonzero(learnt), MOST_ROWS, "probe nodes", self.config.seed, number)
+        nodes = seeding.sample(np.flatnonzero(train_mask), MOST_ROWS, "probe nodes", self.config.seed, number)
         return [self.load(some) for some in blocks(nodes, self.rows_at_once)]
 
     def load(self, nodes: npt.NDArray[np.int64]) -> Part:

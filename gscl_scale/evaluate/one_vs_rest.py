@@ -139,7 +139,7 @@ class _Problem:
                 scaled.grad = gradient * scale
             return value
 
-        steps.step(loss)  # type: ignore[no-untyped-call]
+        steps.step(loss)
         return (scaled * scale).detach()
 
     def loss(self, both: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

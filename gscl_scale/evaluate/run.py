@@ -46,14 +46,14 @@ def evaluate_run(
     rings: RingLists | None,
     config: EvaluateConfig,
     device: torch.device | str = "cpu",
-    learnt: int | None = None,
+    label_seed: int | None = None,
     console: Console | None = None,
     selection: Selection | None = None,
 ) -> Metrics:
     """The figures of `trained`, `untrained` and `raw` vectors; `missing` names what cannot be measured, and why.
 
-    `learnt` is that of `make_splits`: clusters and search are then of the split's test nodes. The nodes of `selection`
-    are test nodes of no split.
+    `label_seed` is that of `make_splits`: clusters and search are then of the split's test nodes. The nodes of
+    `selection` are test nodes of no split.
     """
     methods = {name: vectors[name] for name in METHODS if name in vectors}
     for name, rows in methods.items():
@@ -64,7 +64,7 @@ def evaluate_run(
         "missing": {},
     }
     reason = why_no_splits(graph, config)
-    splits = [] if reason else make_splits(graph, config, learnt)
+    splits = [] if reason else make_splits(graph, config, label_seed)
     held_out = HeldOutEdges.of(graph)
     no_class = why_no_class(graph)
     figures = len({split.fraction for split in splits}) + 2 * (not reason and not no_class)
@@ -78,7 +78,7 @@ def evaluate_run(
         if no_class:
             metrics["missing"] |= dict.fromkeys(("clusters", "search"), no_class)
         elif not reason:
-            labels = _unlearnt(graph, splits if learnt is not None else [])
+            labels = _labels_to_measure(graph, None if label_seed is None else splits[0])
             metrics["clusters"] = evaluation.clusters(labels)
             metrics["search"] = evaluation.search(labels)
         if rings is None:
@@ -107,10 +107,10 @@ def _check(name: str, rows: Vectors, graph: Graph) -> None:
                 )
 
 
-def _unlearnt(graph: Graph, learnt: list[Split]) -> npt.NDArray[np.int64]:
-    """The labels [N]; if a training learnt the labels of a split, those of its test nodes alone."""
+def _labels_to_measure(graph: Graph, learned_from: Split | None) -> npt.NDArray[np.int64]:
+    """The labels [N]; if a training learned from the labels of a split, those of its test nodes alone."""
     assert graph.labels is not None
-    return np.where(learnt[0].codes == TEST, graph.labels, -1) if learnt else graph.labels
+    return graph.labels if learned_from is None else np.where(learned_from.codes == TEST, graph.labels, -1)
 
 
 @dataclass(frozen=True)

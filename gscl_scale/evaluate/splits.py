@@ -48,11 +48,11 @@ class Split:
         return not self.left_out or self.counts()["test"] >= MIN_TEST
 
 
-def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -> list[Split]:
+def make_splits(graph: Graph, config: SplitsConfig, label_seed: int | None = None) -> list[Split]:
     """The splits of the protocol; empty where `why_no_splits` gives a reason.
 
-    With `learnt`, the seed of a training that learns labels, only the split that it learns from: other splits would
-    test the labels that it has seen.
+    With `label_seed`, the seed of a training that learns labels, only the split that it learns from: other splits
+    would test the labels that it has seen.
     """
     if why_no_splits(graph, config):
         return []
@@ -61,10 +61,10 @@ def make_splits(graph: Graph, config: SplitsConfig, learnt: int | None = None) -
         splits = published
     else:
         splits = list(_random(graph, config) if graph.label_sets is None else _random_shares(graph, config))
-    if learnt is None:
+    if label_seed is None:
         return splits
     alike = [split for split in splits if split.fraction == splits[0].fraction]  # a mean over repeats is of one
-    return [alike[learnt % len(alike)]]
+    return [alike[label_seed % len(alike)]]
 
 
 def why_no_splits(graph: Graph, config: SplitsConfig) -> str:

@@ -29,9 +29,9 @@ class Selection:
     chose: str
 
 
-def validation_splits(graph: Graph, config: SplitsConfig, most: int, learnt: int | None = None) -> list[Split]:
+def validation_splits(graph: Graph, config: SplitsConfig, most: int, label_seed: int | None = None) -> list[Split]:
     """At most `most` splits of the first train fraction that have validation nodes; their test nodes are taken out."""
-    splits = make_splits(graph, config, learnt)
+    splits = make_splits(graph, config, label_seed)
     return [
         replace(split, codes=np.where(split.codes == TEST, 0, split.codes).astype(np.int8))
         for split in splits
@@ -39,23 +39,23 @@ def validation_splits(graph: Graph, config: SplitsConfig, most: int, learnt: int
     ][:most]
 
 
-def training_splits(graph: Graph, config: SplitsConfig, learnt: int | None) -> list[Split]:
+def training_splits(graph: Graph, config: SplitsConfig, label_seed: int | None) -> list[Split]:
     """The split that a training is validated on; none if no split has validation nodes."""
-    return validation_splits(graph, config, 1, learnt)
+    return validation_splits(graph, config, 1, label_seed)
 
 
-def tune_splits(graph: Graph, config: SplitsConfig, learnt: int | None) -> list[Split]:
+def tune_splits(graph: Graph, config: SplitsConfig, label_seed: int | None) -> list[Split]:
     """The splits that the trials of `tune` are measured on."""
-    return validation_splits(graph, config, MOST_SPLITS, learnt)
+    return validation_splits(graph, config, MOST_SPLITS, label_seed)
 
 
-def selection_of(graph: Graph, config: EvaluateConfig, validated: bool, learnt: int | None = None) -> Selection:
+def selection_of(graph: Graph, config: EvaluateConfig, validated: bool, label_seed: int | None = None) -> Selection:
     """The validation nodes that a validated training and the searches of `config.tuned_on` have used.
 
     Train nodes of these splits are not selected: a choice counts right answers on validation nodes only.
     """
     tuned = [split for search in config.tuned_on for split in tune_splits(graph, search, search.learnt)]
-    trained = training_splits(graph, config, learnt) if validated else []
+    trained = training_splits(graph, config, label_seed) if validated else []
     nodes = np.zeros(graph.num_nodes, np.bool_)
     for split in (*tuned, *trained):
         nodes |= split.codes == VAL

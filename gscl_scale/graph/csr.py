@@ -15,7 +15,7 @@ from gscl_scale.io.arrow_writer import ColumnFile
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.kernels.sort import sort_part
-from gscl_scale.runtime.threads import in_order
+from gscl_scale.runtime.threads import map_in_order
 
 _CHUNK_EDGES = 1 << 21
 _MOST_BUCKETS = 256
@@ -188,7 +188,7 @@ def build_rows(
     numbers = 1 if weights is None else 2
     entries_at_once = max(1, memory_bytes // ((threads + 1) * column.dtype.itemsize * numbers))
     indptr, unequal = np.zeros(buckets.num_nodes + 1, np.int64), 0
-    for part, rows in in_order(_rows_of, buckets.ranges(entries_at_once), threads):
+    for part, rows in map_in_order(_rows_of, buckets.ranges(entries_at_once), threads):
         indptr[part.low + 1 : part.high + 1] = rows.degrees
         column.append(rows.entries)
         if weights is not None:

@@ -35,8 +35,8 @@ from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import FileEntry
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.threads import in_order, num_threads
-from gscl_scale.text import in_words, quoted
+from gscl_scale.runtime.threads import map_in_order, num_threads
+from gscl_scale.text import format_bytes, quoted
 from gscl_scale.version import __version__
 
 Edges = tuple[npt.NDArray[Any], ...]  # sources, targets, and weights if the edges have some
@@ -44,7 +44,7 @@ _LEAST_BYTES_PER_NODE = 24  # two counts and one id
 
 
 @dataclass
-class Draft:
+class GraphDraft:
     """What a source read: edges as a stream of (source, target) index arrays, and the nodes' columns.
 
     edges      may have a third array: their weights, above 0
@@ -65,7 +65,7 @@ class Draft:
     >>> import numpy as np
     >>> import gscl_scale
     >>> edges = np.array([0, 1, 2]), np.array([1, 2, 3])
-    >>> draft = gscl_scale.Draft(name="path", origin="an example", num_nodes=4, edges=[edges])
+    >>> draft = gscl_scale.GraphDraft(name="path", origin="an example", num_nodes=4, edges=[edges])
     >>> gscl_scale.fit(draft, epochs=1, width=8).shape
     (4, 136)
     """
@@ -85,7 +85,7 @@ class Draft:
 
 
 def write_graph(
-    draft: Draft, config: GraphConfig, folder: Path, asked: HoldOut = ALL_STAY, console: Console | None = None
+    draft: GraphDraft, config: GraphConfig, folder: Path, asked: HoldOut = ALL_STAY, console: Console | None = None
 ) -> Graph:
     """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind.
 
@@ -116,7 +116,7 @@ def write_graph(
 
 def _write_features(
     out: Path,
-    draft: Draft,
+    draft: GraphDraft,
     config: GraphConfig,
     indptr: npt.NDArray[np.int64],
     scratch: Path,
@@ -167,7 +167,7 @@ def _structural_features(
 
 
 def _write_rows(
-    out: Path, draft: Draft, config: GraphConfig, scratch: Path, ids: pa.Array, asked: HoldOut
+    out: Path, draft: GraphDraft, config: GraphConfig, scratch: Path, ids: pa.Array, asked: HoldOut
 ) -> tuple[npt.NDArray[np.int64], CsrCounts, list[str]]:
     """Write the rows, without the edges that are held out; returns indptr, the counts, and notes for the user."""
     place = scratch if asked.share else out
@@ -237,7 +237,7 @@ def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
     return ids
 
 
-def _check_columns(draft: Draft) -> None:
+def _check_columns(draft: GraphDraft) -> None:
     if draft.num_nodes < 1:
         raise GraphError(f"{draft.origin}: the graph is empty; expected at least one node")
     for name, column in {"features": draft.features, "labels": draft.labels, **draft.splits}.items():
@@ -251,8 +251,9 @@ def _check_columns(draft: Draft) -> None:
     least, memory = _LEAST_BYTES_PER_NODE * draft.num_nodes, machine.available_memory()
     if least > memory:
         raise GraphError(
-            f"{draft.origin}: {draft.num_nodes:,} nodes take {in_words(least)} without any edge and {in_words(memory)} "
-            "of memory are available; check the number of nodes, or give scattered ids in a node table"
+            f"{draft.origin}: {draft.num_nodes:,} nodes take {format_bytes(least)} without any edge and "
+            f"{format_bytes(memory)} of memory are available; check the number of nodes, or give scattered ids "
+            "in a node table"
         )
 
 
@@ -275,7 +276,7 @@ def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirecte
 
 def _write_manifest(
     out: Path,
-    draft: Draft,
+    draft: GraphDraft,
     config: GraphConfig,
     counts: CsrCounts,
     widths: tuple[int, int],
@@ -284,7 +285,7 @@ def _write_manifest(
 ) -> None:
     """Write the manifest; `widths` counts the features, and those of them that are of the structure."""
     paths = sorted(out.glob("*.arrow"))
-    checksums = in_order(sha256_of, paths, num_threads())
+    checksums = map_in_order(sha256_of, paths, num_threads())
     content = {path.name: checksum for path, checksum in zip(paths, checksums, strict=True)}
     manifest: Manifest = {
         "format": FORMAT,

@@ -10,13 +10,13 @@ from gscl_scale import machine
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.features import gets_structural
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import ColumnEncoding, SourceSize
 from gscl_scale.runtime.threads import num_threads
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
@@ -35,7 +35,7 @@ class IngestNeed:
 
 def read_if_it_fits(
     config: GraphConfig, folder: Path, say: Callable[[str], None], preferred: Sequence[ColumnEncoding] = ()
-) -> Draft:
+) -> GraphDraft:
     """Read a source that fits this machine; sources that do not know their size are checked again once read."""
     size = source_size(config)
     say(check_resources(size, config, folder))
@@ -76,7 +76,7 @@ def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
     need = estimate_need(size, config, num_threads())
     memory, disk = machine.available_memory(), machine.free_disk(folder)
     if size.num_nodes is None and size.num_edges is None:
-        free = f"{in_words(memory)} of memory and {in_words(disk)} of disk are free"
+        free = f"{format_bytes(memory)} of memory and {format_bytes(disk)} of disk are free"
         return f"reading source {config.source}: its size is not known yet ({free})"
     counts = ((size.num_nodes, "nodes"), (size.num_edges, "edges"))
     subject = " and ".join(
@@ -91,14 +91,15 @@ def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
             lower = min(max(16, (need.sorting - lacking) // 2 >> 20), config.memory_mb - 1)
             cure = f"set graph.memory_mb below {config.memory_mb}, such as {lower}"
         raise GraphError(
-            f"{subject} take {about} {in_words(need.memory)} of memory and {in_words(memory)} are available; {cure}"
+            f"{subject} take {about} {format_bytes(need.memory)} of memory and {format_bytes(memory)} are "
+            f"available; {cure}"
         )
     if need.disk > disk:
         raise GraphError(
-            f"{subject} take {about} {in_words(need.disk)} of disk and {in_words(disk)} are free "
+            f"{subject} take {about} {format_bytes(need.disk)} of disk and {format_bytes(disk)} are free "
             f"in {folder.parent}; choose another --run on a larger disk{smaller}"
         )
     return (
-        f"{subject} take {about} {in_words(need.memory)} of memory ({in_words(memory)} available) "
-        f"and {in_words(need.disk)} of disk ({in_words(disk)} free)"
+        f"{subject} take {about} {format_bytes(need.memory)} of memory ({format_bytes(memory)} available) "
+        f"and {format_bytes(need.disk)} of disk ({format_bytes(disk)} free)"
     )

@@ -19,7 +19,7 @@ from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json
 from gscl_scale.io.validate import checked, size_of
-from gscl_scale.runtime.threads import in_order, num_threads
+from gscl_scale.runtime.threads import map_in_order, num_threads
 from gscl_scale.text import quoted
 
 FORMAT = 1
@@ -160,7 +160,7 @@ class Graph:
         """
         files = self.manifest["files"]
         paths = [self.folder / name for name in names or files]
-        for path, checksum in zip(paths, in_order(sha256_of, paths, num_threads()), strict=True):
+        for path, checksum in zip(paths, map_in_order(sha256_of, paths, num_threads()), strict=True):
             if checksum != files[path.name]["sha256"]:
                 raise FolderError(f"{path} does not match its checksum; {_cure(self.folder)}")
 

@@ -60,11 +60,6 @@ class HeldOutEdges:
             return None
         return cls(*(_map_pairs(graph, name) for name in (_VALIDATION, _TEST)))
 
-    @property
-    def size(self) -> int:
-        """Number of edges."""
-        return len(self.validation) + len(self.test)
-
 
 def hold_out(
     rows: Path, identities: npt.NDArray[np.uint64], undirected: bool, asked: HoldOut, out: Path, origin: str

@@ -27,7 +27,6 @@ class RowFile:
 
     def __init__(self) -> None:
         self.width: int | None = None
-        self._num_rows = 0
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with its last reader)
 
     def __del__(self) -> None:
@@ -39,11 +38,6 @@ class RowFile:
         with _temporary_files():
             self._file.write(np.ascontiguousarray(rows, np.float32).data)
         self.width = rows.shape[1]
-        self._num_rows += rows.shape[0]
-
-    def stream(self) -> RowStream | None:
-        """All rows; None where there are none."""
-        return RowStream((self._num_rows, self.width), self) if self._num_rows and self.width else None
 
     def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
         assert self.width

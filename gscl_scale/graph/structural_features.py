@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.graph.step_files import StepFiles, release_pages
 from gscl_scale.kernels.kernel import kernel
-from gscl_scale.runtime.threads import in_order
+from gscl_scale.runtime.threads import map_in_order
 
 Rows = npt.NDArray[np.float32]
 Parts = list[slice]
@@ -59,7 +59,7 @@ def structural_features(
     parts = [slice(low, low + size) for low in range(0, num_nodes, size)]
     if not files.done:
         key, signs = seeding.key("structure"), files.now
-        _all(in_order(lambda part: random_signs(key, identities[part], signs[part]), parts, threads))
+        _all(map_in_order(lambda part: random_signs(key, identities[part], signs[part]), parts, threads))
     least_rank = _least_rank(indptr, files.now.shape)
     while files.done < MOST_STEPS:
         now, then, step = files.now, files.next, files.done + 1
@@ -68,7 +68,7 @@ def structural_features(
             _average(indptr[part.start : part.stop + 1], indices, weights, now, then[part])
             release_pages(then, part)
 
-        _all(in_order(average, parts, threads))
+        _all(map_in_order(average, parts, threads))
         release_pages(now)
         if step <= _AVERAGES and step % _WHITEN_EVERY == 0:
             _whiten(then, parts, threads)
@@ -78,7 +78,7 @@ def structural_features(
         tell()
     now, then = files.now, files.next
     scale = np.float32(np.sqrt(now.shape[1]))
-    _all(in_order(lambda part: np.multiply(now[part], scale, out=then[part]), parts, threads))
+    _all(map_in_order(lambda part: np.multiply(now[part], scale, out=then[part]), parts, threads))
     release_pages(now)
     return then
 
@@ -101,7 +101,7 @@ def _moments(rows: Rows, parts: Parts, threads: int) -> npt.NDArray[np.float64]:
         return block.T @ block
 
     total = np.zeros((rows.shape[1],) * 2)
-    for part in in_order(product, parts, threads):
+    for part in map_in_order(product, parts, threads):
         total += part
     return total
 
@@ -125,7 +125,7 @@ def _whiten(rows: Rows, parts: Parts, threads: int) -> None:
         length = np.sqrt((block * block).sum(axis=1, keepdims=True))
         rows[part] = np.rint(block / np.where(length > 0, length, 1) * _GRID) / _GRID
 
-    _all(in_order(multiply, parts, threads))
+    _all(map_in_order(multiply, parts, threads))
 
 
 def _inverse_root(moments: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gscl_scale.errors import FolderError
 from gscl_scale.io.atomic import CURE, publish_file
 from gscl_scale.io.validate import size_of
-from gscl_scale.text import listed, shortened
+from gscl_scale.text import join_names, shortened
 
 _BEGINNING, _END = b"ARROW1\0\0", b"ARROW1"
 _NUMPY = {"halffloat": "float16", "float": "float32", "double": "float64"}  # other numbers have the same name in numpy
@@ -57,7 +57,7 @@ def map_arrow(path: Path) -> pa.RecordBatch:
                 raise _damaged(path, "expected one uncompressed record batch")
             batch = pa.ipc.read_record_batch(body, schema)
             batch.validate()
-            listed(schema.names)  # UnicodeDecodeError where they are no text
+            join_names(schema.names)  # UnicodeDecodeError where they are no text
             with contextlib.suppress(StopIteration):
                 messages.read_next_message()
                 raise _damaged(path, "expected one record batch")
@@ -85,7 +85,7 @@ def _field(head: bytes, table: int, number: int) -> int:
 def column_of(batch: pa.RecordBatch, name: str, path: Path) -> pa.Array:
     """Return the one column of that name; it may have no missing values."""
     if batch.schema.names.count(name) != 1:
-        raise _damaged(path, f"expected one column {name}, got {listed(batch.schema.names)}")
+        raise _damaged(path, f"expected one column {name}, got {join_names(batch.schema.names)}")
     column = batch.column(name)
     if column.null_count:
         raise _damaged(path, f"{name} has missing values")

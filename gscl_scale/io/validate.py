@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, Valida
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from gscl_scale.errors import FolderError, UserError
+from gscl_scale.errors import FolderError, GraphError, UserError
 from gscl_scale.machine import available_memory
-from gscl_scale.text import in_words, quoted, shortened
+from gscl_scale.text import format_bytes, quoted, shortened
 
 _SMALL = 1 << 22  # bytes of text that are read whatever memory is left
 _BYTES_OF_VALUES = 40  # that a byte of JSON may become in memory
@@ -73,11 +73,11 @@ def size_of(path: Path, error: type[UserError] = FolderError) -> int:
     return status.st_size
 
 
-def refuse_special(folder: Path, error: type[UserError] = FolderError) -> None:
+def refuse_special(folder: Path) -> None:
     """Refuse a folder that holds anything but folders and regular files: other programs would open it."""
     for path in sorted(folder.rglob("*")):
         if not path.is_dir():
-            size_of(path, error)
+            size_of(path, GraphError)
 
 
 def read_text_bytes(path: Path) -> bytes:
@@ -85,8 +85,8 @@ def read_text_bytes(path: Path) -> bytes:
     size = size_of(path)
     if size > _SMALL and _BYTES_OF_VALUES * size > (memory := available_memory()):
         raise FolderError(
-            f"{path} has {in_words(size)} of text, which may take {in_words(_BYTES_OF_VALUES * size)} of memory "
-            f"({in_words(memory)} available); gscl-scale writes no file that large: delete it"
+            f"{path} has {format_bytes(size)} of text, which may take {format_bytes(_BYTES_OF_VALUES * size)} of "
+            f"memory ({format_bytes(memory)} available); gscl-scale writes no file that large: delete it"
         )
     return path.read_bytes()
 

@@ -22,13 +22,13 @@ def compiler(function: Callable[..., Any], **options: Any) -> Any:
     """
     decorate: Any = numba.njit
     compiled = decorate(nogil=True, no_cfunc_wrapper=True, **options)(function)  # nobody calls kernels from C
-    compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # what cache=True does, with our folder
+    compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # numba's; what cache=True does, with our folder
     return compiled
 
 
 def type_of_instruction(definition: Callable[..., Any]) -> Any:
     """What numba knows an instruction of the processor by."""
-    template = make_intrinsic_template(definition, definition, definition.__name__)  # type: ignore[no-untyped-call]
+    template = make_intrinsic_template(definition, definition, definition.__name__)
     return types.Function(template)
 
 
@@ -56,7 +56,7 @@ class _Cache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the code for these arguments; it is compiled where there is none."""
-        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # numba's
         if found is None:
             _announce()
         return found
@@ -64,4 +64,4 @@ class _Cache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save nothing once a source has changed: kernels imported from then on do not belong in this folder."""
         if cache_folder() == FOLDER:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]  # numba's

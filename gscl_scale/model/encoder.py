@@ -115,7 +115,7 @@ class PReLU(nn.PReLU):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """max(x, 0) + weight * min(x, 0)."""
-        result: Tensor = _PReLU.apply(hidden, self.weight)  # type: ignore[no-untyped-call]
+        result: Tensor = _PReLU.apply(hidden, self.weight)  # type: ignore[no-untyped-call]  # torch's apply
         return result
 
 

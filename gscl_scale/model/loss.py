@@ -169,7 +169,7 @@ def _gated_sum(terms: _Terms, gate: float) -> tuple[Tensor, Tensor]:
 
 def _log_sum(value_AM: Tensor, present_AM: Tensor, temperature: float) -> Tensor:
     """log sum over present entries of exp(value / temperature), row by row; minus infinity for an empty row."""
-    result: Tensor = _LogSum.apply(value_AM, present_AM, temperature)  # type: ignore[no-untyped-call]
+    result: Tensor = _LogSum.apply(value_AM, present_AM, temperature)  # type: ignore[no-untyped-call]  # torch's apply
     return result
 
 

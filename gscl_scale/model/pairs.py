@@ -35,7 +35,7 @@ def pair_products(left_AD: Tensor, right_UD: Tensor, pattern: PairPattern) -> Te
     few = anchors * nodes <= DENSE_PER_PAIR * pairs
     if few or (left_AD.device.type != "cpu" and anchors * nodes <= _MOST_DENSE):
         return (left_AD @ right_UD.T).view(-1)[entry_rows(pattern.indptr, pairs) * nodes + pattern.indices]
-    result: Tensor = _PairProducts.apply(left_AD, right_UD, pattern)  # type: ignore[no-untyped-call]
+    result: Tensor = _PairProducts.apply(left_AD, right_UD, pattern)  # type: ignore[no-untyped-call]  # torch's apply
     return result
 
 

@@ -146,7 +146,7 @@ def sparse_product(pair: SparsePair, dense: Tensor) -> Tensor:
     Everything sparse in the package goes through here: the one place for another backend.
     """
     dense = dense.to(pair.matrix.dtype)  # of lower precision under autocast
-    result: Tensor = _SparseProduct.apply(pair, dense)  # type: ignore[no-untyped-call]
+    result: Tensor = _SparseProduct.apply(pair, dense)  # type: ignore[no-untyped-call]  # torch's apply
     return result
 
 

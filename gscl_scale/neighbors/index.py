@@ -18,7 +18,7 @@ from gscl_scale.io.validate import Count
 from gscl_scale.machine import available_memory
 from gscl_scale.neighbors.exact import Nearest, exact_search, highest
 from gscl_scale.runtime.console import Console
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 FORMAT = 1
 RECALL = 0.99  # as few lists are searched as find this share of the nearest
@@ -107,7 +107,9 @@ def build_index(embeddings: Embeddings, folder: Path, console: Console) -> Index
         "sha256": sha256_of(path),
     }  # fmt: skip
     write_json(folder / _MANIFEST, about)
-    console.say(f"built an index of {embeddings.rows:,} rows in {about['seconds']:,.0f} s, {in_words(about['bytes'])}")
+    console.say(
+        f"built an index of {embeddings.rows:,} rows in {about['seconds']:,.0f} s, {format_bytes(about['bytes'])}"
+    )
     return Index(lists, about)
 
 
@@ -174,8 +176,8 @@ def _refuse_without_memory(embeddings: Embeddings) -> None:
     need, free = 2 * embeddings.rows * (row + 8) + 3 * trained * row, available_memory()
     if need > free:
         raise RunError(
-            f"{embeddings.path}: an index of {embeddings.rows:,} rows takes {in_words(need)} of memory while it is "
-            f"built, and {in_words(free)} are available; leave --index out for an exact search"
+            f"{embeddings.path}: an index of {embeddings.rows:,} rows takes {format_bytes(need)} of memory while it is "
+            f"built, and {format_bytes(free)} are available; leave --index out for an exact search"
         )
 
 

@@ -51,7 +51,7 @@ class State:
 
 
 class _Record(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
     number: Count
     token: Count

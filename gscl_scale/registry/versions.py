@@ -8,7 +8,6 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.validate import Count, checked, parse_json
 from gscl_scale.registry.lease import Lease
 from gscl_scale.registry.ledger import Ledger, State
@@ -102,7 +101,7 @@ class VersionIndex(Index, About):
 
 @dataclass(frozen=True)
 class Version:
-    """A stored version: its name, what it was made from, its figures, and the checksum of all its content."""
+    """A stored version: its name, what it was made from, its figures, and the checksums of its files."""
 
     name: str
     index: VersionIndex
@@ -115,11 +114,6 @@ class Version:
             for name, entry in self.index["files"].items()
             if not name.endswith((".jsonl", ".html")) and name not in _NO_CONTENT
         }
-
-    @property
-    def content(self) -> str:
-        """The same for versions with the same result."""
-        return fingerprint_of(self.files)
 
     @property
     def refusal(self) -> str:

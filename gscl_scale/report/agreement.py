@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from gscl_scale.evaluate.schema import ProbeProtocol
 from gscl_scale.graph.types import Manifest
 from gscl_scale.report.run_data import RunData
-from gscl_scale.text import listed
+from gscl_scale.text import join_names
 
 Runs = Mapping[str, RunData]
 PARTS = {  # of a graph, and the files that hold each
@@ -43,9 +43,9 @@ def why_not_comparable(runs: Runs) -> str:
     """What runs do not agree in though they must; "" if they can be compared."""
     apart = [part for part in differing_parts(runs) if part in ("nodes", "labels", "splits")]
     if apart:
-        return f"they differ in {listed(apart)}"
+        return f"they differ in {join_names(apart)}"
     splits = [key for key in differences_in_measuring(runs) if key in _OF_SPLITS]
-    return f"they differ in splits ({listed(splits)})" if splits else ""
+    return f"they differ in splits ({join_names(splits)})" if splits else ""
 
 
 def _part(found: RunData, part: str) -> str:

@@ -10,7 +10,7 @@ from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinksProtocol, LinkTas
 from gscl_scale.evaluate.link_summary import LINK_COLUMNS, TASK_TITLES, link_aucs, links_sentence
 from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
-from gscl_scale.text import in_words, table
+from gscl_scale.text import format_bytes, table
 
 _BY_LABELS = ["validation %", "test %", "NMI", "Sim@5"]
 _BY_MANY_LABELS = ["validation micro-F1 %", "micro-F1 %", "macro-F1 %"]
@@ -212,7 +212,7 @@ def _cost(row: MethodRow) -> tuple[str, str, str]:
     return (
         _seconds(row["training_s"]) if trained else "-",
         "-" if cpu_s is None else _seconds(cpu_s),
-        in_words(row["peak_bytes"]) if trained else "-",
+        format_bytes(row["peak_bytes"]) if trained else "-",
     )
 
 

@@ -34,7 +34,7 @@ from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.provenance import flat_settings
 from gscl_scale.report.run_data import RunData
 from gscl_scale.report.training_curves import speed, step_curve
-from gscl_scale.text import listed
+from gscl_scale.text import join_names
 
 _QUERIES = 2_000
 
@@ -54,14 +54,14 @@ def write_comparison(path: Path, runs: Runs, overlap: npt.NDArray[np.float64] | 
     write_text(path, whole_page(title, head, sections))
 
 
-def neighbour_overlap(vectors: list[npt.NDArray[np.float32]], seed: int) -> npt.NDArray[np.float64]:
+def neighbour_overlap(vectors: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
     """Share [R, R] of the 10 nearest nodes by cosine that two of R sets of embeddings [N, d] have in common.
 
     A mean over a sample of nodes, whose nearest are searched among all N.
     """
     total = vectors[0].shape[0]
     everyone, count = np.arange(total, dtype=np.int64), min(NEAREST, total - 1)
-    queries = seeding.sample(everyone, most_queries(total, _QUERIES), "overlap", seed)
+    queries = seeding.sample(everyone, most_queries(total, _QUERIES), "overlap", 0)
     if count < 1:
         return np.ones((len(vectors), len(vectors)))
     nearest = [nearest_nodes(rows, queries, everyone, count)[0] for rows in vectors]
@@ -135,7 +135,7 @@ def _parts(runs: Runs) -> Html:
     same = [part for part in PARTS if part not in differing]
     return html(
         table("Parts of the graphs that differ", ["part", *runs], rows),
-        notes([f"the same in all runs: {listed(same)}" if same else "no part is the same"]),
+        notes([f"the same in all runs: {join_names(same)}" if same else "no part is the same"]),
     )
 
 

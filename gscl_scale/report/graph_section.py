@@ -4,7 +4,7 @@ from gscl_scale.evaluate.graph_statistics import graph_rows, hop_rows, ring_prot
 from gscl_scale.report.html import Html, facts, figures, notes, section, table
 from gscl_scale.report.plots import consistency_svg
 from gscl_scale.report.run_data import RunData
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 
 def graph(found: RunData) -> Html:
@@ -35,7 +35,7 @@ def sampling(found: RunData) -> Html:
     pairs = [
         ("rounds", f"{len(rounds)}" + f" of {asked} asked for" * (len(rounds) < asked)),
         ("anchors per round", f"{samples['num_nodes']:,}"),
-        ("on disk", in_words(sum(part["bytes"] for entry in rounds for part in entry["parts"]))),
+        ("on disk", format_bytes(sum(part["bytes"] for entry in rounds for part in entry["parts"]))),
         ("engine", engine),
     ]
     if "short" in last:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from gscl_scale.graph.sources.node_cells import NodeCells
 from gscl_scale.report.html import Html
 from gscl_scale.report.packed import packed, texts
-from gscl_scale.text import listed
+from gscl_scale.text import join_names
 
 _MOST_BYTES = 4_000_000  # of all columns in a page
 _LONGEST = 120  # characters of a cell
@@ -51,7 +51,7 @@ def map_cells(columns: Sequence[NodeCells]) -> MapCells:
         data.append(element)
         found.cells.append({"name": column.name, "kind": kind})
         found.modes.append({"name": column.name, "cell": number, **mode})
-    notes = [f"Columns of the node table without room in this page: {listed(left_out)}"] if left_out else []
+    notes = [f"Columns of the node table without room in this page: {join_names(left_out)}"] if left_out else []
     return MapCells(found.cells, found.modes, Html("\n".join(data)), notes)
 
 

@@ -8,7 +8,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES
 from gscl_scale.report.html import Html, collapsible, copyable, element, facts, notes, plain, seconds, section, table
 from gscl_scale.report.run_data import RunData
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _STAGES = ("ingest", "precompute", "train", "embed", "evaluate")
 
@@ -62,7 +62,9 @@ def _machine(found: RunData) -> list[tuple[str, str]]:
     started, versions = found.last("train", "started"), found.record.get("versions", {})
     pairs = []
     if "processor" in started:
-        pairs.append(("trained on", f"{started['processor']}, {started['cores']} cores, {in_words(started['memory'])}"))
+        pairs.append(
+            ("trained on", f"{started['processor']}, {started['cores']} cores, {format_bytes(started['memory'])}")
+        )
     if started:
         pairs.append(("device", f"{started['device']}, {started['processes']} process(es)"))
     if versions:

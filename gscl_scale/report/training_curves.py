@@ -7,7 +7,7 @@ from gscl_scale.evaluate.label_summary import has_many_labels
 from gscl_scale.report.html import Html, figures, notes, seconds, section, small
 from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.run_data import RunData
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 Steps = Sequence[Mapping[str, Any]]
 Points = list[tuple[float, float | None]]
@@ -82,7 +82,7 @@ def _sentences(found: RunData, gated: bool) -> list[str]:
     if not gated and any(one.get("per_level") for one in steps):
         sentences.append("the gate has stopped no term")
     if peak := max((one.get("peak_bytes") or 0 for one in steps), default=0):
-        sentences.append(f"at most {in_words(peak)} of memory were resident, mapped files included")
+        sentences.append(f"at most {format_bytes(peak)} of memory were resident, mapped files included")
     if epoch := found.last("embed", "done").get("epoch"):
         chosen = any(one["event"] == "validation" for one in found.events)
         sentences.append(f"the embeddings are of epoch {epoch}{', the best on validation' * chosen}")

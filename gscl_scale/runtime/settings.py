@@ -17,6 +17,8 @@ class RunnerSettings:
     address          Ray: the cluster; empty: RAY_ADDRESS, else one that runs on this machine, else one for this run
     task_cpus, task_memory_gb, task_resources   Ray: what each task reserves; 0 GB: memory is not reserved
     task_retries     Ray: how often a task is repeated after its process or machine was lost
+    task_gpus        Ray: GPUs that each task reserves
+    keys             first half of the names of the keys that say what a task reserves, for messages
     """
 
     engine: Literal["local", "ray"] = "local"
@@ -26,12 +28,15 @@ class RunnerSettings:
     task_memory_gb: float = 0.0
     task_resources: Mapping[str, float] = field(default_factory=dict)
     task_retries: int = 3
+    task_gpus: int = 0
+    keys: Literal["task", "worker"] = "task"
 
     @property
     def resources(self) -> dict[str, float]:
         """The resources of a task, named as Ray does."""
         memory = {"memory": self.task_memory_gb * 1e9} if self.task_memory_gb else {}
-        return {"CPU": self.task_cpus, **memory, **self.task_resources}
+        gpus = {"GPU": float(self.task_gpus)} if self.task_gpus else {}
+        return {"CPU": self.task_cpus, **gpus, **memory, **self.task_resources}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def num_threads() -> int:
     return num_cores()
 
 
-def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
+def map_in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
     """`map` on threads: at most `threads + 1` tasks are running or waiting to be taken. One task needs no thread."""
     if threads < 2:
         yield from map(function, tasks)
@@ -42,7 +42,7 @@ def in_order(function: Callable[[Task], Result], tasks: Iterable[Task], threads:
                 future.cancel()
 
 
-def ahead(source: Iterable[Result]) -> Iterator[Result]:
+def one_ahead(source: Iterable[Result]) -> Iterator[Result]:
     """The same items, each computed on another thread while the one before is used."""
     items, end = iter(source), object()
     with ThreadPoolExecutor(1) as pool:

@@ -9,7 +9,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.choose_engine import expected_lists
 from gscl_scale.shards.levels import LevelFiles, levels_folder
 from gscl_scale.shards.plan import Plan
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
@@ -62,21 +62,21 @@ def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local:
     if local and need.memory + need.mapped > memory:
         raise ConfigError(
             f"rings.width: {plan.num_nodes:,} nodes with width {plan.config.width} take about "
-            f"{in_words(need.memory + need.mapped)} of memory and {in_words(memory)} are available; "
+            f"{format_bytes(need.memory + need.mapped)} of memory and {format_bytes(memory)} are available; "
             f"{_memory_cure(need, plan, workers, memory)}"
         )
     scratch_left = max(0, need.scratch - _written(levels_folder(folder, 0))) if missing else 0
     if (more := scratch_left + int(missing * need.samples)) > disk:
         raise ConfigError(
             f"rings.width: {'a round' if missing == 1 else 'the rest of a round'} takes about "
-            f"{in_words(more)} of disk and {in_words(disk)} are free in {folder.parent}; "
+            f"{format_bytes(more)} of disk and {format_bytes(disk)} are free in {folder.parent}; "
             "lower rings.width or rings.beyond, or choose another --run on a larger disk"
         )
-    takes = [f"{in_words(need.samples)} of disk per round ({in_words(disk)} free)"]
+    takes = [f"{format_bytes(need.samples)} of disk per round ({format_bytes(disk)} free)"]
     if need.scratch:
-        takes.append(f"{in_words(need.scratch)} of disk until a round is finished")
+        takes.append(f"{format_bytes(need.scratch)} of disk until a round is finished")
     if local:
-        takes.append(f"{in_words(need.memory + need.mapped)} of memory ({in_words(memory)} available)")
+        takes.append(f"{format_bytes(need.memory + need.mapped)} of memory ({format_bytes(memory)} available)")
     return "precompute takes about " + ", ".join(takes)
 
 

@@ -17,7 +17,7 @@ from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
 from gscl_scale.shards.rounds import Rounds
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 
 def precompute(
@@ -109,7 +109,7 @@ def _affordable(config: RingsConfig, asked: int, made: Rounds, folder: Path) -> 
     more, free = int(made.missing(rounds) * round_bytes), machine.free_disk(folder)
     if more > free:
         raise RunError(
-            f"{folder}: {rounds} rounds need {in_words(more)} more and {in_words(free)} are free; "
+            f"{folder}: {rounds} rounds need {format_bytes(more)} more and {format_bytes(free)} are free; "
             "lower rings.disk_gb or rings.rounds, or free some disk"
         )
     return rounds

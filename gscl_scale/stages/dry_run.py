@@ -17,7 +17,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.run.overwrite import other_results
 from gscl_scale.run.record import refuse_other_work
 from gscl_scale.stages.status import StageState, states_of
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 # Seconds of a core, measured on 2 cores of an AMD EPYC; other machines differ by a factor of two or three.
 _PER_EDGE = 3e-7  # reading and sorting
@@ -140,7 +140,7 @@ def words_of(stage: PlannedStage) -> tuple[str, str, str, str]:
     if stage.state == "complete":
         return stage.stage, "finished", "", ""
     begun = "resume" if stage.state == "begun" else "run"
-    return stage.stage, begun, _duration(stage.seconds), in_words(stage.disk) if stage.disk else ""
+    return stage.stage, begun, _duration(stage.seconds), format_bytes(stage.disk) if stage.disk else ""
 
 
 def total_of(plan: Plan) -> str:
@@ -149,7 +149,7 @@ def total_of(plan: Plan) -> str:
     if not left:
         return "Everything is finished; nothing would run."
     seconds, disk = sum(stage.seconds for stage in left) + _START, sum(stage.disk for stage in left)
-    return f"In all {_duration(seconds)} and {in_words(disk)} of disk; times are rough, for an idle machine."
+    return f"In all {_duration(seconds)} and {format_bytes(disk)} of disk; times are rough, for an idle machine."
 
 
 def _duration(seconds: float) -> str:

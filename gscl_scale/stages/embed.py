@@ -28,6 +28,7 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages.finished import checkpoints_of, embeddings_fingerprint
+from gscl_scale.stages.on_cluster import embedding_runner
 from gscl_scale.train.checkpoint import load_weights
 
 
@@ -63,7 +64,10 @@ def embed(
     if other and (basis := StructuralBasis.of(trained_on)):
         scaling = basis.scaling_for(graph, scaling)
     place = EncodingSettings.of(config.runtime, layers_folder(folder), fingerprint, "embed")
-    with encode_nodes(encoder, graph, scaling, place, console) as vectors:
+    with (
+        embedding_runner(config, folder) as runner,
+        encode_nodes(encoder, graph, scaling, place, console, runner) as vectors,
+    ):
         if towards and not run.rotation.exists():
             _write_rotation(run, towards, graph, vectors)
             fingerprint = embeddings_fingerprint(checkpoints, run, graph if other else None)

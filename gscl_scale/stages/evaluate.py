@@ -24,20 +24,24 @@ from gscl_scale.model.model import build_model
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.shards.reader import Samples
 from gscl_scale.stages.collapse import cure_of
 from gscl_scale.stages.finished import figures_made_from, known_figures
+from gscl_scale.stages.on_cluster import embedding_runner, run_stage
 from gscl_scale.stages.selection import reported_anchors, selection_kind
 
 
 @contextlib.contextmanager
-def _untrained(config: Config, run: Run, graph: Graph, console: Console) -> Iterator[npt.NDArray[np.float32]]:
+def _untrained(
+    config: Config, run: Run, graph: Graph, console: Console, runner: Runner | None = None
+) -> Iterator[npt.NDArray[np.float32]]:
     """The vectors of the encoder with its initial weights."""
     first = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", deciding_values(config.model, "training"), config.train.seed])
     place = EncodingSettings.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")
-    with encode_nodes(first.encoder, graph, scaling, place, console) as vectors:
+    with encode_nodes(first.encoder, graph, scaling, place, console, runner) as vectors:
         yield vectors
 
 
@@ -45,6 +49,15 @@ def evaluate(config: Config, run: Run, console: Console) -> Metrics:
     """Figures of the embeddings, of the raw features and of the untrained encoder."""
     if (known := known_figures(config, run)) is not None:
         return known
+    with embedding_runner(config, run.folder) as runner:
+        if runner is None:
+            return _evaluate(config, run, console)
+        with _untrained(config, run, Graph.open(run.graph), console, runner):  # the task finds them computed
+            return run_stage(runner, _evaluate, config, run, console)
+
+
+def _evaluate(config: Config, run: Run, console: Console) -> Metrics:
+    """Measure and store the figures in this process."""
     made_from, validated = figures_made_from(config, run), bool(config.train.validate_every)
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
     by_labels = validated and selection_kind(config, graph) == "probe"

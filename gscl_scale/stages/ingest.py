@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.column_table import column_lines
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.estimate import read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
@@ -22,7 +22,7 @@ def ingest(
     config: Config,
     run: Run,
     console: Console,
-    draft: Draft | None = None,
+    draft: GraphDraft | None = None,
     preferred: Sequence[ColumnEncoding] = (),
 ) -> Graph:
     """Bring the graph into its folder; a node table with the encodings of an earlier graph, if they fit its columns."""

@@ -28,18 +28,28 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.shards.plan import read_manifest
 from gscl_scale.stages.evaluate import stats
 from gscl_scale.stages.finished import page_mark
+from gscl_scale.stages.on_cluster import embedding_runner, run_stage
 from gscl_scale.storage.urls import url_of
-from gscl_scale.text import listed, shortened
+from gscl_scale.text import join_names, shortened
 
 _MOST_COLUMNS = 12  # of the node table on the page
 
 
 def report(config: Config, run: Run, console: Console) -> Path:
     """Write the page of a run; only a run with a graph of its own has a map."""
+    with embedding_runner(config, run.folder) as runner:
+        if runner is None:
+            _report(config, run, console)
+        else:
+            run_stage(runner, _report, config, run, console)
+    return run.report
+
+
+def _report(config: Config, run: Run, console: Console) -> None:
+    """Write the page in this process."""
     console.event("report", "started")
     write_report(run.report, load_run_data(config, run, console), page_mark(run))
     console.event("report", "done")
-    return run.report
 
 
 def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
@@ -57,7 +67,7 @@ def report_runs(folders: dict[str, Path], path: Path, console: Console) -> None:
                 stack.enter_context(open_embeddings(place, path.parent, f"run-{number}"))
                 for number, place in enumerate(places.values())
             ]
-            overlap = neighbour_overlap(opened, seed=0)
+            overlap = neighbour_overlap(opened)
     write_comparison(path, found, overlap)
 
 
@@ -108,7 +118,9 @@ def _cells(
             reason = f"{changed[0]} has changed since the graph was made from it"
         elif columns:
             found = read_cells(config.graph, graph, columns[:_MOST_COLUMNS], nodes)
-            return found, [f"Columns of the node table that are not on the map: {listed(left_out)}"] if left_out else []
+            return found, [
+                f"Columns of the node table that are not on the map: {join_names(left_out)}"
+            ] if left_out else []
     except (GsclError, OSError, pa.ArrowException) as error:
         reason = shortened(error)
     return [], [f"No columns of the node table are on the map, because {reason}"] if reason else []

@@ -17,7 +17,7 @@ from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, FileName, size_of
 from gscl_scale.runtime.console import Console
-from gscl_scale.text import listed, shortened
+from gscl_scale.text import join_names, shortened
 
 if TYPE_CHECKING:  # whoever only asks which checkpoints there are does not wait for it
     import torch
@@ -182,7 +182,7 @@ def load_weights(module: "torch.nn.Module", state: object, where: Path) -> None:
 
     expected, cure = module.state_dict(), f"delete {where if where.is_dir() else where.parent} and train again"
     if not isinstance(state, dict) or set(state) != set(expected):
-        raise FolderError(f"{where}: expected the tensors {listed(sorted(expected), 4)}, got others; {cure}")
+        raise FolderError(f"{where}: expected the tensors {join_names(sorted(expected), 4)}, got others; {cure}")
     for name, ours in expected.items():
         if not _is_like(theirs := state[name], ours):
             is_tensor = isinstance(theirs, torch.Tensor)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _NUMBER = 4  # bytes
 _USABLE = 0.8  # of the free memory: torch keeps blocks that it cannot use, and the estimate is of one step
@@ -39,7 +39,9 @@ def plan_device(config: Config, num_nodes: int, num_values: int, num_messages: i
     if config.model.propagation == "sampled":
         return DevicePlan(False, beside, "Each step encodes sampled neighbours (model.propagation is sampled).")
     need = step_bytes(config.model, num_nodes, num_values, num_messages) + batch_bytes(config, num_nodes)
-    numbers = f"a step over all nodes takes about {in_words(need)} of GPU memory, {in_words(usable)} can be used"
+    numbers = (
+        f"a step over all nodes takes about {format_bytes(need)} of GPU memory, {format_bytes(usable)} can be used"
+    )
     if need > usable:
         return DevicePlan(False, beside, f"Each step encodes what its batch depends on: {numbers}.")
     return DevicePlan(True, usable - need, f"Each step encodes the whole graph: {numbers}.")

@@ -94,7 +94,7 @@ def training_step(
     used = torch.zeros((), dtype=torch.float64, device=inputs.device)
     for batch in micro_batches:
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
-        result.loss.backward()  # type: ignore[no-untyped-call]
+        result.loss.backward()
         results.append(result.flat())
         anchors, nodes, own = batch.whole_size, nodes + batch.nodes.shape[0], own + batch.anchors.shape[0]
         negatives, asked, used = batch.candidates.shape[0], batch.asked, used + batch.decided.sum()

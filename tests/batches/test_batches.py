@@ -92,10 +92,10 @@ def test_batches_made_ahead_are_those_that_a_fresh_stream_makes_at_any_step(stre
         assert (one.decided == other.decided).all()
 
 
-def test_batches_are_made_ahead_and_no_more_of_them_than_asked_for(fresh, monkeypatch):
+def test_two_batches_are_made_ahead_and_no_more(fresh, monkeypatch):
     made, make = [], fresh.batch
     monkeypatch.setattr(fresh, "batch", lambda step, number: made.append(step) or make(step, number))
-    batches = fresh.batches(0, 10, ahead=2)
+    batches = fresh.batches(0, 10)
     next(batches)
     batches.close()
     assert made == sorted(made)

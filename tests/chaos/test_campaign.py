@@ -22,7 +22,7 @@ from tests.chaos.oracle import differences, false_files, follow
 from tests.chaos.page import replaced, summary
 from tests.chaos.store import OnStore
 
-PAGE = Path(__file__).parent.parent.parent / "docs/reliability.md"
+PAGE = Path(__file__).parent.parent.parent / "docs/figures/faults.md"
 LANES = {Local: 0.55, OnRay: 0.12, OnStore: 0.15, Nights: 0.18}  # of the faults; those beside each other take as long
 SIDE_BY_SIDE = ((Local, Nights), (OnRay, OnStore))
 

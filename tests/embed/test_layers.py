@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.embed import layers
+from gscl_scale.embed import blocks
 from gscl_scale.embed.aggregate import GpuGather
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.plan import sizes_of
@@ -133,8 +133,8 @@ def test_any_number_of_layers_will_do_with_and_without_a_bias(tmp_path, graphs, 
 @pytest.mark.parametrize("undirected", [True, False], ids=["undirected", "directed"])
 def test_a_device_that_holds_the_rows_gathers_the_same(tmp_path, graphs, monkeypatch, encoder, undirected):
     """As on a GPU; blocks are cut where their neighbours are many."""
-    monkeypatch.setattr(layers, "gatherer", GpuGather)
-    monkeypatch.setattr(layers, "sizes_of", lambda *arguments: replace(sizes_of(*arguments), entries=100))
+    monkeypatch.setattr(blocks, "gatherer", GpuGather)
+    monkeypatch.setattr(blocks, "sizes_of", lambda *arguments: replace(sizes_of(*arguments), entries=100))
     assert_is_the_pass(graphs("dense", 6, undirected), tmp_path, {"encoder": encoder, "feature_scaling": "row"})
 
 

@@ -13,7 +13,7 @@ from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
 from gscl_scale.model.scaling import Scaling
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 def graph_in(folder, own=None, ids=None, structure="auto"):
     edges = random_edges(NODES, 300, seed=0)
-    draft = Draft(
+    draft = GraphDraft(
         "made", "a test", NODES, [(edges[:, 0], edges[:, 1])], features=own, ids=pa.array(ids or range(NODES))
     )
     return write_graph(draft, MemoryGraph(structural_features=WIDTH, structure=structure), folder)

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from gscl_scale import seeding
 from gscl_scale.config.graphs import MemoryGraph
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
 
 
@@ -20,7 +20,7 @@ def make_graph(tmp_path: Path) -> Callable[..., Graph]:
     def make(num_nodes: int, edges: list[tuple[int, int]], undirected: bool = True, **columns: Any) -> Graph:
         pairs = np.array(edges, np.int64).reshape(-1, 2)
         columns.setdefault("features", np.eye(num_nodes, 4, dtype=np.float32) + 1)
-        draft = Draft("made", "a test", num_nodes, [(pairs[:, 0], pairs[:, 1])], **columns)
+        draft = GraphDraft("made", "a test", num_nodes, [(pairs[:, 0], pairs[:, 1])], **columns)
         return write_graph(draft, MemoryGraph(undirected=undirected, structure="none"), tmp_path / "graph")
 
     return make
@@ -34,7 +34,7 @@ def random_graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     labels = draw.integers(0, 3, 60)
     features = (draw.standard_normal((60, 8)) + 3 * np.eye(3, 8)[labels]).astype(np.float32)
     labels[:4] = -1
-    draft = Draft("made", "a test", 60, [(edges[:, 0], edges[:, 1])], features=features, labels=labels)
+    draft = GraphDraft("made", "a test", 60, [(edges[:, 0], edges[:, 1])], features=features, labels=labels)
     return write_graph(draft, MemoryGraph(structure="none"), tmp_path_factory.mktemp("random") / "graph")
 
 

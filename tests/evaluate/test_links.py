@@ -20,7 +20,7 @@ from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.schema import flaw_of_metrics
 from gscl_scale.evaluate.summary import figures_table, warnings_of
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.held_out_edges import HeldOutEdges, HoldOut
 from tests.commands import cli
 from tests.graphs import random_edges
@@ -31,7 +31,7 @@ NODES = 120
 
 def held_out_graph(folder, edges=None, share=0.3, num_nodes=NODES, undirected=True, features=None):
     edges = random_edges(num_nodes, 700, seed=3, hubs=4) if edges is None else np.asarray(edges)
-    draft = Draft("made", "a test", num_nodes, [(edges[:, 0], edges[:, 1])], features=features)
+    draft = GraphDraft("made", "a test", num_nodes, [(edges[:, 0], edges[:, 1])], features=features)
     config = MemoryGraph(undirected=undirected, structure="auto" if features is None else "none")
     return write_graph(draft, config, folder, HoldOut(share))
 

@@ -24,7 +24,7 @@ def test_random_splits_cover_the_labelled_nodes_and_no_other(random_graph: Graph
 
 def test_a_training_that_learns_labels_is_measured_on_one_split_of_the_first_fraction(random_graph: Graph) -> None:
     config = EvaluateConfig(train_fractions=[0.1, 0.3], random_splits=3)
-    assert [make_splits(random_graph, config, learnt=seed)[0].name for seed in range(5)] == [
+    assert [make_splits(random_graph, config, label_seed=seed)[0].name for seed in range(5)] == [
         f"random_0.1_{number}" for number in (0, 1, 2, 0, 1)
     ]
 

@@ -5,7 +5,7 @@ import pytest
 
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.graph import alikeness, features
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.row_file import RowStream
 
 NODES, COLUMNS = 1000, 100
@@ -27,7 +27,7 @@ def customers(draw, hubs=0):
 
 
 def ingested(folder, rows, edges, **settings):
-    return write_graph(Draft("made", "a test", NODES, [edges], rows), MemoryGraph(**settings), folder)
+    return write_graph(GraphDraft("made", "a test", NODES, [edges], rows), MemoryGraph(**settings), folder)
 
 
 JUNK = {

@@ -11,7 +11,7 @@ from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph import draft, structural_features
 from gscl_scale.graph import features as features_of_graphs
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.labels import encode_labels
 from gscl_scale.graph.row_file import RowStream
@@ -24,7 +24,7 @@ UNDIRECTED, DIRECTED = MemoryGraph(), MemoryGraph(undirected=False)
 
 def make(**changes):
     values = {"name": "five", "origin": "five.npz", "num_nodes": 5, "edges": [EDGES], "features": np.eye(5)}
-    return Draft(**(values | changes))
+    return GraphDraft(**(values | changes))
 
 
 def write(tmp_path, config=UNDIRECTED, name="graph", **changes):

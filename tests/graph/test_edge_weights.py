@@ -11,7 +11,7 @@ from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph import csr, draft
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.edge_weights import FILE
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HeldOutEdges, HoldOut
@@ -34,7 +34,7 @@ def draft_of(edges, weights, chunk=None, **fields):
     size = chunk or max(1, len(edges))
     parts = (slice(low, low + size) for low in range(0, len(edges), size))
     chunks = [(edges[part, 0], edges[part, 1], np.asarray(weights)[part]) for part in parts]
-    return Draft(**{"name": "made", "origin": "mine.csv", "num_nodes": NODES, "edges": chunks, **fields})
+    return GraphDraft(**{"name": "made", "origin": "mine.csv", "num_nodes": NODES, "edges": chunks, **fields})
 
 
 def write(folder, draft, asked=ALL_STAY, **options):
@@ -162,7 +162,7 @@ def test_weights_for_some_edges_only_or_of_another_shape_are_refused(tmp_path):
         ([(one, two, np.array(["1"]))], "expected a number for each"),
     ):
         with pytest.raises(GraphError, match=sentence):
-            write(tmp_path / "graph", Draft("made", "a test", NODES, edges))
+            write(tmp_path / "graph", GraphDraft("made", "a test", NODES, edges))
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gscl_scale.runtime.threads import ahead, in_order
+from gscl_scale.runtime.threads import map_in_order, one_ahead
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -14,12 +14,12 @@ def test_results_come_in_the_order_of_the_tasks(threads):
         time.sleep(0.02 if number == 0 else 0)
         return number * number
 
-    assert list(in_order(slow_at_first, range(20), threads)) == [number * number for number in range(20)]
+    assert list(map_in_order(slow_at_first, range(20), threads)) == [number * number for number in range(20)]
 
 
 def test_few_tasks_are_begun_before_results_are_taken():
     begun = []
-    results = in_order(lambda number: begun.append(number) or number, iter(range(100)), 2)
+    results = map_in_order(lambda number: begun.append(number) or number, iter(range(100)), 2)
     next(results)
     time.sleep(0.05)
     assert len(begun) <= 3
@@ -29,12 +29,12 @@ def test_few_tasks_are_begun_before_results_are_taken():
 
 @pytest.mark.parametrize("tasks", [0, 1])
 def test_one_task_alone_needs_no_thread(tasks):
-    assert list(in_order(lambda _: threading.get_ident(), iter(range(tasks)), 4)) == [threading.get_ident()] * tasks
+    assert list(map_in_order(lambda _: threading.get_ident(), iter(range(tasks)), 4)) == [threading.get_ident()] * tasks
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_error_of_a_task_comes_out_in_its_turn(threads):
-    results = in_order(lambda number: 1 // number, [1, 0, 2], threads)
+    results = map_in_order(lambda number: 1 // number, [1, 0, 2], threads)
     assert next(results) == 1
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -48,9 +48,9 @@ def test_items_are_made_on_another_thread_one_ahead():
             makers.add(threading.get_ident())
             yield number
 
-    assert list(ahead(items())) == list(range(5))
+    assert list(one_ahead(items())) == list(range(5))
     assert threading.get_ident() not in makers
-    assert list(ahead([])) == []
+    assert list(one_ahead([])) == []
 
 
 def test_an_error_of_the_source_comes_through():
@@ -59,4 +59,4 @@ def test_an_error_of_the_source_comes_through():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        list(ahead(items()))
+        list(one_ahead(items()))

@@ -20,7 +20,7 @@ try:
         rows = RowFile()
         for _ in range(9):
             rows.append(np.ones((1000, 4)))
-        list(rows.stream().parts)
+        list(rows)
     else:
         files = StepFiles(Path("steps"), "no edges", (9000, 8))
         structural_features(np.zeros(9001, np.int64), np.zeros(0), np.arange(9000, dtype=np.uint64), files, 1)

@@ -177,7 +177,7 @@ def _registry(rng: Random) -> None:
     state = registry.ledger.newest()
     [registry.ledger.at(number) for number in registry.ledger.numbers()]
     for name in state.kept():
-        _ = registry.version(name).content
+        _ = registry.version(name).files
         fetch_folder(registry.store, f"versions/{name}", Path("fetched"))
     registry.current()
     registry.point()

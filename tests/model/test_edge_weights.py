@@ -10,7 +10,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.embed import layers
+from gscl_scale.embed import blocks
 from gscl_scale.embed.aggregate import GpuGather
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.graph.adjacency import NormalisedAdjacency
@@ -98,7 +98,7 @@ def test_layer_by_layer_is_the_pass_of_the_training(
     tmp_path, monkeypatch, undirected, encoder, normalisation, loops, on_gpu
 ):
     if on_gpu:  # its code, on the CPU
-        monkeypatch.setattr(layers, "gatherer", GpuGather)
+        monkeypatch.setattr(blocks, "gatherer", GpuGather)
     graph = weighted_graph(undirected)
     config = ModelConfig(
         encoder=encoder, normalisation=normalisation, self_loops=loops, layers=2, width=16, projection=8

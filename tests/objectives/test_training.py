@@ -99,7 +99,7 @@ def test_a_supervised_run_is_measured_on_the_split_whose_labels_it_learns_and_on
     embed(config, run, console)
     metrics = evaluate(config, run, console)
     assert [split["name"] for split in metrics["probe"]["splits"]] == ["random_0.3_1"]
-    (learnt,) = make_splits(graph, config.evaluate, learnt=4)
+    (learnt,) = make_splits(graph, config.evaluate, label_seed=4)
     for section in ("clusters", "search"):
         assert metrics[section]["protocol"]["labelled"] == (learnt.codes == SPLIT_CODES["test"]).sum()
     known = training._objective(config, graph).known_K.numpy()

@@ -103,11 +103,11 @@ def test_only_versions_that_nobody_names_are_cleared_and_none_of_a_later_lease(r
 
 
 def test_versions_with_the_same_files_have_the_same_content_whatever_their_logs_say(registry, tmp_path):
-    one, again, two = (registry.version(keep(registry, tmp_path, text)).content for text in ("one", "one", "two"))
+    one, again, two = (registry.version(keep(registry, tmp_path, text)).files for text in ("one", "one", "two"))
     assert one == again != two
 
 
-def listed(registry):
+def join_names(registry):
     result = CliRunner().invoke(app, ["registry", "list", "--registry", str(registry.store.where), "--json"])
     return [version["state"] for version in json.loads(result.stdout)]
 
@@ -118,9 +118,9 @@ def test_the_list_tells_versions_that_were_rolled_back_from_those_that_the_gate_
         by_hand = keep(registry, tmp_path, text, reason="rank is 1")
     promote(registry, by_hand, 60, QUIET)
     rollback(registry, 60, QUIET)
-    assert listed(registry) == ["current", "refused", "rolled back"]
+    assert join_names(registry) == ["current", "refused", "rolled back"]
     promote(registry, by_hand, 60, QUIET)
-    assert listed(registry) == ["earlier", "refused", "current"]
+    assert join_names(registry) == ["earlier", "refused", "current"]
 
 
 def test_the_list_reads_ledgers_that_do_not_name_versions_that_were_rolled_back(registry, tmp_path):
@@ -131,4 +131,4 @@ def test_the_list_reads_ledgers_that_do_not_name_versions_that_were_rolled_back(
         record = json.loads(registry.store.read(name))
         del record["rolled_back"]
         registry.store.write(name, json.dumps(record).encode())
-    assert listed(registry) == ["current", "rolled back"]
+    assert join_names(registry) == ["current", "rolled back"]

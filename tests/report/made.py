@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.config.config import Config
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
 from gscl_scale.report.node_map import draw_map
 from gscl_scale.report.page import write_report
@@ -27,7 +27,7 @@ HOSTILE_IDS = [
 def graph_of(folder: Path, ids: list[Any], classes: list[str | None] | None) -> Graph:
     """A ring of nodes with these ids and classes."""
     nodes = np.arange(len(ids))
-    draft = Draft(
+    draft = GraphDraft(
         name="made up", origin="memory", num_nodes=len(ids), edges=[(nodes, np.roll(nodes, 1))],
         features=np.ones((len(ids), 2), np.float32), ids=pa.array(ids),
         labels=None if classes is None else np.array(classes, object),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gscl_scale.config.config import Config
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.report.agreement import differing_parts, have_same_nodes
 from gscl_scale.report.compare_runs import write_comparison
 from gscl_scale.report.run_data import RunData
@@ -89,7 +89,7 @@ def graph_run(
 ) -> RunData:
     """A run on five nodes with these edges, features and classes."""
     sources, targets = (np.array(ends) for ends in zip(*edges, strict=True))
-    draft = Draft(
+    draft = GraphDraft(
         name="five", origin="memory", num_nodes=5, edges=[(sources, targets)],
         features=np.ones((5, features), np.float32), labels=np.array(list(classes), object),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from gscl_scale.cli.registry import list_versions
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.config.retrain import GateConfig
 from gscl_scale.embed.store import write_embeddings
-from gscl_scale.graph.draft import Draft, write_graph
+from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.held_out_edges import HeldOutEdges, HoldOut
 from gscl_scale.registry.versions import Figures, Registry, refusal_of
 from gscl_scale.retrain.foresight import compare_links, edges_since, held_out_by_both, link_sentences
@@ -33,7 +33,7 @@ def graph_of(folder, ids, edges, undirected, share):
     """A graph of those edges, given as pairs of ids, that have both ends among its ids."""
     place = {int(one): number for number, one in enumerate(ids)}
     inside = [(place[u], place[v]) for u, v in edges if u in place and v in place]
-    draft = Draft("made", "a test", len(ids), [tuple(np.array(inside).T)], ids=pa.array(ids))
+    draft = GraphDraft("made", "a test", len(ids), [tuple(np.array(inside).T)], ids=pa.array(ids))
     config = MemoryGraph(undirected=undirected, structural_features=8)
     return write_graph(draft, config, folder, HoldOut(share) if share else HoldOut())
 

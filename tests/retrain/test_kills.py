@@ -95,7 +95,7 @@ def test_a_night_that_is_killed_ten_times_ends_like_an_undisturbed_one(place, tm
     assert ended.current == registry.ledger.newest().current
     files = [one.version(name).files for one, name in ((registry, ended.current), (other, expected.current))]
     assert {name for name in files[0] | files[1] if files[0].get(name) != files[1].get(name)} == set()
-    assert registry.version(ended.current).content == other.version(expected.current).content
+    assert registry.version(ended.current).files == other.version(expected.current).files
     assert len(reader.seen) == 2
     assert reader.seen[-1] == ended.current
     kept = {name.split("/")[1] for name in registry.store.sizes("versions")}

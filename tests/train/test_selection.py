@@ -10,7 +10,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.links import validation_auc
 from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.similarity import ring_lists
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.report.training_curves import training
@@ -45,7 +45,7 @@ def ingested(folder, config, labels=False):
     groups = np.arange(NODES) // 15
     edges = random_edges(NODES, 900, seed=1)
     edges[:, 1] = groups[edges[:, 0]] * 15 + edges[:, 1] % 15
-    draft = Draft("made", "a test", NODES, [(edges[:, 0], edges[:, 1])], labels=groups % 3 if labels else None)
+    draft = GraphDraft("made", "a test", NODES, [(edges[:, 0], edges[:, 1])], labels=groups % 3 if labels else None)
     run = open_run(config, folder)
     return run, ingest(config, run, QUIET, draft)
 

@@ -26,7 +26,7 @@ EXIT_CODES = {
 def commands() -> dict[str, Any]:
     """Every verb, those of a group under both names: {"bench rings": command}."""
     found: dict[str, Any] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in get_command(app).commands.items():
         found[name] = command
         found |= {f"{name} {verb}": below for verb, below in getattr(command, "commands", {}).items()}
     return found

@@ -15,7 +15,7 @@ from gscl_scale.io.json import write_json
 from gscl_scale.machine import free_disk
 from gscl_scale.storage.mirror import Mirror
 from gscl_scale.storage.urls import cache_of, folder_of, is_remote, store_at, url_of
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _LITTLE = 1 << 30
 
@@ -59,7 +59,7 @@ def _folder(about: str, folder: Path) -> Finding:
         cure = "mount it with locking, or choose another folder"
         return Finding(about, "trouble", f"{folder}: files cannot be locked", cure)
     free = free_disk(folder)
-    found = f"{folder}: can be written, {in_words(free)} free"
+    found = f"{folder}: can be written, {format_bytes(free)} free"
     if free < _LITTLE:
         return Finding(about, "note", found, "free some space: precompute first prints how much it will write")
     return Finding(about, "ok", found)

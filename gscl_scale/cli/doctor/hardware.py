@@ -8,7 +8,7 @@ from pathlib import Path
 from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.machine import available_memory, num_cores, processor_name, usable_cores
-from gscl_scale.text import in_words
+from gscl_scale.text import format_bytes
 
 _SHARED = Path("/dev/shm")  # noqa: S108  (only looked at)
 _LITTLE_MEMORY, _LITTLE_SHARED, _FEW_FILES = 4 << 30, 1 << 30, 4096
@@ -27,7 +27,7 @@ def examine_hardware(config: RuntimeConfig) -> Iterator[Finding]:
 
 def _memory() -> Finding:
     free = available_memory()
-    found = f"{in_words(free)} free"
+    found = f"{format_bytes(free)} free"
     if free < _LITTLE_MEMORY:
         return Finding("memory", "note", found, "for small graphs only: close other programs, or raise the limit")
     return Finding("memory", "ok", found)
@@ -55,7 +55,7 @@ def _gpu(number: int) -> Finding:
     import torch
 
     device = torch.cuda.get_device_properties(number)
-    found = f"{device.name}, {in_words(device.total_memory)}, compute {device.major}.{device.minor}"
+    found = f"{device.name}, {format_bytes(device.total_memory)}, compute {device.major}.{device.minor}"
     try:
         ones = torch.ones(8, 8, device=f"cuda:{number}")
         float((ones @ ones).sum())
@@ -71,7 +71,7 @@ def _shared(config: RuntimeConfig) -> Finding:
     if not _SHARED.exists():
         return Finding("shared memory", "ok", "this system has no /dev/shm; Ray uses files")
     size = shutil.disk_usage(_SHARED).total
-    found = f"{in_words(size)} in {_SHARED}"
+    found = f"{format_bytes(size)} in {_SHARED}"
     if size < _LITTLE_SHARED and config.engine == "ray":
         cure = "Ray will use files in its temporary folder: start the container with --shm-size=2g"
         return Finding("shared memory", "note", found, cure)

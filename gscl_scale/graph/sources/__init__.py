@@ -1,1 +1,1 @@
-"""Where graphs come from: each source reads its input into a Draft."""
+"""Where graphs come from: each source reads its input into a GraphDraft."""

@@ -14,7 +14,7 @@ from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.column_scales import largest_numbers
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
-from gscl_scale.text import listed, shortened
+from gscl_scale.text import join_names, shortened
 
 _NAMED = 8  # columns in a note
 _LONGEST = 60  # characters of a name
@@ -53,12 +53,14 @@ class Made:
         """What a user should know."""
         notes = []
         if self.encodings and self.config.feature_columns is None:
-            names = listed([encoding["name"] for encoding in self.encodings], _NAMED)
+            names = join_names([encoding["name"] for encoding in self.encodings], _NAMED)
             notes.append(f"features are the columns {names} (graph.feature_columns chooses others)")
         gaps = {encoding["name"]: _num_missing(self.table, encoding) for encoding in self.encodings}
         if some := [f"{name} ({count:,})" for name, count in gaps.items() if count]:
             filled = "the mean of the column" if self.config.missing == "mean" else "0"
-            notes.append(f"missing values: {listed(some, _NAMED)}; numbers and dates became {filled} (graph.missing)")
+            notes.append(
+                f"missing values: {join_names(some, _NAMED)}; numbers and dates became {filled} (graph.missing)"
+            )
         return [*notes, *self._note_on_scales()]
 
     def notes_on_left_out(self) -> list[str]:
@@ -67,7 +69,7 @@ class Made:
             return []
         reasons = [f"{name} ({reason})" for name, reason in self.left_out.items()]
         return [
-            f"columns left out: {listed(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
+            f"columns left out: {join_names(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
             f"its type: {type_option(next(iter(self.left_out)))}"
         ]
 
@@ -93,7 +95,7 @@ class Made:
         for encoding in self.encodings:
             name, values = shortened(encoding["name"], _LONGEST), self.table.stats[encoding["name"]].values
             if encoding["kind"] == "one-hot" and (new := sorted((values or set()) - set(encoding["values"]))):
-                notes.append(f"column {name} has values that its encoding does not know: {listed(new, _NAMED)}")
+                notes.append(f"column {name} has values that its encoding does not know: {join_names(new, _NAMED)}")
             if encoding["kind"] == "one-hot" and values is None:
                 notes.append(f"column {name} has many values that its encoding does not know")
             if not encoding["indicator"] and (missing := _num_missing(self.table, encoding)):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from sklearn.datasets import load_digits
 
 from gscl_scale.config.graphs import DigitsGraph
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.types import SourceSize
 
 _NUM_IMAGES, _NUM_PIXELS = 1797, 64
@@ -18,11 +18,11 @@ def size(config: DigitsGraph) -> SourceSize:
     return SourceSize(_NUM_IMAGES, _NUM_IMAGES * config.neighbours, _NUM_PIXELS)
 
 
-def read(config: DigitsGraph) -> Draft:
+def read(config: DigitsGraph) -> GraphDraft:
     """1,797 images of 8 x 8 pixels in ten classes, each with edges to its nearest neighbours."""
     digits = load_digits()
     nearest = nearest_others(digits.data, config.neighbours)
-    return Draft(
+    return GraphDraft(
         name="digits",
         origin="digits",
         num_nodes=nearest.shape[0],

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import GraphConfig, MemoryGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import shortened
 
 Encodings = Sequence[ColumnEncoding] | None  # of the node table that an encoder was trained on; None in training
-Reader = Callable[[GraphConfig, Encodings], Draft]
+Reader = Callable[[GraphConfig, Encodings], GraphDraft]
 _OF_ALL_SOURCES = set(MemoryGraph.model_fields) - {"source"}
 
 
@@ -78,7 +78,7 @@ class Beside:
         """Whether labels or features are given as rows."""
         return self.label_rows is not None or self.feature_rows is not None
 
-    def put_into(self, draft: Draft) -> Draft:
+    def put_into(self, draft: GraphDraft) -> GraphDraft:
         """A draft with the labels and features that are given as rows in place of its own."""
         if (labels := self.label_rows) is not None:
             draft = replace(draft, labels=labels)

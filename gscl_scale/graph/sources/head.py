@@ -17,7 +17,7 @@ from gscl_scale.graph.sources.dialect import (
     separator_of,
     word_of,
 )
-from gscl_scale.text import listed, quoted, shortened
+from gscl_scale.text import join_names, quoted, shortened
 
 Rows = list[list[str]]
 
@@ -184,8 +184,8 @@ def _separator_in(text: str, comment: str, path: Path, asked: Asked) -> str:
     if len(counts[" "]) > 1 and min(counts[" "]) > 1:
         return " "
     raise GraphError(
-        f"{path}: no separator ({listed(list(SEPARATORS))}) cuts its lines into the same number of cells, two or more; "
-        f"a line is {quoted(next((line for line in _lines(text) if line.strip()), ''))}; write one edge per line"
+        f"{path}: no separator ({join_names(list(SEPARATORS))}) cuts its lines into the same number of cells, two or "
+        f"more; a line is {quoted(next((line for line in _lines(text) if line.strip()), ''))}; write one edge per line"
     )
 
 

@@ -25,7 +25,7 @@ from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding
 from gscl_scale.io.arrow import is_text
 from gscl_scale.storage.urls import url_of
-from gscl_scale.text import listed, quoted
+from gscl_scale.text import join_names, quoted
 
 _SPLIT_NAMES = {**SPLIT_CODES, "valid": SPLIT_CODES["val"], "validation": SPLIT_CODES["val"], "": 0}
 _CLASS_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
@@ -203,7 +203,7 @@ def _choose(file: TableFile, config: TablesGraph) -> _Columns:
 def _is_there(name: str, schema: pa.Schema, file: TableFile, config: TablesGraph, key: str) -> bool:
     """Whether the table has a column that a key names; only its default may be absent."""
     if name not in schema.names and getattr(config, key) != TablesGraph.model_fields[key].default:
-        raise GraphError(f"{file}: no column {quoted(name)} (graph.{key}); it has {listed(schema.names)}")
+        raise GraphError(f"{file}: no column {quoted(name)} (graph.{key}); it has {join_names(schema.names)}")
     return name in schema.names
 
 

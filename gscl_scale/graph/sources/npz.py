@@ -15,14 +15,14 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.splits import splits_from_masks
 from gscl_scale.graph.types import SPLIT_CODES, SourceSize, is_csr
 from gscl_scale.io.npy import Header, read_header, read_values
 from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
-from gscl_scale.text import in_words, shortened
+from gscl_scale.text import format_bytes, shortened
 
 Arrays = dict[str, npt.NDArray[Any]]
 Read = TypeVar("Read")
@@ -31,7 +31,7 @@ _DAMAGE = (OSError, EOFError, ValueError, KeyError, struct.error, zipfile.BadZip
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 
-def read(config: NpzGraph) -> Draft:
+def read(config: NpzGraph) -> GraphDraft:
     """Read and check the arrays of the file."""
     origin, arrays = str(config.path), _load(config.path, _array)
     if "edge_index" not in arrays:
@@ -43,7 +43,7 @@ def read(config: NpzGraph) -> Draft:
             "expected integers of shape [2, E]"
         )
     features = _features(arrays, origin)
-    return Draft(
+    return GraphDraft(
         name=config.path.stem,
         origin=origin,
         num_nodes=_num_nodes(arrays, features, origin),
@@ -116,8 +116,8 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
     header, memory = _header(archive, member), available_memory()
     if header.num_bytes > memory:
         raise GraphError(
-            f"{_place(archive, member)} takes {in_words(header.num_bytes)} of memory and "
-            f"{in_words(memory)} are available; use a machine with more memory, or write tables"
+            f"{_place(archive, member)} takes {format_bytes(header.num_bytes)} of memory and "
+            f"{format_bytes(memory)} are available; use a machine with more memory, or write tables"
         )
     with archive.open(member) as file, _plain(archive, member):
         return read_values(file, header, member.file_size)

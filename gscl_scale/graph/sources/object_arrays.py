@@ -7,17 +7,17 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.draft import Edges, GraphDraft
 from gscl_scale.graph.sources.given import Beside, GivenGraph, array_of
 from gscl_scale.graph.sources.pyg import draft_from_data, import_geometric
 from gscl_scale.graph.types import SPLIT_CODES
-from gscl_scale.text import listed, quoted
+from gscl_scale.text import join_names, quoted
 
 # names that graphs of DGL have by convention
 _DGL_FEATURES, _DGL_LABELS, _DGL_WEIGHTS = ("feat", "x"), ("label", "y"), ("weight", "edge_weight", "w")
 
 
-def from_draft(draft: Draft, beside: Beside) -> GivenGraph:
+def from_draft(draft: GraphDraft, beside: Beside) -> GivenGraph:
     """A draft that the caller has made."""
     return GivenGraph(lambda *_: beside.put_into(draft))
 
@@ -61,7 +61,7 @@ def _numbered(name: str, edges: Edges, least: int, beside: Beside) -> GivenGraph
     rows = [len(part) for part in (beside.label_rows,) if part is not None]
     rows += [part.shape[0] for part in (beside.feature_rows,) if part is not None]
     named = max((int(ends.max()) + 1 for ends in edges[:2] if ends.size), default=0)
-    draft = Draft(name=name, origin=name, num_nodes=least or max([*rows, 0]) or named, edges=[edges])
+    draft = GraphDraft(name=name, origin=name, num_nodes=least or max([*rows, 0]) or named, edges=[edges])
     return GivenGraph(lambda *_: beside.put_into(draft))
 
 
@@ -82,12 +82,14 @@ def from_pyg(data: Any, beside: Beside) -> GivenGraph:
         data = _homogeneous(data)
     names = beside.feature_names
     if names is not None and len(names) != 1:
-        raise GraphError(f"features: expected the name of one attribute, got {listed(names)}; join them in one array")
+        raise GraphError(
+            f"features: expected the name of one attribute, got {join_names(names)}; join them in one array"
+        )
     data = copy.copy(data)
     for key, name in (("x", names and names[0]), ("y", beside.label_name), ("edge_weight", beside.weight_name)):
         if name is not None:
             if data.get(name) is None:
-                raise GraphError(f"the graph has no attribute {quoted(name)}; it has {listed(list(data.keys()))}")
+                raise GraphError(f"the graph has no attribute {quoted(name)}; it has {join_names(list(data.keys()))}")
             data[key] = data.get(name)
     if beside.weight_rows is not None:
         import torch
@@ -100,10 +102,10 @@ def _homogeneous(data: Any) -> Any:
     """The Data of a HeteroData."""
     nodes, edges = data.node_types, data.edge_types
     if len(nodes) != 1 or len(edges) != 1:
-        kinds = listed(["-".join(kind) for kind in edges])
+        kinds = join_names(["-".join(kind) for kind in edges])
         raise GraphError(
-            f"the HeteroData has {len(nodes)} types of nodes ({listed(nodes)}) and {len(edges)} of edges ({kinds}), "
-            "expected one of each; keep one, or give data.to_homogeneous()"
+            f"the HeteroData has {len(nodes)} types of nodes ({join_names(nodes)}) and {len(edges)} of edges "
+            f"({kinds}), expected one of each; keep one, or give data.to_homogeneous()"
         )
     stores = {**data[nodes[0]].to_dict(), **data[edges[0]].to_dict()}
     return import_geometric("torch_geometric.data").Data(**stores)

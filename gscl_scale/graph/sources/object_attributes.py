@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from gscl_scale.config.graphs import GraphConfig, TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
 from gscl_scale.graph.sources.object_tables import EDGES, GIVEN_WEIGHT, NODES, UNREADABLE
 from gscl_scale.graph.sources.tablefiles import TableFile
 from gscl_scale.graph.sources.tables import read_files
-from gscl_scale.text import listed, quoted
+from gscl_scale.text import join_names, quoted
 
 _NODE_ID = "node id"  # the column of the ids
 _DIRECTED = "the graph is directed; edges are followed in both directions (graph.undirected: false: only in their own)"
@@ -89,9 +89,11 @@ def _from_attributed(graph: _Attributed, beside: Beside) -> GivenGraph:
     if weights is not None:
         edges = edges.append_column(GIVEN_WEIGHT, pa.array(weights))
     if others := [name for name in graph.node_attributes if name not in taken]:
-        notes.append(f"node attributes that are not read: {listed(others)}; features=[...] reads those that it names")
+        notes.append(
+            f"node attributes that are not read: {join_names(others)}; features=[...] reads those that it names"
+        )
 
-    def draft(section: GraphConfig, known: Encodings) -> Draft:
+    def draft(section: GraphConfig, known: Encodings) -> GraphDraft:
         assert isinstance(section, TablesGraph)
         files, node_files = ([TableFile(Path(name), table=table)] for name, table in ((EDGES, edges), (NODES, nodes)))
         found = beside.put_into(read_files(section, files, node_files, known or ()))
@@ -150,4 +152,4 @@ def _weights_of(graph: _Attributed, beside: Beside) -> npt.NDArray[Any] | list[A
 
 
 def _no_attribute(kind: str, of: str, name: str, known: dict[str, list[Any]]) -> GraphError:
-    return GraphError(f"the {kind} has no {of} attribute {quoted(name)}; it has {listed(list(known)) or 'none'}")
+    return GraphError(f"the {kind} has no {of} attribute {quoted(name)}; it has {join_names(list(known)) or 'none'}")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gscl_scale.config.graphs import GraphConfig, TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.sources.column_names import find_ends, find_id, find_weight, labels_among
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
@@ -21,7 +21,7 @@ from gscl_scale.graph.sources.recognize import recognize
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
 from gscl_scale.graph.sources.tables import edge_files, read_files
 from gscl_scale.storage.urls import url_of
-from gscl_scale.text import listed, quoted
+from gscl_scale.text import join_names, quoted
 
 EDGES, NODES = "edges in memory", "nodes in memory"  # their names in settings and messages
 _INDEX = "__index_level_0__"  # of a data frame whose index has no name
@@ -63,7 +63,7 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
     settings |= {key: name for key, name in named.items() if name is not None}
     usual = {**_usual_names(edge_table.columns, node_table.columns if node_table else []), **recognized}
 
-    def draft(section: GraphConfig, known: Encodings) -> Draft:
+    def draft(section: GraphConfig, known: Encodings) -> GraphDraft:
         assert isinstance(section, TablesGraph)
         _refuse_unnamed_ends(edge_table, section)
         files = None
@@ -82,7 +82,7 @@ def _refuse_unnamed_ends(edges: "_TableObject", section: TablesGraph) -> None:
     absent = [name for name in (section.source_column, section.target_column) if name not in edges.columns]
     if edges.table is not None and absent:
         raise GraphError(
-            f"{edges.name}: no column {quoted(absent[0])}; it has {listed(edges.columns)}; name the columns of "
+            f"{edges.name}: no column {quoted(absent[0])}; it has {join_names(edges.columns)}; name the columns of "
             "both ends: graph__source_column=..., graph__target_column=..."
         )
 

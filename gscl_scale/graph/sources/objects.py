@@ -8,7 +8,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import MANIFEST, Graph
 from gscl_scale.graph.sources.given import Beside, GivenGraph
 from gscl_scale.graph.sources.object_arrays import from_dgl, from_draft, from_edge_index, from_pyg, from_sparse
@@ -79,7 +79,7 @@ _FORMS = (
     _Form(
         "a gscl_scale Graph", lambda given: isinstance(given, Graph), lambda graph, _: GivenGraph(opened=graph), set()
     ),
-    _Form("a gscl_scale Draft", lambda given: isinstance(given, Draft), from_draft, _ROWS),
+    _Form("a gscl_scale GraphDraft", lambda given: isinstance(given, GraphDraft), from_draft, _ROWS),
 )
 
 

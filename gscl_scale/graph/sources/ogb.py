@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.splits import split_from_rows
@@ -27,7 +27,7 @@ from gscl_scale.io.atomic import publish_file, publish_folder
 from gscl_scale.io.validate import refuse_special
 from gscl_scale.machine import available_memory, free_disk
 from gscl_scale.runtime.extras import need_package
-from gscl_scale.text import in_words, quoted, shortened
+from gscl_scale.text import format_bytes, quoted, shortened
 
 _TIMEOUT_S = 60
 _COUNTS = 1 << 20  # bytes of text that the numbers of nodes and edges may take
@@ -48,7 +48,7 @@ class _RawGraph(TypedDict):
     edge_feat: NotRequired[npt.NDArray[Any] | None]
 
 
-def read(config: OgbGraph) -> Draft:
+def read(config: OgbGraph) -> GraphDraft:
     """Read a data set from its raw files, which are downloaded once; no pickled cache is opened."""
     info = _info(config.dataset)
     if info["is hetero"] == "True":
@@ -67,7 +67,7 @@ def read(config: OgbGraph) -> Draft:
         notes.append("the edges' features are not used")
     if not (usable := labels.shape[1] == 1 or is_indicator(labels)):
         notes.append(f"{labels.shape[1]} labels per node are not used: some are not 0 or 1")
-    return Draft(
+    return GraphDraft(
         name=config.dataset,
         origin=f"{config.dataset} in {folder}",
         num_nodes=num_nodes,
@@ -122,7 +122,7 @@ def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
             f"{folder} is another release of {dataset}: expected {release}, got {found}; "
             "delete the folder to download it again"
         )
-    refuse_special(folder, GraphError)
+    refuse_special(folder)
     with _reading(folder):
         for path in sorted(folder.glob("*/**/*.csv.gz")):
             _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory() // _BYTES_OF_VALUES)
@@ -138,7 +138,7 @@ def _refuse_large(path: Path, most: int) -> None:
         while size <= most and (block := file.read(1 << 20)):
             size += len(block)
     if size > most:
-        raise ValueError(f"{path.name} unpacks to more than the {in_words(most)} of text that it may have")
+        raise ValueError(f"{path.name} unpacks to more than the {format_bytes(most)} of text that it may have")
 
 
 def _download(folder: Path, info: dict[str, str], dataset: str) -> None:
@@ -172,7 +172,7 @@ def _downloading(folder: Path, url: str, dataset: str) -> contextlib.AbstractCon
 def _refuse_bomb(members: zipfile.ZipFile, folder: Path) -> None:
     if (size := sum(member.file_size for member in members.infolist())) > (free := free_disk(folder)):
         raise GraphError(
-            f"{shortened(members.filename)} unpacks to {in_words(size)} and {in_words(free)} of disk are free; "
+            f"{shortened(members.filename)} unpacks to {format_bytes(size)} and {format_bytes(free)} of disk are free; "
             "set graph.path to a folder on a larger disk"
         )
 

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import PackagesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.types import SourceSize
-from gscl_scale.text import listed, quoted
+from gscl_scale.text import join_names, quoted
 
 _WORDS = 1024  # hashed words
 _LEAST = 2
@@ -40,7 +40,7 @@ def size(config: PackagesGraph) -> SourceSize:
     return SourceSize(num_features=_WORDS)
 
 
-def read(config: PackagesGraph) -> Draft:
+def read(config: PackagesGraph) -> GraphDraft:
     """The public modules of the packages; the package is the label, the features are hashed words of a module."""
     modules = _modules(config.packages)
     imports = {module.name: _imported(module, modules) for module in modules.values()}
@@ -50,7 +50,7 @@ def read(config: PackagesGraph) -> Draft:
     ends = [(numbers[name], numbers[target]) for name in numbers for target in sorted(imports[name])]
     packages = [name.partition(".")[0] for name in numbers]
     distinct = sorted(set(packages))
-    return Draft(
+    return GraphDraft(
         name="packages",
         origin="packages",
         num_nodes=len(joined),
@@ -59,7 +59,7 @@ def read(config: PackagesGraph) -> Draft:
         labels=np.array(packages, dtype=object),
         ids=pa.array(list(numbers), pa.large_string()),
         notes=[
-            f"modules of {listed(distinct)}; an edge joins two of which one imports the other",
+            f"modules of {join_names(distinct)}; an edge joins two of which one imports the other",
             f"modules without an edge, which are left out: {len(modules) - len(joined):,}",
         ],
     )
@@ -84,8 +84,8 @@ def _modules(packages: list[str]) -> dict[str, _Module]:
     found = {name.partition(".")[0] for name in modules}
     if len(found) < _LEAST:
         raise GraphError(
-            f"packages: expected at least {_LEAST} installed packages, found {listed(sorted(found)) or 'none'}; name "
-            "some that are installed with --set graph.packages=[numpy,scipy]"
+            f"packages: expected at least {_LEAST} installed packages, found {join_names(sorted(found)) or 'none'}; "
+            "name some that are installed with --set graph.packages=[numpy,scipy]"
         )
     return dict(sorted(modules.items()))
 

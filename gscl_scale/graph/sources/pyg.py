@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.draft import Edges, GraphDraft
 from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.pickles import only_arrays
@@ -38,12 +38,12 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def read(config: PygGraph) -> Draft:
+def read(config: PygGraph) -> GraphDraft:
     """Read a data set by class and name; it is downloaded once."""
     class_name, _, name = config.dataset.partition("/")
     dataset_class = _class(class_name)
     options = _options(dataset_class, config, name)
-    refuse_special(config.path, GraphError)
+    refuse_special(config.path)
     with _opening(config), only_arrays():
         dataset = dataset_class(str(_root(config.path, class_name, name)), **options)
         count, data = len(dataset), dataset[0]
@@ -54,7 +54,7 @@ def read(config: PygGraph) -> Draft:
     return draft
 
 
-def draft_from_data(data: Any, name: str) -> Draft:
+def draft_from_data(data: Any, name: str) -> GraphDraft:
     """A draft of a `torch_geometric.data.Data`: edge_index or adj_t, and if present weights, x, y, masks and n_id."""
     if not isinstance(data, import_geometric("torch_geometric.data").Data):
         raise GraphError(
@@ -64,7 +64,7 @@ def draft_from_data(data: Any, name: str) -> Draft:
     notes: list[str] = []
     edges, rows = _edges(data, name, notes)
     num_nodes = _num_nodes(data, edges[:2], rows)
-    return Draft(
+    return GraphDraft(
         name=name,
         origin=name,
         num_nodes=num_nodes,

@@ -6,15 +6,15 @@ from typing import Any
 
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import ConfigError
-from gscl_scale.graph.draft import Draft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.types import ColumnEncoding, SourceSize
 
 
-def read(config: GraphConfig, preferred: Sequence[ColumnEncoding] = ()) -> Draft:
+def read(config: GraphConfig, preferred: Sequence[ColumnEncoding] = ()) -> GraphDraft:
     """Read the source that the graph section names; tables with the encodings of an earlier graph, if they fit."""
     if config.source == "memory":
         raise ConfigError("graph.source: expected a source that can be read from a file, got 'memory'")
-    draft: Draft = _module(config).read(config, *([preferred] if config.source == "tables" else []))
+    draft: GraphDraft = _module(config).read(config, *([preferred] if config.source == "tables" else []))
     return draft
 
 

@@ -8,7 +8,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_names import counts_rows, find_ends, find_id, find_weight, labels_among
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT
 from gscl_scale.graph.sources.head import Asked, Head, are_dates, head_of, integers_in, numbers_of
-from gscl_scale.text import listed, quoted
+from gscl_scale.text import join_names, quoted
 
 Settings = dict[str, object]
 
@@ -64,7 +64,7 @@ def _tables_in(folder: Path, nodes: Path | None) -> tuple[Path, Path | None]:
     if len(edges) > 1 or len(found) > 1:
         twice = edges if len(edges) > 1 else found
         raise GraphError(
-            f"{folder} has {listed([path.name for path in twice])}; name one: gscl-scale run {twice[0]}"
+            f"{folder} has {join_names([path.name for path in twice])}; name one: gscl-scale run {twice[0]}"
             + (f" --nodes {found[0]}" if found and twice is edges else "")
         )
     if found and not edges:
@@ -81,7 +81,7 @@ def _files(path: Path) -> list[Path]:
     for one in files:
         if not one.name.lower().endswith(_TABLES):
             raise GraphError(
-                f"{one}: unknown kind of file; expected {listed(_endings())} or .npz, a text also as .gz or .zst; "
+                f"{one}: unknown kind of file; expected {join_names(_endings())} or .npz, a text also as .gz or .zst; "
                 "rename it, or convert it to an edge list"
             )
     if not files:
@@ -101,7 +101,7 @@ def _head(path: Path, asked: Asked) -> Head:
         found = head_of(other, asked)
         if (found.names, found.settings) != (head.names, head.settings):
             raise GraphError(
-                f"{other} has columns {listed(found.names)} ({found.how}), {first} has {listed(head.names)} "
+                f"{other} has columns {join_names(found.names)} ({found.how}), {first} has {join_names(head.names)} "
                 f"({head.how}); write all files of a folder alike, or name one of them"
             )
     return head
@@ -129,7 +129,7 @@ def _edge_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, list
     others = [name for name in head.names if name not in (source, target, weight)]
     line = f"{path}: {head.how}; edges from {quoted(source)} to {quoted(target)}"
     line += f", weights {quoted(weight)}" if weight else ", no weights"
-    line += f", not read: {listed(others, 6)}" if others else ""
+    line += f", not read: {join_names(others, 6)}" if others else ""
     return graph, [f"{line} (by the first {len(head.rows):,} rows)"]
 
 
@@ -155,7 +155,7 @@ def _first_two(head: Head, path: Path) -> tuple[str, str]:
     """The first two columns that do not number the rows, where these are the ends without doubt."""
     names = [name for name in head.names if name.strip() or not _counts(head.column(name))]
     if len(names) < 2:
-        raise GraphError(f"{path} has one column, {listed(names)}; expected two columns of ids")
+        raise GraphError(f"{path} has one column, {join_names(names)}; expected two columns of ids")
     if not head.named and _may_be_lists(head):
         raise GraphError(
             f"{path}: rows of {len(names)} numbers may be lists of neighbours; write one edge per line, or if the "

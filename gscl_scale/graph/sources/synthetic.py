@@ -10,11 +10,11 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.graph.csr import index_dtype
-from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.draft import Edges, GraphDraft
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.types import SourceSize
 from gscl_scale.kernels.kernel import kernel
-from gscl_scale.runtime.threads import in_order, num_threads
+from gscl_scale.runtime.threads import map_in_order, num_threads
 
 _CHUNK_EDGES = 1 << 21
 _CHUNK_ROWS = 1 << 16
@@ -61,12 +61,12 @@ class _Plan(NamedTuple):
     group_of_class: npt.NDArray[np.int64]
 
 
-def read(config: SyntheticGraph) -> Draft:
+def read(config: SyntheticGraph) -> GraphDraft:
     """Draw the graph of a preset; equal seeds give equal bytes on every machine."""
     preset = PRESETS[config.preset]
     num_nodes, num_edges, width = shape_of(config)
     plan = _plan(config.seed, num_nodes, preset.num_classes)
-    return Draft(
+    return GraphDraft(
         name=f"synthetic-{config.preset}",
         origin=f"synthetic {config.preset}",
         num_nodes=num_nodes,
@@ -151,7 +151,7 @@ def _edges(seed: int, plan: _Plan, num_edges: int) -> Iterator[Edges]:
         draw = seeding.generator("synthetic-edges", seed, chunk)
         return _draw_edges(draw, plan, min(_CHUNK_EDGES, num_edges - chunk * _CHUNK_EDGES))
 
-    return in_order(draw_chunk, range(-(-num_edges // _CHUNK_EDGES)), num_threads())
+    return map_in_order(draw_chunk, range(-(-num_edges // _CHUNK_EDGES)), num_threads())
 
 
 def _draw_edges(draw: np.random.Generator, plan: _Plan, count: int) -> Edges:
@@ -176,7 +176,7 @@ def _features(seed: int, plan: _Plan, width: int) -> RowStream:
         return rows
 
     chunks = range(-(-plan.labels.size // _CHUNK_ROWS))
-    return RowStream((plan.labels.size, width), in_order(draw_rows, chunks, num_threads()))
+    return RowStream((plan.labels.size, width), map_in_order(draw_rows, chunks, num_threads()))
 
 
 @kernel

@@ -21,7 +21,7 @@ from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
 from gscl_scale.storage.tables import fetch_files, is_hidden
 from gscl_scale.storage.urls import url_of
-from gscl_scale.text import in_words, listed, quoted
+from gscl_scale.text import format_bytes, join_names, quoted
 
 ROWS_AT_ONCE = 1 << 20
 _VALUES_AT_ONCE = 1 << 24
@@ -146,7 +146,7 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
             kind = "no column" if name not in names else "more than one column"
             setting = f" (graph.{key})" if key else ""
             cure = f"; name another: graph__{key}=..." if key and file.table is not None else ""
-            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {listed(names)}{cure}")
+            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {join_names(names)}{cure}")
     return schema
 
 
@@ -238,7 +238,7 @@ def _refuse_bomb(column: pa.Array, name: str, file: TableFile) -> None:
     size, memory = pc.sum(lengths.cast(pa.int64())).as_py() or 0, available_memory()
     if size > memory:
         raise GraphError(
-            f"{file}: {quoted(name)} unpacks to {in_words(size)} of text and {in_words(memory)} of memory "
+            f"{file}: {quoted(name)} unpacks to {format_bytes(size)} of text and {format_bytes(memory)} of memory "
             "are available; write it again with shorter texts, or with integers"
         )
 
@@ -256,7 +256,7 @@ def _reading(file: TableFile) -> Iterator[None]:
         ),
         explained(
             lambda _: (
-                f"{file} unpacks to more than the {in_words(available_memory())} of memory that are available; "
+                f"{file} unpacks to more than the {format_bytes(available_memory())} of memory that are available; "
                 "write it again in smaller pages, or use a machine with more memory"
             ),
             MemoryError,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from gscl_scale import seeding
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Draft, Edges
+from gscl_scale.graph.draft import Edges, GraphDraft
 from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.graph import MANIFEST
 from gscl_scale.graph.sources.cells import DECIMAL_COMMA, numbers_of, storage_of, sure_commas
@@ -29,7 +29,7 @@ from gscl_scale.graph.sources.tableids import (
 )
 from gscl_scale.graph.types import ColumnEncoding, Manifest, SourceSize
 from gscl_scale.io.json import read_json
-from gscl_scale.runtime.threads import ahead, in_order, num_threads
+from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
 
@@ -38,7 +38,7 @@ _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
 
-def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> Draft:
+def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = ()) -> GraphDraft:
     """Read the node table, and the edge table as a stream.
 
     preferred   encodings of an earlier graph, used if they fit the columns
@@ -53,7 +53,7 @@ def read_files(
     nodes: list[TableFile] | None,
     given: Sequence[ColumnEncoding] = (),
     preferred: Sequence[ColumnEncoding] = (),
-) -> Draft:
+) -> GraphDraft:
     """Read the files of both tables, by the columns that the settings name.
 
     given   encodings that the columns are read by, whatever they are like
@@ -93,8 +93,8 @@ def _notes_on_weights(names: list[str]) -> list[str]:
     ][:1]
 
 
-def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array, notes: list[str]) -> Draft:
-    draft = Draft(
+def _draft(config: TablesGraph, files: list[TableFile], ids: pa.Array, notes: list[str]) -> GraphDraft:
+    draft = GraphDraft(
         name=config.edges.name.split(".")[0],
         origin=url_of(config.nodes or config.edges) or str(config.nodes or config.edges),
         num_nodes=len(ids),
@@ -152,7 +152,7 @@ def _edges(files: list[TableFile], config: TablesGraph, index: "_IdIndex", notes
 
     total = 0
     parts = (part for file in files for part in stream(file, [*ids, *weight]))
-    for edges, dropped in in_order(find, parts, num_threads()):
+    for edges, dropped in map_in_order(find, parts, num_threads()):
         total += dropped
         yield edges
     if total:
@@ -194,7 +194,7 @@ def weights_of(part: Part, column: str, order: str = "") -> npt.NDArray[np.float
 def _unknown_ids(files: list[TableFile], columns: list[str], index: "_IdIndex") -> pa.Array:
     """The ids that edges name and the node table does not, sorted."""
     distinct = DistinctIds()
-    for part in (part for file in files for part in ahead(stream(file, columns))):
+    for part in (part for file in files for part in one_ahead(stream(file, columns))):
         for column in columns:
             wanted = index.as_nodes(part, column)
             distinct.add(wanted.filter(pa.array(index.find(wanted) < 0)))
@@ -269,7 +269,7 @@ def _distinct_ids(files: list[TableFile], columns: list[str]) -> pa.Array:
     distinct = DistinctIds()
     first: tuple[TableFile, str, bool] | None = None
     for file in files:
-        for part in ahead(stream(file, columns)):
+        for part in one_ahead(stream(file, columns)):
             for column in columns:
                 ids = ids_of(part, column)
                 number = pa.types.is_integer(ids.type)

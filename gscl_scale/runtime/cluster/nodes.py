@@ -53,14 +53,15 @@ def is_possible(need: Mapping[str, float], machines: Sequence[Machine], tasks: i
     return task_capacity(need, machines) >= tasks or any(machine.managed for machine in machines)
 
 
-def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine]) -> None:
-    """Refuse a task that fits on no machine: it would wait for ever."""
+def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine], keys: str = "task") -> None:
+    """Refuse a task that fits on no machine: it would wait for ever; `keys` as of `RunnerSettings`."""
     if is_possible(need, machines):
         return
     for name, amount in need.items():
         largest = max((machine.resources.get(name, 0.0) for machine in machines), default=0.0)
         if amount > largest:
-            setting = {"CPU": "task_cpus", "memory": "task_memory_gb"}.get(name, f"task_resources.{name}")
+            known = {"CPU": f"{keys}_cpus", "GPU": f"{keys}_gpus", "memory": "task_memory_gb"}
+            setting = known.get(name, f"task_resources.{name}")
             raise ConfigError(
                 f"runtime.{setting}: a task asks for {resources_text({name: amount})}, but no machine of the Ray "
                 f"cluster has more than {resources_text({name: largest})}; ask for less, or add a larger machine"
@@ -73,6 +74,6 @@ def refuse_impossible(need: Mapping[str, float], machines: Sequence[Machine]) ->
 
 def resources_text(need: Mapping[str, float]) -> str:
     """The resources of a task as a reader wants them."""
-    units = {"CPU": (1, " cores"), "memory": (1e9, " GB")}
+    units = {"CPU": (1, " cores"), "GPU": (1, " GPUs"), "memory": (1e9, " GB")}
     amounts = ((value, *units.get(name, (1, f" of {name}"))) for name, value in need.items())
     return ", ".join(f"{value / size:g}{unit}" for value, size, unit in amounts)

@@ -57,7 +57,7 @@ class ClusterRunner:
         self._machines = alive_machines(own_cpus)
         self._looked = self._had_room = time.monotonic()
         self._folders: list[SharedFolder] = []
-        refuse_impossible(self._need, self._machines)
+        refuse_impossible(self._need, self._machines, settings.keys)
 
     @property
     def workers(self) -> int:
@@ -91,6 +91,7 @@ class ClusterRunner:
     def _remote(self, function: Callable[[Task], Result]) -> Any:
         return ray.remote(function).options(
             num_cpus=self._settings.task_cpus,
+            num_gpus=self._settings.task_gpus or None,
             memory=self._need.get("memory"),
             resources=dict(self._settings.task_resources) or None,
             max_retries=0,  # `next_attempt` counts: Ray would repeat a task that runs out of memory for ever

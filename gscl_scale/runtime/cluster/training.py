@@ -256,7 +256,7 @@ def _stopped_late() -> StoppedError:
 # --- settings of Ray Train -------------------------------------------------------------------------------------------
 
 
-class _Backend(TorchConfig().backend_cls):  # type: ignore[misc]
+class _Backend(TorchConfig().backend_cls):  # type: ignore[misc]  # mypy skips Ray
     """Ray's own backend, but it does not wait for processes that are stopped: all are ended right after."""
 
     def on_shutdown(self, *_: Any, **__: Any) -> None:
@@ -264,7 +264,7 @@ class _Backend(TorchConfig().backend_cls):  # type: ignore[misc]
 
 
 @dataclass
-class _Processes(TorchConfig):  # type: ignore[misc]
+class _Processes(TorchConfig):  # type: ignore[misc]  # mypy skips Ray
     """The process group."""
 
     @property

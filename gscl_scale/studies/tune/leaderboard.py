@@ -55,7 +55,7 @@ def trial_line(trial: Trial) -> str:
 def settings_text(settings: Settings) -> str:
     """Settings by the last part of their keys.
 
-    >>> in_words({"train.learning_rate": 0.00123456, "model.width": 256})
+    >>> settings_text({"train.learning_rate": 0.00123456, "model.width": 256})
     'learning_rate 0.00123, width 256'
     """
     return ", ".join(

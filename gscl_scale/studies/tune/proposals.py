@@ -18,7 +18,7 @@ _GRACE, _CUT = 12, 3  # per cent of the epochs: after 12 and 36 the best third g
 _STATES = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 
 
-class Proposer(Searcher):  # type: ignore[misc]
+class Proposer(Searcher):  # type: ignore[misc]  # mypy skips Ray
     """Optuna's proposals with the numbers of the trials: first those of `resumed` trials, then new ones.
 
     `untried` are settings that no trial has had, where they can be counted: a new trial has one of these. Ray's own
@@ -99,7 +99,7 @@ def _distribution(domain: Choice | Range) -> BaseDistribution:
     return FloatDistribution(domain.low, domain.high, log=domain.log)
 
 
-class EarlyStopping(ASHAScheduler):  # type: ignore[misc]
+class EarlyStopping(ASHAScheduler):  # type: ignore[misc]  # mypy skips Ray
     """ASHA over the share of epochs that is done, with the figures of trials that have ended or are resumed."""
 
     def __init__(self, ended: list[Trial], unfinished: list[Trial]) -> None:

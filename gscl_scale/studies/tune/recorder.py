@@ -16,7 +16,7 @@ from gscl_scale.studies.tune.space import Space
 
 
 @dataclass(eq=False)
-class Stop(tune.Stopper):  # type: ignore[misc]
+class Stop(tune.Stopper):  # type: ignore[misc]  # mypy skips Ray
     """Ends the search once `done` is set; trials that run then are unfinished."""
 
     done: threading.Event
@@ -34,7 +34,7 @@ class Stop(tune.Stopper):  # type: ignore[misc]
 
 
 @dataclass(eq=False)
-class Recorder(tune.Callback):  # type: ignore[misc]
+class Recorder(tune.Callback):  # type: ignore[misc]  # mypy skips Ray
     """Notes in the book how trials go, and prints a line about each that has ended; nothing once `done` is set."""
 
     config: Config

@@ -47,7 +47,7 @@ class Trial:
 class _Record(TypedDict):
     """trial.json."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
     number: Count
     settings: dict[str, Value]

@@ -47,7 +47,7 @@ class ObjectiveTrainer(Trainer):
         with torch.autocast(device, torch.bfloat16, enabled=config.train.uses_bfloat16(device)):
             hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         norm = descend(self.optimizer, self._parameters, config.train)
         self.objective.after_step(self.model, done)
         none = loss.new_zeros(())  # of the terms that a gate stops, and negatives that count

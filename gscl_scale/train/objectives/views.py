@@ -13,7 +13,7 @@ from gscl_scale.kernels.kernel import kernel
 from gscl_scale.model.inputs import Inputs, prepare_layers
 from gscl_scale.model.keyed_random import node_state
 from gscl_scale.model.propagation import SparseInput
-from gscl_scale.runtime.threads import ahead
+from gscl_scale.runtime.threads import one_ahead
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -43,7 +43,7 @@ class ViewStream:
 
     def batches(self, first: int, end: int) -> Iterator[list[Inputs]]:
         """The views of the steps first..end."""
-        return ahead(self.views(step) for step in range(first, end))
+        return one_ahead(self.views(step) for step in range(first, end))
 
     def views(self, step: int) -> list[Inputs]:
         """The views of a step: a function of the seed and the step."""
