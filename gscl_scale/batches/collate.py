@@ -3,11 +3,13 @@
 Shapes: A anchors, U distinct nodes, M members of a level (padded), C candidates shared by the batch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from gscl_scale import seeding
 from gscl_scale.batches.sampled_subgraph import SampledSubgraph, transpose_pattern
@@ -19,6 +21,7 @@ from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.rings.sketch.level import near_words
 
 _POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
+Array = npt.NDArray[Any] | Tensor  # a tensor where the batch is made on a device
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,11 @@ class Pairs:
     back_indptr [U + 1], back_indices [P], order [P]   by node: which anchors, and which of the P pairs
     """
 
-    indptr: npt.NDArray[np.int32]
-    indices: npt.NDArray[np.int32]
-    back_indptr: npt.NDArray[np.int32]
-    back_indices: npt.NDArray[np.int32]
-    order: npt.NDArray[np.int32]
+    indptr: Array
+    indices: Array
+    back_indptr: Array
+    back_indices: Array
+    order: Array
 
     @classmethod
     def of(cls, positions: npt.NDArray[np.int64], present: npt.NDArray[np.bool_], num_nodes: int) -> "Pairs":
@@ -46,6 +49,8 @@ class Pairs:
 @dataclass(frozen=True)
 class Batch:
     """What a step needs of its A anchors, which may be a share or a micro-batch of a larger batch.
+
+    Its arrays are tensors on the device where the round lies there (`device_collate`).
 
     nodes [U]            distinct nodes, ascending
     anchors [A]          positions of the anchors
@@ -60,13 +65,13 @@ class Batch:
     features             of the subgraph's inputs, where the features of all nodes are not in memory
     """
 
-    nodes: npt.NDArray[np.int64]
-    anchors: npt.NDArray[np.int64]
+    nodes: Array
+    anchors: Array
     pairs: Pairs
-    present: list[npt.NDArray[np.bool_]]
-    candidates: npt.NDArray[np.int64]
-    decided: npt.NDArray[np.bool_]
-    log_weight: npt.NDArray[np.float32] | None
+    present: Sequence[Array]
+    candidates: Array
+    decided: Array
+    log_weight: Array | None
     whole_size: int
     asked: int = 0
     subgraph: SampledSubgraph | None = None
@@ -88,15 +93,14 @@ def collate(
 
     Depends on the seed, epoch and step alone. `decided_of_all` is the column `decided` of all anchors of the step.
     """
-    member_key = seeding.key("members", train.seed, epoch)
-    lists = [_choose(sample, hop, rings, train, member_key) for hop in range(len(sample.rings))]
+    key = member_key(train, epoch)
+    lists = [_choose(sample, hop, rings, train, key) for hop in range(len(sample.rings))]
     lists.append(_pad(sample.beyond, sample.beyond.lengths()))
     words = 0 if sample.near is None else near_words(rings.width, num_nodes)
-    candidates, ranks = _draw_candidates(decided_of_all, priorities, 64 * words, train, step)
-    priority = np.zeros(0) if priorities is None else priorities.priority[ranks]
-    decided = _decide(sample, candidates.astype(sample.beyond.members.dtype), priority, ranks, words)
+    drawn = draw_candidates(decided_of_all, priorities, 64 * words, train, step)
+    decided = _decide(sample, drawn, words)
 
-    used = [sample.anchors, candidates, *(nodes[present] for nodes, present in lists)]
+    used = [sample.anchors, drawn.nodes, *(nodes[present] for nodes, present in lists)]
     nodes = np.unique(np.concatenate([part.astype(np.int64) for part in used]))
     present = [mask for _, mask in lists]
     whole = np.concatenate(present, axis=1)
@@ -106,12 +110,31 @@ def collate(
         anchors=np.searchsorted(nodes, sample.anchors),
         pairs=Pairs.of(np.where(whole, np.searchsorted(nodes, members), 0), whole, nodes.size),
         present=present,
-        candidates=np.searchsorted(nodes, candidates),
+        candidates=np.searchsorted(nodes, drawn.nodes),
         decided=decided,
         log_weight=_log_weight(sample, present, decided, num_nodes) if loss.weighting == "size" else None,
         whole_size=decided_of_all.size,
-        asked=0 if priorities is None else min(train.negatives, num_nodes),
+        asked=asked_negatives(priorities, train, num_nodes),
     )
+
+
+def member_key(train: TrainConfig, epoch: int) -> np.uint64:
+    """The key of the random members of an epoch."""
+    return seeding.key("members", train.seed, epoch)
+
+
+def count_members(
+    stored: npt.NDArray[np.int64], ring_size: npt.NDArray[np.int64], rings: RingsConfig, train: TrainConfig
+) -> npt.NDArray[np.int64]:
+    """How many of the stored members of rings of these sizes a batch uses [A]."""
+    if train.members == "stored":
+        return stored
+    return np.minimum(stored, target_sizes(rings.per_ring, ring_size))
+
+
+def asked_negatives(priorities: Priorities | None, train: TrainConfig, num_nodes: int) -> int:
+    """How many candidates a batch asks for."""
+    return 0 if priorities is None else min(train.negatives, num_nodes)
 
 
 Padded = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
@@ -120,10 +143,7 @@ Padded = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
 def _choose(sample: RingSample, hop: int, rings: RingsConfig, train: TrainConfig, key: np.uint64) -> Padded:
     """The members of a ring that a batch uses: all that are stored, the lowest, or a random choice of as many."""
     ring = sample.rings[hop]
-    stored = ring.lengths()
-    if train.members == "stored":
-        return _pad(ring, stored)
-    count = np.minimum(stored, target_sizes(rings.per_ring, sample.ring_size[:, hop]))
+    count = count_members(ring.lengths(), sample.ring_size[:, hop], rings, train)
     if train.members == "random":
         ring = Lists(ring.offsets, ring.members.copy())
         _shuffle_lists(key, sample.anchors, ring.offsets, ring.members)
@@ -151,15 +171,29 @@ def _shuffle_lists(key, anchors, offsets, members):
         part[:] = part[np.argsort(drawn)]
 
 
-def _draw_candidates(
+@dataclass(frozen=True)
+class Candidates:
+    """The far nodes drawn for a batch.
+
+    nodes [C]      ascending
+    ranks [C]      their places in the order of priorities
+    priority [C]   their priorities
+    """
+
+    nodes: npt.NDArray[Any]
+    ranks: npt.NDArray[np.int64]
+    priority: npt.NDArray[np.float64]
+
+
+def draw_candidates(
     decided: npt.NDArray[np.float64], priorities: Priorities | None, known: int, train: TrainConfig, step: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Nodes drawn at random among those that most anchors can decide about, ascending, and their ranks.
+) -> Candidates:
+    """Nodes drawn at random among those that most anchors can decide about.
 
     Most can decide about the nodes below a priority, and all of them about the `known` lowest nodes.
     """
     if priorities is None or train.negatives == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return Candidates(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     bound = np.quantile(decided, _POOL_QUANTILE, method="lower")
     pool = int(np.searchsorted(priorities.priority, bound, side="left"))
     pool = max(pool, min(known, priorities.order.size))
@@ -167,20 +201,16 @@ def _draw_candidates(
     drawn = generator.choice(pool, min(train.negatives, pool), replace=False, shuffle=False)
     nodes = priorities.order[drawn]
     ascending = np.argsort(nodes)
-    return nodes[ascending], drawn[ascending]
+    ranks = drawn[ascending]
+    return Candidates(nodes[ascending], ranks, priorities.priority[ranks])
 
 
-def _decide(
-    sample: RingSample,
-    candidates: npt.NDArray[Any],
-    priority: npt.NDArray[np.float64],
-    ranks: npt.NDArray[np.int64],
-    words: int,
-) -> npt.NDArray[np.bool_]:
+def _decide(sample: RingSample, drawn: Candidates, words: int) -> npt.NDArray[np.bool_]:
     """Which candidates are certainly beyond each anchor's rings, without its own far nodes, which it stores."""
-    decided = priority < sample.decided[:, None]
+    candidates = drawn.nodes.astype(sample.beyond.members.dtype)
+    decided = drawn.priority < sample.decided[:, None]
     if sample.near is not None:
-        _decide_by_bits(sample.near.offsets, sample.near.members, ranks, words, decided)
+        _decide_by_bits(sample.near.offsets, sample.near.members, drawn.ranks, words, decided)
     decided &= candidates != sample.anchors[:, None]
     for lists in (*sample.rings, sample.beyond):
         _exclude_stored(candidates, lists.offsets, lists.members, decided)

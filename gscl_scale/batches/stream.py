@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
+from gscl_scale.batches.device_collate import DeviceRound
 from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
 from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.shards.reader import RoundReader, RoundSource
+from gscl_scale.text import format_bytes
 
 ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
 
@@ -59,8 +62,30 @@ class Share:
         return anchors[bounds[0] : bounds[1]]
 
 
+@dataclass(frozen=True)
+class _OpenRound:
+    """A round by its number, its draw of neighbours, and its copy on the device, if there is one."""
+
+    number: int
+    reader: RoundReader
+    draw: Draw | None
+    there: DeviceRound | None
+
+
+@dataclass(frozen=True)
+class DeviceRoom:
+    """A device on which batches are made, where a round takes at most so many bytes; `tell` says which way is taken."""
+
+    device: torch.device
+    room: int
+    tell: Callable[[str], None]
+
+
 class BatchStream:
-    """Batches by their global step; only the current round is open, and it is mapped, not read."""
+    """Batches by their global step; only the current round is open.
+
+    It is mapped, not read; or it lies on a device where there is room for it.
+    """
 
     def __init__(
         self,
@@ -73,6 +98,7 @@ class BatchStream:
         share: Share | None = None,
         read_features: ReadFeatures | None = None,
         anchors: npt.NDArray[np.int64] | None = None,
+        device: DeviceRoom | None = None,
     ) -> None:
         self._anchors, self._num_anchors = anchors, num_nodes if anchors is None else anchors.size
         self.steps_per_epoch = steps_per_epoch(self._num_anchors, train.batch_size)
@@ -80,7 +106,8 @@ class BatchStream:
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
         self._sampler, self._share, self._read_features = sampler, share or Share(), read_features
-        self._reader: tuple[int, RoundReader, Draw | None] | None = None
+        self._device, self._told = device, False
+        self._open: _OpenRound | None = None
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         self._making = threading.Lock()
 
@@ -89,16 +116,21 @@ class BatchStream:
         epoch, within = divmod(step, self.steps_per_epoch)
         size = self._train.batch_size
         with self._making:
-            reader, draw = self._round(epoch)
+            opened = self._round(epoch)
+            reader, settings = opened.reader, (self._rings, self._train, self._loss, epoch, step)
             anchors = self._epoch(epoch)[within * size : (within + 1) * size]
-            sample = reader.take(self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors))
-            batch = collate(
-                sample, reader.decided(anchors), reader.priorities, self._num_nodes,
-                self._rings, self._train, self._loss, epoch, step,
-            )  # fmt: skip
+            own, decided = (
+                self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors),
+                reader.decided(anchors),
+            )
+            if opened.there is None:
+                batch = collate(reader.take(own), decided, reader.priorities, self._num_nodes, *settings)
+            else:
+                batch = opened.there.collate(own, decided, *settings)
             if self._sampler is None:
                 return batch
-            subgraph = self._sampler.sample(batch.nodes, draw)
+            nodes = batch.nodes.cpu().numpy() if isinstance(batch.nodes, torch.Tensor) else batch.nodes
+            subgraph = self._sampler.sample(nodes, opened.draw)
             if self._read_features is None or subgraph.inputs is None:
                 return replace(batch, subgraph=subgraph)
             return replace(batch, subgraph=subgraph, features=self._read_features(subgraph.inputs))
@@ -117,17 +149,31 @@ class BatchStream:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _round(self, epoch: int) -> tuple[RoundReader, Draw | None]:
+    def _round(self, epoch: int) -> _OpenRound:
         number = epoch % self._samples.num_rounds
-        if self._reader is None or self._reader[0] != number:
+        if self._open is None or self._open.number != number:
+            self._open = None  # before the next one is copied to the device
             reader = self._samples.of_epoch(epoch)
             reader.check_nodes(self._num_nodes)
             draw = None
             if self._sampler is not None and self._sampler.samples:
                 assert reader.priorities is not None
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
-            self._reader = (number, reader, draw)
-        return self._reader[1:]
+            self._open = _OpenRound(number, reader, draw, self._there(reader))
+        return self._open
+
+    def _there(self, reader: RoundReader) -> DeviceRound | None:
+        """A round on the device, if there is one with room for it."""
+        if self._device is None:
+            return None
+        need, room = DeviceRound.bytes_of(reader), self._device.room
+        if not self._told:
+            where = "on the GPU" if need <= room else "on the CPU"
+            self._device.tell(
+                f"Batches are made {where}: a round takes {format_bytes(need)}, there is room for {format_bytes(room)}."
+            )
+            self._told = True
+        return DeviceRound.of(reader, self._device.device) if need <= room else None
 
     def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
         if self._order is None or self._order[0] != epoch:

@@ -107,7 +107,7 @@ def _measure_ours(graph: Graph, folder: Path, config: Config, competitor: Compet
     optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
 
     def take(batch: Batch, step: int) -> float:
-        return training_step(model, optimizer, inputs, [batch], config, step).loss
+        return training_step(model, optimizer, inputs, [batch], config, step).result().loss
 
     measured = _timed(stream.batches(0, steps + 1), steps + 1, take)
     model.eval()

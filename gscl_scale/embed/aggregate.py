@@ -73,7 +73,7 @@ class GpuGather:
         indices = self._adjacency.indices[indptr[0] : indptr[-1]].astype(np.int64)
         senders = torch.from_numpy(indices).to(self._device)
         offsets = torch.from_numpy(indptr - indptr[0]).to(self._device)
-        receivers, own = entry_rows(offsets), slice(first, end)
+        receivers, own = entry_rows(offsets, indices.size), slice(first, end)
         if isinstance(self._layer, GatLayer):
             return self._attend(self._layer.conv, offsets, senders, receivers, own)
         row_scale = self._row_scale[own]

@@ -103,12 +103,15 @@ class MappedFeatures:
 
 
 def features_on(
-    device: torch.device, rows: npt.NDArray[np.float32] | SparseFeatures, nodes: Tensor, product: SpmmBackend | None
+    device: torch.device,
+    rows: npt.NDArray[np.float32] | SparseFeatures,
+    nodes: npt.NDArray[np.int64],
+    product: SpmmBackend | None,
 ) -> Tensor | SparseInput:
     """Features that a batch brings, as the encoder reads them; dense for gat, whose `product` is None."""
     if not isinstance(rows, SparseFeatures):
         return torch.from_numpy(rows).to(device, non_blocking=True)
-    sparse = SparseInput.of(rows, rows.values, product or "auto", nodes.cpu()).to(device)
+    sparse = SparseInput.of(rows, rows.values, product or "auto", torch.from_numpy(nodes)).to(device)
     return sparse.dense() if product is None else sparse
 
 

@@ -8,7 +8,7 @@ from gscl_scale import seeding
 from gscl_scale.kernels.kernel import kernel
 
 _ODD = 0x9E3779B97F4A7C15
-_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def uniform(key: int, nodes: Tensor | None, shape: tuple[int, int], device: torch.device) -> Tensor:
@@ -58,14 +58,14 @@ def _entries(key, nodes, columns, out):
 
 def _numbers(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
     """The kernels' numbers by torch, for devices other than the CPU."""
-    state = _mix(_signed(key) ^ _mix(nodes.long() + 1))
-    return _shifted(_mix(state + columns.long() * _signed(_ODD)), 40).float() * 2.0**-24
+    state = mix(signed(key) ^ mix(nodes.long() + 1))
+    return _shifted(mix(state + columns.long() * signed(_ODD)), 40).float() * 2.0**-24
 
 
-def _mix(value: Tensor) -> Tensor:
+def mix(value: Tensor) -> Tensor:
     """`seeding.mix` on signed integers, whose products wrap around alike."""
-    for shift, factor in _MIX:
-        value = (value ^ _shifted(value, shift)) * _signed(factor)
+    for shift, factor in _STEPS:
+        value = (value ^ _shifted(value, shift)) * signed(factor)
     return value ^ _shifted(value, 31)
 
 
@@ -73,6 +73,6 @@ def _shifted(value: Tensor, bits: int) -> Tensor:
     return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
     """The 64 bits of a number as a signed one."""
     return int(np.uint64(value).astype(np.int64))

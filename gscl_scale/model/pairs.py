@@ -34,7 +34,7 @@ def pair_products(left_AD: Tensor, right_UD: Tensor, pattern: PairPattern) -> Te
     anchors, nodes, pairs = left_AD.shape[0], right_UD.shape[0], pattern.indices.shape[0]
     few = anchors * nodes <= DENSE_PER_PAIR * pairs
     if few or (left_AD.device.type != "cpu" and anchors * nodes <= _MOST_DENSE):
-        return (left_AD @ right_UD.T).view(-1)[entry_rows(pattern.indptr) * nodes + pattern.indices]
+        return (left_AD @ right_UD.T).view(-1)[entry_rows(pattern.indptr, pairs) * nodes + pattern.indices]
     result: Tensor = _PairProducts.apply(left_AD, right_UD, pattern)  # type: ignore[no-untyped-call]  # torch's apply
     return result
 
@@ -47,7 +47,8 @@ class _PairProducts(torch.autograd.Function):
         if left.device.type == "cpu":
             parts = (pattern.indptr, pattern.indices, left.detach().contiguous(), right.detach().contiguous())
             return torch.from_numpy(kernels.dots(*(part.numpy() for part in parts)))
-        pieces = zip(torch.split(entry_rows(pattern.indptr), _PIECE), torch.split(pattern.indices, _PIECE), strict=True)
+        rows = entry_rows(pattern.indptr, pattern.indices.shape[0])
+        pieces = zip(torch.split(rows, _PIECE), torch.split(pattern.indices, _PIECE), strict=True)
         return torch.cat([(left[a] * right[u]).sum(dim=1) for a, u in pieces])
 
     @staticmethod

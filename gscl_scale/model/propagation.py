@@ -39,7 +39,8 @@ class SparsePair:
         `rows` and `columns` name the nodes of the rows and columns (None: all nodes in order); whether an entry is
         dropped depends on `key` and its two nodes.
         """
-        row, column = entry_rows(self.matrix.crow_indices()), self.matrix.col_indices()
+        column = self.matrix.col_indices()
+        row = entry_rows(self.matrix.crow_indices(), column.shape[0])
         receiver, sender = row if rows is None else rows[row], column if columns is None else columns[column]
         kept = keyed_random.uniform_entries(key, receiver, sender) >= share
         values = self.matrix.values() * torch.where(receiver == sender, 1.0, kept / (1 - share))
@@ -118,7 +119,7 @@ class SparseInput:
         if share == 0:
             return self.pair
         matrix = self.pair.matrix
-        row = entry_rows(matrix.crow_indices())
+        row = entry_rows(matrix.crow_indices(), matrix.col_indices().shape[0])
         kept = (
             keyed_random.uniform_entries(key, row if self.nodes is None else self.nodes[row], matrix.col_indices())
             >= share
@@ -154,9 +155,9 @@ def pattern_times_dense(indptr: Tensor, indices: Tensor, values: Tensor, dense: 
     return _multiply(_csr(indptr, indices, values, (indptr.shape[0] - 1, dense.shape[0])), dense, "auto")
 
 
-def entry_rows(indptr: Tensor) -> Tensor:
-    """The row of each entry of compressed sparse rows."""
-    return torch.repeat_interleave(indptr.diff().long())
+def entry_rows(indptr: Tensor, number: int) -> Tensor:
+    """The row of each of so many entries of compressed sparse rows; as the number is given, no device is waited for."""
+    return torch.repeat_interleave(indptr.diff().long(), output_size=number)
 
 
 class _SparseProduct(torch.autograd.Function):

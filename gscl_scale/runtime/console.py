@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class Console:
         from rich.console import Console as RichConsole
 
         self._log = log
+        self._file: FileIO | None = None
         self._out = RichConsole(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
 
     def with_log(self, log: Path) -> "Console":
@@ -39,8 +41,28 @@ class Console:
         run = self._log.absolute().parent.name
         line = json.dumps({"time": now, "run": run, "stage": stage, "event": event, **fields}, default=float)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with explain_disk_errors(self._log), self._log.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with explain_disk_errors(self._log), self._opened(self._log) as file:
+            left = f"{line}\n".encode()
+            while left:
+                left = left[file.write(left) :]
+
+    @contextlib.contextmanager
+    def log_open(self) -> Iterator[None]:
+        """Keep the log open for many events, each of which is written at once."""
+        if self._log is None:
+            yield
+            return
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with explain_disk_errors(self._log):
+            file = self._file = self._log.open("ab", buffering=0)
+        with file:
+            try:
+                yield
+            finally:
+                self._file = None
+
+    def _opened(self, log: Path) -> contextlib.AbstractContextManager[FileIO]:
+        return contextlib.nullcontext(self._file) if self._file else log.open("ab", buffering=0)
 
     def say(self, text: str) -> None:
         """Print one sentence."""

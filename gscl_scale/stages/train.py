@@ -12,7 +12,7 @@ import torch
 from typing_extensions import TypedDict
 
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
-from gscl_scale.batches.stream import BatchStream, Share, held_out, steps_per_epoch
+from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out, steps_per_epoch
 from gscl_scale.config.config import Config
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
@@ -38,6 +38,7 @@ from gscl_scale.stages.collapse import warn_of_collapse
 from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.selection import quick_figure, selection_for_training
 from gscl_scale.train.checkpoint import load_state, load_weights
+from gscl_scale.train.device_plan import DevicePlan, plan_device
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
 from gscl_scale.train.objectives.methods import build_objective
@@ -119,7 +120,8 @@ def train_here(
                 console.event("train", "selection", by=kind)
         stream: Stream
         if config.train.reads_samples:
-            stream = _batches(config, graph, inputs, stack.enter_context(_rounds(config, run, world)), world)
+            rounds = stack.enter_context(_rounds(config, run, world))
+            stream = _batches(config, graph, inputs, rounds, world, console)
             trainer = Trainer(model, config.train)
         else:
             objective = _objective(config, graph).to(device)
@@ -145,14 +147,34 @@ def load_start(model: Model, run: Run) -> None:
     load_weights(model, load_state(run.start), run.start)
 
 
-def _batches(config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World) -> BatchStream:
-    messages = NormalisedAdjacency.of(graph, *config.model.messages())
-    sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
+def _batches(
+    config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World, console: Console
+) -> BatchStream:
+    plan, sampler = device_plan(config, graph, inputs.device), None
+    if plan is not None:
+        console.say(plan.reason)
+        console.event("train", "device plan", whole_graph=plan.whole, room_for_rounds=plan.room)
+    if plan is None or not plan.whole:
+        messages = NormalisedAdjacency.of(graph, *config.model.messages())
+        sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     share = Share(world.rank, world.size)
+    room = None if plan is None else DeviceRoom(inputs.device, plan.room, console.say)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
     return BatchStream(
-        rounds, graph.num_nodes, config.rings, config.train, config.loss, sampler, share, read, _anchors(config, graph)
-    )
+        rounds, graph.num_nodes, config.rings, config.train, config.loss,
+        sampler, share, read, _anchors(config, graph), room,
+    )  # fmt: skip
+
+
+def device_plan(config: Config, graph: Graph, device: torch.device) -> DevicePlan | None:
+    """What a training keeps on its GPU; None on a CPU, whose samples stay mapped files."""
+    if device.type != "cuda":
+        return None
+    free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    features = graph.features
+    # dropout of single stored values takes their rows and columns besides
+    num_values = 3 * features.indices.size if isinstance(features, SparseFeatures) else features.size
+    return plan_device(config, graph.num_nodes, num_values, graph.indices.size + graph.num_nodes, free)
 
 
 def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:

@@ -24,8 +24,10 @@ from gscl_scale.runtime.stop import stop_event
 from gscl_scale.train.checkpoint import Checkpoints, Position, load_optimizer, load_weights
 from gscl_scale.train.metrics import StepMetrics
 from gscl_scale.train.process_group import ALONE, World
-from gscl_scale.train.step import StepResult, training_step
+from gscl_scale.train.step import LaunchedStep, StepResult, fetch, training_step
 from gscl_scale.train.tensorboard import Scalars, scalar_writer
+
+_STEPS_AT_ONCE = 16  # whose figures are fetched from a GPU together, so that it need not wait in between
 
 Validate = Callable[[Model], float]
 Part = torch.nn.Module | torch.optim.Optimizer
@@ -75,7 +77,7 @@ class Trainer:
 
     def step(
         self, inputs: Inputs, micro_batches: Iterable[Any], config: Config, world: World, stop: bool
-    ) -> StepResult:
+    ) -> LaunchedStep:
         """Take one step with our share of a batch."""
         return training_step(self.model, self.optimizer, inputs, micro_batches, config, self.position.step, world, stop)
 
@@ -114,42 +116,68 @@ class Training:
         first = trainer.position.step
         with (
             stop_event(self.stop) as stop,
+            self.console.log_open(),
             scalar_writer(self.curves, first) as scalars,
             self.console.progress("train", total, "steps", first) as advance,
         ):
             batches = DataWait(self.stream.batches(first, total))
             while not trainer.position.finished:
                 began = time.monotonic()
-                micro_batches = itertools.islice(batches, self.stream.num_micro_batches)
-                result = trainer.step(self.inputs, micro_batches, self.config, self.world, stop.is_set())
-                if trainer.position.step == first and (lack := _lack_of_negatives(result, self.config.rings.hops)):
+                steps = list(self._launch(batches, stop))
+                results = fetch([step.launched for step in steps])
+                took = (time.monotonic() - began) / len(steps)
+                if steps[0].position.step == first and (lack := _lack_of_negatives(results[0], self.config.rings.hops)):
                     self.console.say(f"training: {lack}")
-                metrics = StepMetrics(result, time.monotonic() - began, batches.seconds(), self.inputs.device)
-                self.console.event("train", "step", **metrics.as_event(trainer.position))
-                figures = metrics.as_figures()
-                self.meter(figures)
-                scalars(trainer.position.step, {f"train/{name}": value for name, value in figures.items()})
-                self._after_step(result, scalars)
-                advance(1, note=metrics.as_note())
+                for step, result in zip(steps, results, strict=True):
+                    metrics = StepMetrics(result, took, step.waited, self.inputs.device)
+                    self._report(metrics, step.position, scalars)
+                self._after_steps(any(result.stop for result in results), scalars)
+                advance(len(steps), note=metrics.as_note())
         if stop.is_set() and self.stop is None:  # asked for in the last step: there may be more work after this
             raise StoppedError("training was asked to stop after its last step; rerun the command to resume")
 
-    def _after_step(self, result: StepResult, scalars: Scalars) -> None:
+    def _launch(self, batches: "DataWait", stop: threading.Event) -> Iterator["_Step"]:
+        """Take steps up to the next one after which figures are fetched."""
+        trainer, fetched = self.trainer, False
+        while not fetched:
+            micro_batches = itertools.islice(batches, self.stream.num_micro_batches)
+            launched = trainer.step(self.inputs, micro_batches, self.config, self.world, stop.is_set())
+            yield _Step(launched, trainer.position, batches.seconds())
+            step = trainer.position.step + 1
+            trainer.position = replace(trainer.position, step=step, epoch=step // self.stream.steps_per_epoch)
+            fetched = self._is_fetched(step)
+
+    def _is_fetched(self, step: int) -> bool:
+        """Whether figures are fetched after so many steps: in all processes alike, which stop only then."""
+        often = self.config.train.checkpoint_steps
+        return (
+            step % _steps_at_once(self.inputs.device) == 0
+            or step % self.stream.steps_per_epoch == 0
+            or (often > 0 and step % often == 0)
+        )
+
+    def _report(self, metrics: StepMetrics, position: Position, scalars: Scalars) -> None:
+        """The figures of a step to the log and to all who draw curves."""
+        self.console.event("train", "step", **metrics.as_event(position))
+        figures = metrics.as_figures()
+        self.meter(figures)
+        scalars(position.step, {f"train/{name}": value for name, value in figures.items()})
+
+    def _after_steps(self, stop: bool, scalars: Scalars) -> None:
         """Validate and save where that is due; stop where that was asked for."""
         trainer, config = self.trainer, self.config.train
-        step = trainer.position.step + 1
-        epoch, within = divmod(step, self.stream.steps_per_epoch)
-        trainer.position = replace(trainer.position, step=step, epoch=epoch)
+        step, epoch = trainer.position.step, trainer.position.epoch
+        within = step % self.stream.steps_per_epoch
         improved = not within and self._improved(scalars)
         finished = epoch == config.num_epochs or (not within and _out_of_patience(trainer.position, config))
         trainer.position = replace(trainer.position, finished=finished)
         due = not within and epoch % config.checkpoint_every == 0
         due |= config.checkpoint_steps > 0 and step % config.checkpoint_steps == 0
         due |= time.monotonic() - self._saved > 60 * config.checkpoint_minutes
-        if self.world.first and (finished or improved or due or result.stop):
+        if self.world.first and (finished or improved or due or stop):
             trainer.save(self.checkpoints, best=improved)
             self._saved = time.monotonic()
-        if result.stop and not finished:
+        if stop and not finished:
             self.world.wait()  # a process that left before the first has saved would end the others
             self.console.event("train", "stopped", step=step)
             raise StoppedError(f"training was asked to stop and has saved step {step}; rerun the command to resume")
@@ -174,6 +202,15 @@ class Training:
         return True
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step that was launched, where it stands, and the seconds for which it waited for its batch."""
+
+    launched: LaunchedStep
+    position: Position
+    waited: float
+
+
 class DataWait:
     """An iterator over batches that measures how long they are waited for."""
 
@@ -194,6 +231,10 @@ class DataWait:
         """The seconds of waiting since the last call."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds
+
+
+def _steps_at_once(device: torch.device) -> int:
+    return _STEPS_AT_ONCE if device.type == "cuda" else 1
 
 
 def _lack_of_negatives(result: StepResult, hops: int) -> str:

@@ -5,17 +5,15 @@ Shapes: A anchors, U distinct nodes of the batch, M members of all levels (padde
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from gscl_scale import seeding
-from gscl_scale.batches.collate import Batch
+from gscl_scale.batches.collate import Array, Batch
 from gscl_scale.batches.sampled_subgraph import Block
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
@@ -51,6 +49,29 @@ class StepResult:
     used: float = 0.0
 
 
+@dataclass(frozen=True)
+class LaunchedStep:
+    """A step whose figures are still on the device, where it may still be running.
+
+    figures     float64: a `RingLoss` as a row, whether to stop, negatives that count, norm of the gradient
+    step, hops  its number, and how many rings have a figure
+    own         anchors of this process; the others are those of `StepResult`
+    """
+
+    figures: Tensor
+    step: int
+    hops: int
+    own: int
+    anchors: int
+    nodes: int
+    negatives: int = 0
+    asked: int = 0
+
+    def result(self) -> StepResult:
+        """Wait for the step."""
+        return fetch([self])[0]
+
+
 def training_step(
     model: Model,
     optimizer: torch.optim.Optimizer,
@@ -60,7 +81,7 @@ def training_step(
     step: int,
     world: World = ALONE,
     stop: bool = False,
-) -> StepResult:
+) -> LaunchedStep:
     """Take one step with our share of a batch, whole or in micro-batches whose gradients add up.
 
     Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and micro-batches are as one.
@@ -69,43 +90,59 @@ def training_step(
     model.train()
     optimizer.zero_grad(set_to_none=True)
     key = seeding.integer("step", config.train.seed, step)
-    results, anchors, nodes, own, used = [], 0, 0, 0, 0
-    negatives = asked = 0
+    results, anchors, nodes, own, negatives, asked = list[Tensor](), 0, 0, 0, 0, 0
+    used = torch.zeros((), dtype=torch.float64, device=inputs.device)
     for batch in micro_batches:
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
         result.loss.backward()
         results.append(result.flat())
-        anchors, nodes = batch.whole_size, nodes + int(batch.nodes.size)
-        own, used = own + batch.anchors.size, used + int(batch.decided.sum())
-        negatives, asked = batch.candidates.size, batch.asked
-    total = _summed(model, results, config.rings.hops, world, stop)
-    total = replace(
-        total, anchors=anchors, nodes=nodes, negatives=negatives, asked=asked, used=round(used / max(own, 1), 1)
-    )
-    return descend(optimizer, model.parameters(), total, config.train, step)
+        anchors, nodes, own = batch.whole_size, nodes + batch.nodes.shape[0], own + batch.anchors.shape[0]
+        negatives, asked, used = batch.candidates.shape[0], batch.asked, used + batch.decided.sum()
+    total = _summed(model, results, world, stop)
+    norm = descend(optimizer, model.parameters(), config.train)
+    figures = torch.cat([total.double(), torch.stack([used, norm.double()])])
+    return LaunchedStep(figures, step, config.rings.hops, own, anchors, nodes, negatives, asked)
 
 
-def descend(
-    optimizer: torch.optim.Optimizer,
-    parameters: Iterable[Tensor],
-    result: StepResult,
-    config: TrainConfig,
-    step: int,
-) -> StepResult:
-    """Follow the gradient of parameters where loss and gradient are finite."""
-    if not math.isfinite(result.loss):
-        raise DivergedError(
-            f"step {step}: the loss is {result.loss}; lower train.learning_rate, "
-            "raise the temperature, or set train.clip to 1"
-        )
+def descend(optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor], config: TrainConfig) -> Tensor:
+    """Follow the gradient of parameters; returns its norm, which `fetch` refuses where it is not finite."""
     limit = config.clip if config.clip > 0 else float("inf")
     norm = torch.nn.utils.clip_grad_norm_(parameters, limit)
-    if not torch.isfinite(norm):
+    optimizer.step()
+    return norm.detach()
+
+
+def fetch(launched: Sequence[LaunchedStep]) -> list[StepResult]:
+    """Wait for steps that follow each other, and bring their figures here in one copy; all of them are finite."""
+    rows = torch.stack([one.figures for one in launched]).cpu()
+    return [_result(one, row) for one, row in zip(launched, rows, strict=True)]
+
+
+def _result(launched: LaunchedStep, row: Tensor) -> StepResult:
+    summed, (stop, used, norm) = RingLoss.of_flat(row[:-3].float()), row[-3:].tolist()
+    loss, step = float(summed.loss), launched.step
+    if not math.isfinite(loss):
+        raise DivergedError(
+            f"step {step}: the loss is {loss}; lower train.learning_rate, raise the temperature, or set train.clip to 1"
+        )
+    if not math.isfinite(norm):
         raise DivergedError(
             f"step {step}: the gradient is not finite; lower train.learning_rate or set train.clip to 1"
         )
-    optimizer.step()
-    return replace(result, gradient_norm=float(norm))
+    levels, hops = summed.per_level.tolist(), launched.hops
+    return StepResult(
+        loss=loss,
+        per_level=levels[len(levels) - hops :],
+        gated=float(summed.gated),
+        gradient_norm=norm,
+        hop_zero=levels[0] if len(levels) > hops else None,
+        anchors=launched.anchors,
+        nodes=launched.nodes,
+        stop=stop > 0,
+        negatives=launched.negatives,
+        asked=launched.asked,
+        used=round(used / max(launched.own, 1), 1),
+    )
 
 
 def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: int) -> RingLoss:
@@ -119,8 +156,7 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
     parts = (pairs.indptr, pairs.indices, pairs.back_indptr, pairs.back_indices, pairs.order)
     products_P = pair_products(anchor_AD, critic_UD, PairPattern(*(on_device(part) for part in parts)))
     present = [on_device(mask) for mask in batch.present]
-    member_AM = torch.cat(present, dim=1)
-    similarity_AM = products_P.new_zeros(member_AM.shape).masked_scatter(member_AM, products_P)
+    similarity_AM = _padded(products_P, torch.cat(present, dim=1))
     theta = list(torch.split(similarity_AM, [mask.shape[1] for mask in present], dim=1))
     theta[-1] = torch.cat([theta[-1], anchor_AD @ critic_UD[on_device(batch.candidates)].T], dim=1)
     present[-1] = torch.cat([present[-1], on_device(batch.decided)], dim=1)
@@ -129,6 +165,18 @@ def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: 
     if config.loss.hop_zero:
         own_A = (anchor_AD * _other_view(model, inputs, on_device(batch.anchors), config, key)).sum(dim=1)
     return ring_loss(theta, present, weights, config.loss, batch.whole_size, own_A)
+
+
+def _padded(products_P: Tensor, member_AM: Tensor) -> Tensor:
+    """The products at the entries of padded rows that are members, in their order, and 0 elsewhere.
+
+    As `masked_scatter` does it, whose gradient would wait for the device to count the members.
+    """
+    number, entries = products_P.shape[0], member_AM.numel()
+    rank_E = torch.where(member_AM.view(-1), member_AM.view(-1).cumsum(0) - 1, number)  # others go to the end
+    place_P = torch.empty(number + 1, dtype=torch.int64, device=rank_E.device)
+    place_P = place_P.scatter_(0, rank_E, torch.arange(entries, device=rank_E.device))[:number]
+    return products_P.new_zeros(entries).scatter(0, place_P, products_P).view(member_AM.shape)
 
 
 def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, key: int) -> Tensor:
@@ -145,8 +193,8 @@ def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     if subgraph is None:
         return replace(inputs, rows=on_device(batch.nodes))
     features, nodes = inputs.features, None if subgraph.inputs is None else on_device(subgraph.inputs)
-    if nodes is not None and batch.features is not None:
-        features = features_on(inputs.device, batch.features, nodes, inputs.product)
+    if subgraph.inputs is not None and batch.features is not None:
+        features = features_on(inputs.device, batch.features, subgraph.inputs, inputs.product)
     elif nodes is not None and features is not None:
         features = features.rows(nodes) if isinstance(features, SparseInput) else features[nodes]
     layers = [
@@ -157,8 +205,8 @@ def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     return Inputs(features, layers, inputs.propagated, nodes, rows, product=inputs.product, device=inputs.device)
 
 
-def _on_device(device: torch.device, array: npt.NDArray[Any]) -> Tensor:
-    return torch.from_numpy(array).to(device, non_blocking=True)
+def _on_device(device: torch.device, array: Array) -> Tensor:
+    return torch.as_tensor(array).to(device, non_blocking=True)
 
 
 def _edges(block: Block, inputs: Inputs) -> SparsePair | Tensor | None:
@@ -175,24 +223,14 @@ def _edges(block: Block, inputs: Inputs) -> SparsePair | Tensor | None:
     return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(inputs.device)
 
 
-def _summed(model: Model, results: list[Tensor], hops: int, world: World, stop: bool) -> StepResult:
+def _summed(model: Model, results: list[Tensor], world: World, stop: bool) -> Tensor:
     """Sum gradients and figures over all processes; every process then has those of the whole batch."""
     figures = torch.stack(results).sum(dim=0)
-    figures = torch.cat([figures, figures.new_tensor([float(stop)])])
+    figures = torch.cat([figures, figures.new_full((1,), float(stop))])
     if world.size > 1:
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         flat = world.sum(torch.cat([figures, *(gradient.reshape(-1) for gradient in gradients)]))
         figures, rest = flat[: figures.shape[0]], flat[figures.shape[0] :]
         for gradient, part in zip(gradients, torch.split(rest, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
-    figures = figures.cpu()
-    summed = RingLoss.of_flat(figures[:-1])
-    levels = summed.per_level.tolist()
-    return StepResult(
-        loss=float(summed.loss),
-        per_level=levels[-hops:],
-        gated=float(summed.gated),
-        gradient_norm=0.0,
-        hop_zero=levels[0] if len(levels) > hops else None,
-        stop=bool(figures[-1] > 0),
-    )
+    return figures

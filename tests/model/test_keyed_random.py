@@ -64,5 +64,5 @@ def test_no_nodes_or_no_columns_give_no_numbers():
 
 def test_tensors_mix_as_the_seeding_module_does():
     values = [0, 1, 2**62, 2**63, 2**64 - 1, 0x0123456789ABCDEF]
-    mixed = keyed_random._mix(torch.tensor([keyed_random._signed(value) for value in values])).numpy().astype(np.uint64)
+    mixed = keyed_random.mix(torch.tensor([keyed_random.signed(value) for value in values])).numpy().astype(np.uint64)
     assert mixed.tolist() == [int(seeding.mix(np.uint64(value))) for value in values]

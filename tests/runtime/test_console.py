@@ -1,6 +1,8 @@
 import json
 import sys
 import types
+from io import FileIO
+from pathlib import Path
 
 from gscl_scale.runtime import console
 from gscl_scale.runtime.console import Console
@@ -13,6 +15,34 @@ def test_events_are_one_object_a_line_with_time_stage_and_event(tmp_path):
     first, last = (json.loads(line) for line in log.read_text().splitlines())
     assert (first["stage"], first["event"], first["step"], first["loss"]) == ("train", "step", 1, 0.5)
     assert last.keys() == {"time", "run", "stage", "event"}
+
+
+def test_a_log_that_is_kept_open_has_each_event_at_once_and_none_is_left_behind(tmp_path, monkeypatch):
+    log, opened, real = tmp_path / "log.jsonl", [], Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *rest, **named: opened.append(path) or real(path, *rest, **named))
+    console = Console(log, quiet=True)
+    with console.log_open():
+        for step in range(3):
+            console.event("train", "step", step=step)
+            with real(log) as file:
+                assert len(file.readlines()) == step + 1
+    assert opened == [log]
+    console.event("train", "done")
+    assert opened == [log, log]
+    with Console(quiet=True).log_open():
+        pass  # there is none
+
+
+def test_a_write_that_the_disk_takes_in_pieces_is_finished(tmp_path, monkeypatch):
+    class Slow(FileIO):
+        def write(self, data):
+            return super().write(data[:7])
+
+    log = tmp_path / "log.jsonl"
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda path, mode, buffering: Slow(path, mode))
+        Console(log, quiet=True).event("train", "done")
+    assert json.loads(log.read_bytes())["event"] == "done"
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal_and_silent_for_short_work(capsys, monkeypatch):

@@ -172,7 +172,7 @@ def test_a_batch_in_micro_batches_gives_the_gradients_and_figures_of_the_whole(f
         for step in (3, 4):
             of_step, made = made[:number], made[number:]
             assert sum(batch.anchors.size for batch in of_step) == of_step[0].whole_size == (2 if step == 3 else 40)
-            result = training_step(worker.model, optimizer, worker.inputs, of_step, config, step)
+            result = training_step(worker.model, optimizer, worker.inputs, of_step, config, step).result()
         gradients = torch.cat([parameter.grad.flatten() for parameter in worker.model.parameters()])
         figures = [result.loss, result.hop_zero, *result.per_level, result.gated, result.gradient_norm]
         results.append((gradients, figures, result.anchors))
@@ -196,7 +196,8 @@ def five_steps(folder, out):
         for step in range(5):
             stop = step == 3 and world.rank == world.size - 1
             micro_batches = itertools.islice(batches, worker.stream.num_micro_batches)
-            result = training_step(worker.model, optimizer, worker.inputs, micro_batches, config, step, world, stop)
+            of_step = (micro_batches, config, step, world, stop)
+            result = training_step(worker.model, optimizer, worker.inputs, *of_step).result()
             steps.append(
                 [result.loss, result.gradient_norm, result.gated, result.hop_zero, *result.per_level, result.stop]
             )

@@ -22,6 +22,7 @@ from gscl_scale.shards.reader import Samples
 from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import train as train_stage
+from gscl_scale.train import loop
 from gscl_scale.train.checkpoint import Checkpoints, Position, write_state
 from gscl_scale.train.loop import Trainer, Training
 from gscl_scale.train.step import training_step
@@ -152,6 +153,18 @@ def test_a_process_on_a_cluster_takes_the_features_and_the_edges_unless_it_sampl
     assert [need.shared for need in needs] == [0, 0]
     assert needs[0].each == program + graph.features.nbytes + 8 * graph.indices.size
     assert needs[1].each == program
+
+
+def test_figures_that_are_fetched_together_are_those_of_single_steps(undisturbed, tmp_path, monkeypatch):
+    fetched, real = [], loop.fetch
+    monkeypatch.setattr(loop, "fetch", lambda launched: fetched.append(len(launched)) or real(launched))
+    monkeypatch.setattr(loop, "_steps_at_once", lambda device: 2)
+    config, run = prepared(tmp_path / "run")
+    train_stage(config, run, Console(run.log, quiet=True))
+    assert fetched == [2, 1, 1, 2] * 3
+    assert losses(run) == losses(undisturbed[1])
+    one, other = (training.checkpoints_of(*each).chosen()[0]["model"] for each in ((config, run), undisturbed))
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def assert_resumed_as_undisturbed(config, run, undisturbed, *resumed):
@@ -319,7 +332,7 @@ def stepped(undisturbed, rate=0.1, step=0, **settings):
     model, inputs, stream = parts(config, run)
     before = torch.cat([p.detach().flatten().clone() for p in model.parameters()])
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    loss = training_step(model, optimizer, inputs, [stream.batch(0)], config, step).loss
+    loss = training_step(model, optimizer, inputs, [stream.batch(0)], config, step).result().loss
     return loss, float((torch.cat([p.detach().flatten() for p in model.parameters()]) - before).norm())
 
 
@@ -330,7 +343,7 @@ def test_numbers_that_are_not_finite_stop_the_training_with_the_step_and_a_cure(
         next(model.parameters()).fill_(float("nan"))
     optimizer = torch.optim.Adam(model.parameters())
     with pytest.raises(DivergedError, match=r"step 3: the loss is nan; lower train\.learning_rate"):
-        training_step(model, optimizer, inputs, [stream.batch(3)], config, 3)
+        training_step(model, optimizer, inputs, [stream.batch(3)], config, 3).result()
 
 
 def test_what_is_dropped_depends_on_the_seed_and_the_step(undisturbed):

@@ -1,6 +1,6 @@
 """The supervised GCN (Kipf and Welling, ICLR 2017): cross entropy on the training nodes of one split.
 
-Shapes: N nodes, D width, C classes.
+Shapes: N nodes, K of them with a known class, D width, C classes.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ class Supervised(Objective):
         "evaluate": {"probe_scaling": "none"},
     }
     views = (View(),)
-    targets_N: Tensor
+    known_K: Tensor
+    targets_K: Tensor
 
     def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
@@ -42,13 +43,14 @@ class Supervised(Objective):
                 f"compare.settings: {{supervised: [model.width={given.num_classes}]}})"
             )
         self._num_classes = given.num_classes
-        self.register_buffer("targets_N", given.targets, persistent=False)
+        known = given.targets >= 0
+        self.register_buffer("known_K", known.nonzero().squeeze(1), persistent=False)
+        self.register_buffer("targets_K", given.targets[known], persistent=False)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Mean cross entropy of the training nodes."""
-        known = self.targets_N >= 0
-        scores_NC = hidden_ND[0][known][:, : self._num_classes]
-        return cross_entropy(scores_NC, self.targets_N[known])
+        scores_KC = hidden_ND[0][self.known_K][:, : self._num_classes]
+        return cross_entropy(scores_KC, self.targets_K)
 
     def after_step(self, model: Model, done: float) -> None:
         """Columns without a class would keep their first weights and be part of the embeddings."""

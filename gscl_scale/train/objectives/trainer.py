@@ -13,7 +13,7 @@ from gscl_scale.model.model import Model
 from gscl_scale.train.loop import Part, Trainer
 from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.process_group import World
-from gscl_scale.train.step import StepResult, descend
+from gscl_scale.train.step import LaunchedStep, descend
 
 
 class ObjectiveTrainer(Trainer):
@@ -33,7 +33,7 @@ class ObjectiveTrainer(Trainer):
 
     def step(
         self, inputs: Inputs, micro_batches: Iterable[Any], config: Config, world: World, stop: bool
-    ) -> StepResult:
+    ) -> LaunchedStep:
         """Take one step over the views of the whole graph; what is drawn depends on (seed, step) only."""
         (views,) = micro_batches
         step, done = self.position.step, self.position.step / config.train.num_epochs
@@ -48,8 +48,9 @@ class ObjectiveTrainer(Trainer):
             hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
         loss.backward()
-        nodes = hidden[0].shape[0]
-        result = StepResult(loss.item(), [], 0.0, 0.0, anchors=nodes, nodes=nodes, stop=stop)
-        result = descend(self.optimizer, self._parameters, result, config.train, step)
+        norm = descend(self.optimizer, self._parameters, config.train)
         self.objective.after_step(self.model, done)
-        return result
+        none = loss.new_zeros(())  # of the terms that a gate stops, and negatives that count
+        figures = torch.stack([loss.detach(), none, none, loss.new_full((), float(stop)), none, norm]).double()
+        nodes = hidden[0].shape[0]
+        return LaunchedStep(figures, step, hops=0, own=nodes, anchors=nodes, nodes=nodes)

@@ -1,0 +1,182 @@
+"""Steps on a device without numbers: shapes, types and devices fit together, and nobody waits for the device.
+
+What depends on numbers raises an error there: `.item()`, `.cpu()`, masks as indices, `masked_select`,
+`repeat_interleave` without the size of its output.
+"""
+
+from itertools import product
+
+import pytest
+import torch
+
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
+from gscl_scale.batches.stream import BatchStream, DeviceRoom
+from gscl_scale.config.config import Config
+from gscl_scale.graph.adjacency import NormalisedAdjacency
+from gscl_scale.graph.graph import Graph
+from gscl_scale.model import pairs
+from gscl_scale.model.inputs import MappedFeatures, prepare_inputs
+from gscl_scale.model.model import build_model
+from gscl_scale.shards.reader import Samples
+from gscl_scale.train.loop import Trainer
+from gscl_scale.train.objectives.methods import OBJECTIVES, build_objective
+from gscl_scale.train.objectives.trainer import ObjectiveTrainer
+from gscl_scale.train.objectives.views import ViewStream
+from gscl_scale.train.process_group import ALONE
+from gscl_scale.train.step import batch_inputs, batch_loss
+from tests.graphs import make_graph, make_samples, random_edges
+from tests.meta_device import META, MetaDevice, no_autocast
+from tests.model.graphs import random_features, random_sparse_features
+
+NODES = 200
+FEATURES = {"narrow": random_features(NODES, 6), "wide": random_features(NODES, 24),
+            "sparse": random_sparse_features(NODES, 24)}  # fmt: skip
+ENCODERS = ["gcn", "sage", "gat"]
+RINGS = {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 1}
+#: counted on this device, which launches one kernel per operation; docs/training_step.md has them
+LAUNCHES = [(1, {}, 222), (3, {}, 248), (3, {"activation": "rrelu"}, 389)]
+DROPOUT = {"feature_dropout": 0.2, "hidden_dropout": 0.2}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("meta")
+    for name, features in FEATURES.items():
+        made = make_graph(folder / name, random_edges(NODES, 500, seed=1), NODES, features=features)
+    config = Config.parse({"graph": {"source": "memory"}, "rings": RINGS})
+    make_samples(folder / "narrow", folder / "samples", config.rings)
+    assert made.num_nodes == NODES
+    return folder
+
+
+def configured(model=None, **sections):
+    model = {"width": 16, "projection": 8, "layers": 2, **(model or {})}
+    train = {"epochs": 1, "batch_size": 60, "negatives": 20, **sections.pop("train", {})}
+    return Config.parse({"graph": {"source": "memory"}, "rings": RINGS, "model": model, "train": train, **sections})
+
+
+@pytest.fixture(autouse=True)
+def _no_autocast():
+    with no_autocast():
+        yield
+
+
+def stream_and_trainer(folders, features, config, whole):
+    """(batches, what the encoder reads, trainer); batches encode the whole graph or what they depend on."""
+    graph = Graph.open(folders / features)
+    inputs = prepare_inputs(graph, config.model, META)
+    messages, fanouts = NormalisedAdjacency.of(graph, *config.model.messages()), config.model.fanouts()
+    sampler = None if whole else NeighbourSampler(messages, 2, fanouts, inputs.propagated is not None)
+    read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
+    stream = BatchStream(
+        Samples.open(folders / "samples"), NODES, config.rings, config.train, config.loss, sampler, read_features=read
+    )
+    return stream, inputs, Trainer(build_model(config.model, graph.num_features, 0).to(META), config.train)
+
+
+def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_batch_and_copies_once(folders):
+    config = configured({"layers": 3, "activation": "rrelu"}, loss={"weighting": "size"}, train={"members": "random"})
+    with MetaDevice():
+        stream, inputs, trainer = stream_and_trainer(folders, "narrow", config, whole=True)
+    expected = stream.batch(0)
+    stream._device, stream._open = DeviceRoom(META, 1 << 40, lambda words: None), None
+    with MetaDevice():
+        stream._round(0)
+    for step in range(3):
+        with MetaDevice(distinct=expected.nodes.size) as making:
+            batch = stream.batch(step)
+        assert (making.waits, len(making.copied)) == (1, 1)
+        if step == 0:
+            assert_same_kinds(expected, batch)
+        with MetaDevice() as stepping:
+            trainer.step(inputs, [batch], config, ALONE, stop=False)
+        assert (stepping.waits, stepping.copied) == (0, [])
+
+
+def assert_same_kinds(one, other):
+    """Arrays of the same shapes and types, where they are on the device."""
+    for name in ("nodes", "anchors", "candidates", "decided", "log_weight"):
+        expected, found = torch.from_numpy(getattr(one, name)), getattr(other, name)
+        assert (found.shape, found.dtype, found.device) == (expected.shape, expected.dtype, META), name
+    for name in ("indptr", "indices", "back_indptr", "back_indices", "order"):
+        assert getattr(other.pairs, name).shape == getattr(one.pairs, name).shape, name
+
+
+@pytest.mark.parametrize(("layers", "model", "launches"), LAUNCHES)
+def test_a_forward_and_a_backward_pass_launch_no_more_than_is_documented(folders, layers, model, launches):
+    config = configured({"layers": layers, **model}, train={"negatives": 20})
+    with MetaDevice():
+        stream, inputs, trainer = stream_and_trainer(folders, "narrow", config, whole=True)
+    with MetaDevice() as device:
+        batch = stream.batch(0)
+        batch_loss(trainer.model, batch_inputs(inputs, batch), batch, config, key=5).loss.backward()
+    assert sum(device.launches.values()) <= launches
+
+
+def assert_step_fits(folders, features, config, whole=True):
+    with MetaDevice():
+        stream, inputs, trainer = stream_and_trainer(folders, features, config, whole)
+    with MetaDevice() as device:
+        launched = trainer.step(
+            inputs, [stream.batch(0, n) for n in range(stream.num_micro_batches)], config, ALONE, False
+        )
+    levels = config.rings.hops + (config.loss.hop_zero > 0)
+    assert device.waits == 0
+    assert launched.figures.device == META
+    assert launched.figures.shape == (3 + 2 * levels + 3,)
+    for name, parameter in trainer.model.named_parameters():
+        assert parameter.grad is not None, name
+        assert (parameter.grad.shape, parameter.grad.dtype) == (parameter.shape, parameter.dtype), name
+        assert parameter.grad.device == META, name
+
+
+@pytest.mark.parametrize("dropout", [{}, DROPOUT, {"message_dropout": 0.2}], ids=["none", "values", "edges"])
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_step_over_the_whole_graph_fits_together(folders, encoder, features, dropout):
+    if encoder == "gat" and "message_dropout" in dropout:
+        pytest.skip("gat drops no edges")
+    for activation in ("prelu", "rrelu", "relu"):
+        assert_step_fits(folders, features, configured({"encoder": encoder, "activation": activation, **dropout}))
+
+
+@pytest.mark.parametrize("propagation", ["full", "sampled"])
+@pytest.mark.parametrize("features", ["narrow", "wide"])
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_a_step_over_what_a_batch_depends_on_fits_together(folders, encoder, features, propagation):
+    model = {"encoder": encoder, "propagation": propagation}
+    model |= {"fanout": [3, 2]} if propagation == "sampled" else {}
+    assert_step_fits(folders, features, configured({**model, **DROPOUT}), whole=False)
+
+
+@pytest.mark.parametrize(("ranking", "positives"), list(product(("listwise", "pairwise"), ("in", "out"))))
+def test_every_loss_fits_together(folders, ranking, positives):
+    loss = {"ranking": ranking, "positives": positives, "temperature_step": 0.1, "gate": 0.5}
+    assert_step_fits(folders, "narrow", configured(loss=loss))
+    loss |= {"weighting": "size", "hop_zero": 0.5}
+    assert_step_fits(folders, "narrow", configured(loss=loss, model={"recompute": True}, train={"accumulate": 2}))
+
+
+@pytest.mark.parametrize("way", ["dense", "pairs"])
+def test_both_ways_of_the_pairs_fit_together(folders, monkeypatch, way):
+    monkeypatch.setattr(pairs, "DENSE_PER_PAIR", 1e9 if way == "dense" else 0)
+    monkeypatch.setattr(pairs, "_MOST_DENSE", 0)
+    assert_step_fits(folders, "narrow", configured())
+
+
+@pytest.mark.parametrize("encoder", ["gcn", "sage"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_step_of_every_objective_fits_together(folders, name, encoder):
+    config = configured({"encoder": encoder}, train={"objective": name})
+    graph = Graph.open(folders / "narrow")
+    with MetaDevice():
+        inputs = prepare_inputs(graph, config.model, META)
+        model = build_model(config.model, graph.num_features, 0).to(META)
+        targets = torch.arange(NODES) % 4 - 1
+        objective = build_objective(config, graph.num_features, 3, targets).to(META)
+        views = ViewStream(graph, inputs, config, objective.views).views(0)
+    with MetaDevice() as device:
+        launched = ObjectiveTrainer(model, objective, config.train).step(inputs, [views], config, ALONE, False)
+    assert (device.waits, launched.figures.shape) == (0, (6,))
+    for name, parameter in model.encoder.named_parameters():
+        assert parameter.grad.shape == parameter.shape, name
