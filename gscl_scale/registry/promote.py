@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gscl_scale.errors import UserError
 from gscl_scale.registry.ledger import State, StateChange
 from gscl_scale.registry.versions import Registry
+from gscl_scale.storage.stores import check_creation
 
 
 def promote(registry: Registry, name: str) -> State:
@@ -60,6 +61,7 @@ def without(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _append(registry: Registry, decide: Callable[[State], StateChange | None]) -> State:
     """Write what is decided from the newest record after it; where another record came in between, decide again."""
+    check_creation(registry.store)
     while True:
         state = registry.ledger.newest()
         change = decide(state)

@@ -13,6 +13,7 @@ from gscl_scale.graph.sources.node_cells import NodeCells
 from gscl_scale.report.compare_runs import write_comparison
 from gscl_scale.report.run_data import RunData
 from tests.report.made import clustered, graph_of, page_of
+from tests.report.test_browser import press
 from tests.report.test_report import CURVE, figures, metrics, render, statistics
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium, chromium-browser or google-chrome")
@@ -97,7 +98,7 @@ def test_tab_reaches_everything_in_the_order_of_the_page_and_shows_where_it_is(
     )
     reached = []
     for _ in range(everything):
-        tab.press("Tab")
+        press(tab, "Tab")
         reached.append(tab.run("stops.indexOf(document.activeElement)"))
         style = tab.run(
             "(() => { const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]; })()"
