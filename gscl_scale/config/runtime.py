@@ -38,6 +38,9 @@ class RuntimeConfig(Section):
         0, ge=0, description="Ray: processes that embed, each like one that trains; 0: as many as there is room for."
     )
     max_failures: int = Field(3, ge=0, description="Ray: how often training resumes after a process was lost.")
+    wait_minutes: float = Field(
+        30.0, ge=0, description="Ray: how long a training waits for machines with room for its processes."
+    )
     timeout_s: float = Field(120.0, gt=0, description="Training: seconds until a silent process counts as failed.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
     tensorboard: bool = Field(False, description="Write the training curves for TensorBoard as well.")
@@ -60,5 +63,11 @@ class RuntimeConfig(Section):
         low, _, high = str(self.train_workers).partition("-")
         workers = (int(low), int(high or low))
         return TrainingSettings(
-            self.address, workers, self.worker_cpus, self.worker_gpus, self.timeout_s, self.max_failures
+            self.address,
+            workers,
+            self.worker_cpus,
+            self.worker_gpus,
+            self.timeout_s,
+            self.max_failures,
+            60 * self.wait_minutes,
         )

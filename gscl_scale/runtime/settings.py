@@ -59,6 +59,7 @@ class TrainingSettings:
     cpus, gpus    what each reserves
     timeout_s     a process that is silent for so long has failed
     max_failures  how often the training resumes after a process was lost
+    wait_s        how long it waits for room
     """
 
     address: str = ""
@@ -67,6 +68,7 @@ class TrainingSettings:
     gpus: int = 0
     timeout_s: float = 120.0
     max_failures: int = 3
+    wait_s: float = 1800.0
 
     @property
     def resources(self) -> dict[str, float]:

@@ -20,17 +20,15 @@ from ray._raylet import GcsClient
 from ray.core.generated import autoscaler_pb2
 
 from gscl_scale.config.config import Config
-from gscl_scale.errors import ConfigError, FolderError, TaskError
+from gscl_scale.errors import FolderError, TaskError
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.cluster import preflight
-from gscl_scale.runtime.cluster.nodes import Machine
-from gscl_scale.runtime.cluster.training import AttemptEnd, attempt_size, give_up
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import start_runner
-from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
+from gscl_scale.runtime.settings import RunnerSettings
 from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import train as train_stage
@@ -283,28 +281,6 @@ def test_a_mistake_that_a_process_finds_is_told_as_it_is_and_not_repeated(two, p
     assert not events(run, "broken_off")
 
 
-def test_a_training_that_is_broken_off_too_often_is_given_up():
-    failed, asked = AttemptEnd("process 1 of 2 was lost", "failed"), AttemptEnd("there is room", "asked")
-    settings = TrainingSettings(max_failures=2)
-    give_up([failed, asked, failed, asked], settings)
-    with pytest.raises(TaskError, match=r"interrupted 3 times, .* because process 1 of 2 was lost; .* and run again"):
-        give_up([failed, asked, failed, failed], settings)
-    give_up([AttemptEnd("no room", "not started")] * 9, settings)
-    with pytest.raises(TaskError, match="was not started 10 times, the last time because no room"):
-        give_up([AttemptEnd("no room", "not started")] * 10, settings)
-
-
-def test_of_a_range_fewer_are_tried_where_others_have_taken_the_room():
-    settings = TrainingSettings(workers=(2, 5))
-    machines = [Machine("a", "127.0.0.1", False, {"CPU": 4.0}), Machine("b", "127.0.0.2", False, {"CPU": 3.0})]
-    failed, no_room = AttemptEnd("process 1 of 2 was lost", "failed"), AttemptEnd("no room", "not started")
-    sizes = [attempt_size(settings, machines, breaks) for breaks in ([], [no_room], [no_room, failed], [no_room] * 9)]
-    assert sizes == [5, 4, 5, 2]
-    wide, large = TrainingSettings(workers=(1, 16)), [Machine("a", "127.0.0.1", False, {"CPU": 16.0})]
-    assert [attempt_size(wide, large, [no_room] * tried) for tried in range(6)] == [16, 15, 13, 9, 1, 1]
-    assert attempt_size(settings, machines[1:], [failed]) == 3
-
-
 @pytest.mark.slow
 def test_a_machine_that_comes_while_there_is_no_room_is_looked_at_as_well(machines, prepared, tmp_path, monkeypatch):
     run, looked, check = copied(prepared, tmp_path), [], preflight.check_shared
@@ -352,7 +328,19 @@ def test_tasks_are_done_where_there_is_room_beside_the_process_that_waits_for_th
     assert (len(elsewhere), workers) == (size - 1, 1)
 
 
-def test_what_the_machines_have_no_room_for_is_refused_at_once(two, prepared, tmp_path):
+def test_room_that_does_not_come_is_told_at_once_and_ends_the_training_after_a_while(two, prepared, tmp_path, capfd):
     run = copied(prepared, tmp_path)
-    with pytest.raises(ConfigError, match=r"runtime\.train_workers: 5 processes with 0\.5 cores each .* room for 4"):
-        train(on(two, 5), run)
+    what = r"runtime\.train_workers: 5 processes with 0\.5 cores each .* room for 4"
+    with pytest.raises(TaskError, match=rf"{what} after 0\.05 minutes; checkpoints are kept: ask for fewer"):
+        train(on(two, 5, wait_minutes=0.05), run, quiet=False)
+    assert re.search(rf"{what}; waiting up to 0\.05 minutes for machines", capfd.readouterr().err)
+
+
+def test_a_training_begins_when_machines_come_that_it_waits_for(two, prepared, undisturbed, tmp_path):
+    run = copied(prepared, tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        came = pool.submit(lambda: (time.sleep(3), two.resize(3)))
+        train(on(two, 5, wait_minutes=1), run)
+        came.result()
+    assert {event["processes"] for event in events(run, "started") if "processes" in event} == {5}
+    assert_same_losses(run, undisturbed)

@@ -5,9 +5,6 @@ import torch
 import torch.distributed as dist
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.runtime.cluster.nodes import Machine
-from gscl_scale.runtime.cluster.training import _refuse_impossible
-from gscl_scale.runtime.settings import TrainingSettings
 from gscl_scale.train.process_group import gpu_of, join_world
 
 
@@ -77,12 +74,3 @@ def test_processes_of_other_launchers_that_see_one_gpu_each_take_it(taken, monke
     with pytest.raises(Joined), join_world(60, "auto"):
         pass
     assert taken == [0]
-
-
-def test_more_processes_than_gpus_of_a_ray_cluster_are_refused():
-    machines = [Machine(f"id-{number}", f"10.0.0.{number}", False, {"CPU": 16.0, "GPU": 1.0}) for number in (1, 2)]
-    says = r"runtime\.train_workers: 3 processes with 1 cores, 1 GPU each .* have room for 2; ask for fewer"
-    with pytest.raises(ConfigError, match=says):
-        _refuse_impossible(TrainingSettings(workers=(3, 3), gpus=1), machines)
-    _refuse_impossible(TrainingSettings(workers=(2, 3), gpus=1), machines)
-    _refuse_impossible(TrainingSettings(workers=(3, 3)), machines)

@@ -1,14 +1,14 @@
 """One training by many processes of a Ray cluster: attempts that resume where the last one was interrupted."""
 
+import contextlib
 import functools
-import itertools
 import os
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ray
 from ray._private import state as ray_state
@@ -17,7 +17,7 @@ from ray.train import ControllerError, FailureConfig, LoggingConfig, RunConfig, 
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from gscl_scale.errors import ConfigError, StoppedError, TaskError
+from gscl_scale.errors import StoppedError, TaskError
 from gscl_scale.io.atomic import scratch_folder
 from gscl_scale.runtime.cluster.background import BackgroundCall
 from gscl_scale.runtime.cluster.connect import error_line, join_cluster, temporary_environment
@@ -26,30 +26,20 @@ from gscl_scale.runtime.cluster.nodes import (
     THREADS,
     Machine,
     alive_machines,
-    is_possible,
     resources_text,
     task_capacity,
 )
 from gscl_scale.runtime.cluster.preflight import SharedFolder
+from gscl_scale.runtime.cluster.room import AttemptEnd, ask_for_room, attempt_size, await_room, give_up, start_s
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.native_threads import waiting_variables
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed, TrainingBody, TrainingSettings
 from gscl_scale.runtime.stop import stop_event
 
 _LOOK_S = 1.0
-_START_S, _SOON_S = 60, 10  # to wait for room: an autoscaler needs minutes, and of a range one may take fewer
 _JOIN_S = 60  # for processes to start where there is room, and to join
-_STARTS = 10
 _KEPT = "checkpoints are kept"
 _CHECK_CLUSTER = "check with ray status that the cluster is healthy, and run again"
-
-
-@dataclass(frozen=True)
-class AttemptEnd:
-    """Why an attempt has ended before the training: it failed, was asked to end, or could not even start."""
-
-    reason: str
-    kind: Literal["failed", "asked", "not started"]
 
 
 def train_on_cluster(
@@ -67,13 +57,19 @@ def train_on_cluster(
     After a loss it is called again, in new processes, and resumes from what it finds in `folder`. `watch` is called
     here about once a second. `need` is what each process takes at least; machines with less memory are refused.
     """
-    with join_cluster(settings.address), stop_event() as stop, scratch_folder(folder, "training") as scratch:
+    with (
+        join_cluster(settings.address),
+        stop_event() as stop,
+        scratch_folder(folder, "training") as scratch,
+        contextlib.ExitStack() as asking,
+    ):
         breaks: list[AttemptEnd] = []
         shared = SharedFolder(
             folder, need, lambda machine: min(machine.room(settings.resources), settings.workers[1]), "worker_cpus"
         )
-        _refuse_impossible(settings, alive_machines())
+        asking.enter_context(ask_for_room(settings))
         while True:
+            await_room(settings, stop.is_set, console)
             machines = _lasting_machines()
             shared.check(machine for machine in machines if machine.room(settings.resources))
             try:
@@ -88,30 +84,8 @@ def train_on_cluster(
                 return
             breaks.append(broken)
             give_up(breaks, settings)
-            console.say(f"training was interrupted because {broken.reason}; it resumes from the newest checkpoint")
-
-
-def attempt_size(settings: TrainingSettings, machines: list[Machine], breaks: list[AttemptEnd]) -> int:
-    """Processes of the next attempt: of a range as many as fit, and ever fewer after attempts that did not start."""
-    tried = list(itertools.takewhile(lambda broken: broken.kind == "not started", reversed(breaks)))
-    low, high = settings.workers
-    return max(low, min(high, task_capacity(settings.resources, machines)) - (1 << len(tried)) + 1)
-
-
-def give_up(breaks: list[AttemptEnd], settings: TrainingSettings) -> None:
-    """TaskError if another attempt has no prospects."""
-    failures = sum(broken.kind == "failed" for broken in breaks)
-    if failures > settings.max_failures:
-        raise TaskError(
-            f"training was interrupted {failures} times, the last time because {breaks[-1].reason}; {_KEPT}: "
-            "look for the reason in log.jsonl and in the logs of the Ray cluster, raise runtime.max_failures "
-            "if machines come and go, and run again"
-        )
-    if [broken.kind for broken in breaks[-_STARTS:]] == ["not started"] * _STARTS:
-        raise TaskError(
-            f"training was not started {_STARTS} times, the last time because {breaks[-1].reason}; {_KEPT}: "
-            "check with ray status what is in use, and run again"
-        )
+            what = "has not started" if broken.kind == "not started" else "was interrupted"
+            console.say(f"training {what} because {broken.reason}; it goes on from the newest checkpoint")
 
 
 class _Attempt:
@@ -129,6 +103,7 @@ class _Attempt:
         self._settings, self._size, self._shared = settings, size, shared
         self._known = {machine.id for machine in machines}
         self._asked: AttemptEnd | None = None
+        self._began = time.monotonic()
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._control = ray.remote(ControlActor).options(num_cpus=0, scheduling_strategy=here).remote()
         self._fit = BackgroundCall(_trainer(functools.partial(body, self._control), settings, size, scratch).fit)
@@ -148,7 +123,7 @@ class _Attempt:
     def _accompany(self, asked: Callable[[], bool], watch: Callable[[], None]) -> None:
         """Watch the processes; ask them to stop if there is a reason."""
         asked_at: float | None = None
-        late_at, begun = time.monotonic() + _start_s(self._settings, self._size) + _JOIN_S + self._settings.timeout_s, 0
+        late_at, begun = time.monotonic() + start_s(self._settings, self._size) + _JOIN_S + self._settings.timeout_s, 0
         while not self._fit.is_over:
             self._fit.wait(_LOOK_S)
             watch()
@@ -213,7 +188,8 @@ class _Attempt:
         if not isinstance(error, (TrainingFailedError, RayError)):
             raise error
         if isinstance(error, ControllerError):
-            return AttemptEnd(_not_started(error.controller_failure, self._size, self._settings), "not started")
+            reason = _not_started(error.controller_failure, self._size, self._settings)
+            return AttemptEnd(reason, "not started", time.monotonic() - self._began)
         reason = _reason(error, reports, self._settings)
         traces = [failure.trace for failure in reports.failures if not failure.peer]
         console.event("train", "broken_off", reason=reason, traces=traces)
@@ -304,26 +280,10 @@ def _thread_variables(settings: TrainingSettings) -> dict[str, str]:
     return {**dict.fromkeys(THREADS, str(max(1, int(settings.cpus)))), **waiting_variables(os.environ)}
 
 
-def _start_s(settings: TrainingSettings, size: int) -> int:
-    """How long an attempt waits for room."""
-    return _START_S if size == settings.workers[0] else _SOON_S
-
-
 def _environment(settings: TrainingSettings, size: int) -> dict[str, str]:
     """Settings that Ray Train takes only from environment variables."""
     return {
         "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": str(settings.timeout_s),
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_start_s(settings, size)),
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(start_s(settings, size)),
         "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # `_better_elsewhere` looks
     }
-
-
-def _refuse_impossible(settings: TrainingSettings, machines: list[Machine]) -> None:
-    """Refuse processes that do not fit: they would wait for ever, unless other machines may be added."""
-    if not is_possible(settings.resources, machines, settings.workers[0]):
-        raise ConfigError(
-            f"runtime.train_workers: {settings.workers[0]} processes with {resources_text(settings.resources)} each "
-            f"are asked for, but the machines of the Ray cluster have room for "
-            f"{task_capacity(settings.resources, machines)}; "
-            "ask for fewer, for less each (runtime.worker_cpus, worker_gpus), or add machines"
-        )
