@@ -186,6 +186,7 @@ def two_nights(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # the first one makes two versions before
 @pytest.mark.parametrize("scenario", [freeze_roll_back_and_thaw, freeze_take_over_roll_back_and_thaw])
 @pytest.mark.parametrize("place", PLACES)
 def test_whole_nights_that_are_frozen_at_a_write(two_nights, tmp_path, scenario, place):
