@@ -52,7 +52,7 @@ def ask_for_room(settings: TrainingSettings) -> Iterator[None]:
 
 
 def await_room(settings: TrainingSettings, asked: Callable[[], bool], console: Console) -> None:
-    """Wait until there is room for the fewest processes, or may be if others end; TaskError if it never comes."""
+    """Wait until machines have room for the fewest processes, or an autoscaler may add some; TaskError if none come."""
     began, told = time.monotonic(), False
     while not is_possible(settings.resources, machines := alive_machines(), settings.workers[0]):
         what = (

@@ -85,7 +85,7 @@ def train_on_cluster(
             breaks.append(broken)
             give_up(breaks, settings)
             what = "has not started" if broken.kind == "not started" else "was interrupted"
-            console.say(f"training {what} because {broken.reason}; it goes on from the newest checkpoint")
+            console.say(f"training {what} because {broken.reason}; it resumes from the newest checkpoint")
 
 
 class _Attempt:
