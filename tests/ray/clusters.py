@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 
 import psutil
 import ray
+from ray._private.state import GlobalState
+from ray._raylet import GcsClientOptions
 
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
@@ -122,11 +124,24 @@ class Cluster:
         return [machine for machine in self.machines if machine.process.poll() is None]
 
     def resize(self, machines: int) -> None:
-        """Have so many machines alive."""
+        """Have so many machines alive, and the head know of the end of the others: it would give them work."""
         for machine in self.alive[machines:]:
             machine.kill()
+        if self.alive != self.machines:
+            wait_until(lambda: self._known() <= machines)
         for _ in range(len(self.alive), machines):
             self.add()
+
+    def _known(self) -> int:
+        """Machines that the head takes to be alive, asked without joining the cluster."""
+        state = GlobalState()
+        state._initialize_global_state(
+            GcsClientOptions.create(self.address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
+        )
+        try:
+            return sum(node["Alive"] for node in state.node_table())
+        finally:
+            state.disconnect()
 
     def stop(self) -> None:
         """End every process that was started."""
