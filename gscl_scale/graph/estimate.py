@@ -22,6 +22,7 @@ _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
 _STRUCTURE_FILES = 3
 _FLOAT = 4
+_LARGE = 256 << 20  # bytes beside the program
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def read_if_it_fits(
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width, fixed=0)
         say(check_resources(size, config, folder))
     return draft
+
+
+def is_large(config: GraphConfig) -> bool:
+    """Whether a source takes more memory than any process has to spare."""
+    return estimate_need(source_size(config), config, num_threads()).memory > _PROGRAM + _LARGE
 
 
 def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:

@@ -1,21 +1,23 @@
 """Stage ingest: bring the graph into its folder."""
 
+import functools
 from collections.abc import Sequence
 
 from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.column_table import column_lines
 from gscl_scale.graph.draft import GraphDraft, write_graph
-from gscl_scale.graph.estimate import read_if_it_fits
+from gscl_scale.graph.estimate import is_large, read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.json import write_json
 from gscl_scale.model.scaling import notes_on
 from gscl_scale.run.folder import Run
-from gscl_scale.run.inputs import changed_inputs, input_state, with_checksums
+from gscl_scale.run.inputs import Inputs, changed_inputs, input_state, with_checksums
 from gscl_scale.run.record import delete_claimed, read_record
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import start_runner
 
 
 def ingest(
@@ -41,11 +43,14 @@ def ingest(
     record = {**read_record(run.folder), "inputs": inputs}  # first, so that no graph has unknown inputs
     write_json(run.folder / "run.json", record)
     try:
-        draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred)
-        graph = write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
+        if draft is None and config.runtime.engine == "ray" and is_large(config.graph):
+            _write_on_cluster(config, run, console, preferred)
+        else:
+            _write(config, run, console, draft, preferred)
     finally:
         if not run.graph.exists():
             delete_claimed(run)
+    graph = Graph.open(run.graph)
     done = {"inputs": with_checksums(inputs), "graph_fingerprint": graph.fingerprint}
     write_json(run.folder / "run.json", {**record, **done})
     edges = graph.indices.size // 2 if graph.undirected else graph.indices.size
@@ -60,3 +65,35 @@ def ingest(
         console.say(f"  {note}")
     console.event("ingest", "done", nodes=graph.num_nodes, entries=graph.indices.size, fingerprint=graph.fingerprint)
     return graph
+
+
+def _write(
+    config: Config,
+    run: Run,
+    console: Console,
+    draft: GraphDraft | None = None,
+    preferred: Sequence[ColumnEncoding] = (),
+) -> None:
+    draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred)
+    write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
+
+
+def _write_on_cluster(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:
+    """Write the graph on a machine that sees the source as this one does, which may be small; here where none does."""
+    from gscl_scale.stages.on_cluster import run_stage  # with torch
+
+    with start_runner(config.runtime.for_tasks()) as runner:
+        runner.check_shared(run.folder.absolute())
+        if (here := _source_state(config, run, console)) and run_stage(
+            runner, _source_state, config, run, console
+        ) == here:
+            run_stage(runner, functools.partial(_write, preferred=preferred), config, run, console)
+            return
+    console.say("the machines of the Ray cluster do not see the source of the graph as this one does: it is read here")
+    _write(config, run, console, preferred=preferred)
+
+
+def _source_state(config: Config, run: Run, console: Console) -> Inputs:
+    """What a machine sees of the source; nothing where it would have to be downloaded."""
+    path = getattr(config.graph, "path", None)
+    return input_state(config) or ({} if path and not path.exists() else {config.graph.source: []})
