@@ -124,6 +124,7 @@ class Training:
             while not trainer.position.finished:
                 began = time.monotonic()
                 steps = list(self._launch(batches, stop))
+                self.world.settle()
                 results = fetch([step.launched for step in steps])
                 took = (time.monotonic() - began) / len(steps)
                 if steps[0].position.step == first and (lack := _lack_of_negatives(results[0], self.config.rings.hops)):
