@@ -114,8 +114,8 @@ def train_here(
         )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
         validate = None
-        if config.train.validate_every:
-            validate = _validation(config, run, graph, inputs, run.folder / f".validation-{world.rank}", console)
+        if config.train.validate_every and world.first:
+            validate = _validation(config, run, graph, inputs, run.folder / ".validation", console)
             if (kind := selection_for_training(config, graph)) != "probe":
                 console.event("train", "selection", by=kind)
         stream: Stream

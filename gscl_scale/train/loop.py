@@ -84,7 +84,10 @@ class Trainer:
 
 @dataclass
 class Training:
-    """One training: what it reads, where it saves and reports, and the processes that share the work."""
+    """One training: what it reads, where it saves and reports, and the processes that share the work.
+
+    validate   of the first process, which validates for all
+    """
 
     trainer: Trainer
     inputs: Inputs
@@ -187,13 +190,9 @@ class Training:
         """Validate where that is due, and record the best; all processes come to the same conclusion."""
         trainer, config = self.trainer, self.config.train
         epoch = trainer.position.epoch
-        if self.validate is None or not (epoch % config.validate_every == 0 or epoch == config.num_epochs):
+        if not config.validate_every or not (epoch % config.validate_every == 0 or epoch == config.num_epochs):
             return False
-        # every process validates, so that none waits too long; the figure of the first counts
-        figure = torch.tensor([self.validate(trainer.model)], dtype=torch.float64)
-        if not self.world.first:
-            figure.zero_()
-        accuracy = float(self.world.sum(figure))
+        accuracy = self.world.of_first(self._accuracy)
         self.console.event("train", "validation", epoch=epoch, accuracy=accuracy)
         scalars(trainer.position.step, {"validation/accuracy": accuracy})
         self.meter({"validation accuracy": accuracy, "epoch": float(epoch)})
@@ -201,6 +200,10 @@ class Training:
             return False
         trainer.position = replace(trainer.position, best=accuracy, best_epoch=epoch)
         return True
+
+    def _accuracy(self) -> float:
+        assert self.validate is not None, "the first process of a training with validations has a figure for them"
+        return self.validate(self.trainer.model)
 
 
 @dataclass(frozen=True)

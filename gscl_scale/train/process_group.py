@@ -4,10 +4,10 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,8 +18,11 @@ from gscl_scale.runtime.network import NCCL_VARIABLES, interface_names, wrong_in
 from gscl_scale.runtime.stop import outlive_stop
 from gscl_scale.text import join_names
 
+Value = TypeVar("Value")
+
 _LONGEST_CALL = timedelta(days=30)  # others wait for what the first process does alone, such as sampling
 _ENDED, _ENDED_S = "gscl_scale/first has ended", 5.0  # a mark in the store of the group, and how long to look for it
+_BEAT_S = 1.0  # between two signs of life
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,21 @@ class World:
         """Return when all processes have called this."""
         self.sum(torch.zeros(1))
 
+    def together(self, work: Callable[[], Value]) -> Value:
+        """Do work of any length, and return when all processes have done theirs; each has work of its own.
+
+        PeerError if one ends, or shows no sign of life for longer than the timeout.
+        """
+        if self.size == 1:
+            return work()
+        with _Heartbeat(self):
+            return work()
+
+    def of_first(self, work: Callable[[], float]) -> float:
+        """What the first process computes, for all of them; the others wait, however long it takes."""
+        figure = self.together(work if self.first else lambda: 0.0)
+        return float(self.sum(torch.tensor([figure], dtype=torch.float64)))
+
     def check_same(self, number: int, what: str) -> None:
         """PeerError if the processes have different numbers."""
         if int(self.sum(torch.tensor([number]))) != number * self.size:
@@ -98,6 +116,38 @@ class World:
         with _peers():
             dist.broadcast_object_list(argument, group=self._calls_group)
         return argument[0]
+
+
+class _Heartbeat:
+    """Sums of how many have done their work, on a thread of each process, until all have: also the signs of life.
+
+    Inside the block the process takes part in no other sum.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world, self._done, self._failed = world, threading.Event(), False
+        self._beat_s = min(_BEAT_S, world.timeout_s / 4)
+        self._error: PeerError | None = None
+        self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._failed = kind is not None
+        self._done.set()
+        self._thread.join(2 * self._beat_s if self._failed else None)
+        if self._error is not None and not self._failed:
+            raise self._error
+
+    def _work(self) -> None:
+        number = 0
+        try:
+            while number < self._world.size and not self._failed:
+                done = self._done.wait(self._beat_s)
+                number = int(self._world.sum(torch.tensor([int(done and not self._failed)])))
+        except PeerError as error:
+            self._error = error
 
 
 ALONE = World()
