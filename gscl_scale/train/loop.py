@@ -104,7 +104,7 @@ class Training:
     def __post_init__(self) -> None:
         if not self.world.first:
             self.console, self.curves = Console(quiet=True), None
-        self._saved = time.monotonic()
+        self._saved, self._first = time.monotonic(), 0
 
     def run(self) -> None:
         """Train to the end, or until `patience` validations in a row have not improved."""
@@ -116,7 +116,7 @@ class Training:
         if trainer.position.finished:
             return
         total = config.num_epochs * self.stream.steps_per_epoch
-        first = trainer.position.step
+        self._first = first = trainer.position.step
         with (
             stop_event(self.stop) as stop,
             self.console.log_open(),
@@ -144,12 +144,20 @@ class Training:
         """Take steps up to the next one after which figures are fetched."""
         trainer, fetched = self.trainer, False
         while not fetched:
-            micro_batches = itertools.islice(batches, self.stream.num_micro_batches)
+            micro_batches = self._micro_batches(batches)
             launched = trainer.step(self.inputs, micro_batches, self.config, self.world, stop.is_set())
             yield _Step(launched, trainer.position, batches.seconds())
             step = trainer.position.step + 1
             trainer.position = replace(trainer.position, step=step, epoch=step // self.stream.steps_per_epoch)
             fetched = self._is_fetched(step)
+
+    def _micro_batches(self, batches: "DataWait") -> Iterator[Any]:
+        """Our micro-batches of the next step."""
+        step, number = self.trainer.position.step, self.stream.num_micro_batches
+        if step != self._first and step % self.stream.steps_per_epoch:
+            return itertools.islice(batches, number)
+        opened = self.world.together(batches.__next__)  # a round is checked before its first batch: that may take long
+        return itertools.chain([opened], itertools.islice(batches, number - 1))
 
     def _is_fetched(self, step: int) -> bool:
         """Whether figures are fetched after so many steps: in all processes alike, which stop only then."""

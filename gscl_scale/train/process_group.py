@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -87,6 +88,10 @@ class World:
             raise PeerError(
                 f"training processes have different {what} (this one: {number}); check that all see the same run folder"
             )
+
+    def draw(self) -> int:
+        """A random number below 2^62 that all processes have alike, and no other training has."""
+        return int(self.sum(torch.tensor([secrets.randbits(62) if self.first else 0])))
 
     def call(self, argument: Any) -> None:
         """Send plain values from the first process to those that wait in `calls`; None ends these."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import tempfile
 import time
 from pathlib import Path
 from unittest import mock
@@ -17,6 +18,7 @@ from gscl_scale.errors import PeerError
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
+from gscl_scale.shards import reader
 from gscl_scale.stages import train as stage
 from gscl_scale.train.checkpoint import load_state
 from gscl_scale.train.process_group import ALONE, join_world
@@ -44,9 +46,14 @@ def in_world(size, function, folder, *arguments):
 
 
 def slow_training(file, folder):
-    """Train with validations that take longer than the timeout; write who has validated and who has written scratch."""
-    run, made, figures = Run.at(Path(folder)), [], []
-    quick = stage.quick_figure
+    """Train with checks and validations longer than the timeout; write who has checked, validated, written scratch."""
+    run, made, figures, hashed = Run.at(Path(folder)), [], [], []
+    quick, sha256_of = stage.quick_figure, reader.sha256_of
+
+    def slow_sha256(path):
+        hashed.append(str(path))
+        time.sleep(1.5 * TIMEOUT_S)
+        return sha256_of(path)
 
     class Counted(Scratch):
         def __init__(self, place, *rest):
@@ -67,10 +74,11 @@ def slow_training(file, folder):
     with (
         mock.patch("gscl_scale.embed.layers.Scratch", Counted),
         mock.patch.object(stage, "quick_figure", slow),
+        mock.patch.object(reader, "sha256_of", slow_sha256),
         join_world(TIMEOUT_S),
     ):
         stage.train_here(Config.parse(values), run, Console(run.log, quiet=True))
-    file.write_text(json.dumps({"scratch": made, "figures": figures}))
+    file.write_text(json.dumps({"scratch": made, "figures": figures, "hashed": hashed}))
 
 
 def trained(run):
@@ -81,7 +89,10 @@ def trained(run):
     return weights, [event["accuracy"] for event in read_json_lines(run.log) if event["event"] == "validation"]
 
 
-def test_the_first_process_validates_for_all_however_long_it_takes(tmp_path):
+def test_validations_and_checks_are_done_once_however_long_they_take(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "machine"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "machine"))
+    (tmp_path / "machine").mkdir()
     for name in ("alone", "together"):
         test_torchrun.prepared(tmp_path / name)
     with mock.patch.object(time, "sleep"):
@@ -94,6 +105,9 @@ def test_the_first_process_validates_for_all_however_long_it_takes(tmp_path):
     assert accuracies == pytest.approx(expected, abs=0.05)
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
     assert not list((tmp_path / "together").glob(".validation*"))
+    hashed = [path for one in told for path in one["hashed"]]
+    assert len(hashed) == len({*hashed}) == 4  # the part and the priorities of two rounds
+    assert not list((tmp_path / "machine").glob("gscl-scale-*"))
 
 
 def work_of_each(file, seconds):
