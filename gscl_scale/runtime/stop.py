@@ -48,6 +48,27 @@ def stop_event(event: threading.Event | None = None) -> Iterator[threading.Event
 
 
 @contextlib.contextmanager
+def outlive_stop(reason: threading.Event) -> Iterator[None]:
+    """Ignore SIGTERM once there is a reason to, instead of ending at once: an error has to be printed first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    outer = signal.getsignal(signal.SIGTERM)
+
+    def end(*_: Any) -> None:
+        if not reason.is_set():
+            signal.signal(signal.SIGTERM, outer)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if not reason.is_set():
+            signal.signal(signal.SIGTERM, outer)
+
+
+@contextlib.contextmanager
 def stop_after(seconds: float) -> Iterator[None]:
     """Ask this process to stop after so many seconds, as a scheduler would; 0: never."""
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.validate import FileEntry, size_of
+from gscl_scale.io.verdicts import Verdicts
 from gscl_scale.machine import num_cores, release_mapped_pages
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, copy_lists, offsets_of
@@ -23,6 +23,7 @@ from gscl_scale.shards.records import Manifest, PartRecord, RoundEntry
 
 _Place = tuple[RingSample, npt.NDArray[np.int64], npt.NDArray[np.int64]]  # of anchors: a part, rows there, and which
 
+VERDICTS = Verdicts()  # of this process
 _MAPPED = 4 << 30  # bytes of mapped files in memory above which a reader gives back its own
 
 
@@ -32,13 +33,14 @@ class Samples:
 
     folder: Path
     manifest: Manifest
+    verdicts: Verdicts = field(default=VERDICTS, compare=False)
 
     @classmethod
-    def open(cls, folder: Path) -> "Samples":
-        """Read the manifest; nothing else is trusted."""
+    def open(cls, folder: Path, verdicts: Verdicts = VERDICTS) -> "Samples":
+        """Read the manifest; nothing else is trusted. Other files are checked once as `verdicts` remember it."""
         if not (folder / MANIFEST).exists():
             raise FolderError(f"{folder} holds no finished samples; run gscl-scale precompute first")
-        return cls(folder, read_manifest(folder))
+        return cls(folder, read_manifest(folder), verdicts)
 
     def identity(self) -> dict[str, object]:
         """What the samples depend on: equal identities mean equal samples, whatever is on disk at the moment."""
@@ -81,32 +83,50 @@ class Samples:
     def part(self, number: int, part: int, verify: bool = True) -> RingSample:
         """Map a part of a round, after comparing it with its checksum."""
         path, record = part_path(self.folder, number, part), self.part_record(number, part)
-        if verify:
-            _verify(path, record)
-        sample = map_part(path)
-        if flaw := flaw_of_part(sample, record["anchors"][0], record["rows"], self.manifest["num_nodes"]):
-            raise _damaged(path, flaw)
-        return sample
+        _refuse(self._verdict_on_part(path, record) if verify else self._flaw_of_part(path, record))
+        return map_part(path)
 
     def priorities(self, number: int) -> Priorities:
         """Map the priorities of a round, after comparing them with their checksum."""
         path = priorities_path(self.folder, number)
-        _verify(path, self._entry(number)["priorities"])
-        priorities = map_priorities(path)
-        if flaw := flaw_of_priorities(priorities, self.manifest["num_nodes"]):
-            raise _damaged(path, flaw)
-        return priorities
+        _refuse(self._verdict_on_priorities(path, self._entry(number)["priorities"]))
+        return map_priorities(path)
+
+    def check(self, number: int) -> Iterator[str]:
+        """The verdicts on the files of a round, one after the other: once all are known, the round opens at once."""
+        entry = self._entry(number)
+        for part, record in enumerate(entry["parts"]):
+            yield self._verdict_on_part(part_path(self.folder, number, part), record)
+        if "priorities" in entry:
+            yield self._verdict_on_priorities(priorities_path(self.folder, number), entry["priorities"])
 
     def weights(self) -> npt.NDArray[np.float64] | None:
         """Map the weights of the nodes, after comparing them with their checksum; None where sampling is uniform."""
         if "weights" not in self.manifest:
             return None
-        path = weights_path(self.folder)
-        _verify(path, self.manifest["weights"])
+        path, entry = weights_path(self.folder), self.manifest["weights"]
+        _refuse(self.verdicts.of(path, entry, lambda: _difference(path, entry)))
         weights = map_array(path, "weight", "double")
         if weights.size != self.manifest["num_nodes"]:
-            raise _damaged(path, "expected a weight for each node")
+            raise FolderError(_damage(path, "expected a weight for each node"))
         return weights
+
+    def _verdict_on_part(self, path: Path, record: PartRecord) -> str:
+        expected = [record, self.manifest["num_nodes"]]
+        return self.verdicts.of(path, expected, lambda: _difference(path, record) or self._flaw_of_part(path, record))
+
+    def _flaw_of_part(self, path: Path, record: PartRecord) -> str:
+        flaw = flaw_of_part(map_part(path), record["anchors"][0], record["rows"], self.manifest["num_nodes"])
+        return _damage(path, flaw) if flaw else ""
+
+    def _verdict_on_priorities(self, path: Path, entry: FileEntry) -> str:
+        def find() -> str:
+            if difference := _difference(path, entry):
+                return difference
+            flaw = flaw_of_priorities(map_priorities(path), self.manifest["num_nodes"])
+            return _damage(path, flaw) if flaw else ""
+
+        return self.verdicts.of(path, [entry, self.manifest["num_nodes"]], find)
 
 
 class RoundSource(Protocol):
@@ -186,25 +206,25 @@ def _take_lists(of_part: list[Lists], where: list[_Place], num_anchors: int, dty
     return Lists(offsets, members)
 
 
-def _damaged(path: Path, flaw: str) -> FolderError:
-    return FolderError(f"{path} is damaged: {flaw}; run gscl-scale precompute again")
+def _refuse(verdict: str) -> None:
+    if verdict:
+        raise FolderError(verdict)
 
 
-def _verify(path: Path, entry: FileEntry) -> None:
+def _damage(path: Path, flaw: str) -> str:
+    return f"{path} is damaged: {flaw}; run gscl-scale precompute again"
+
+
+def _difference(path: Path, entry: FileEntry) -> str:
+    """In what a file differs from its entry in the manifest; "" where it does not."""
     size = size_of(path) if path.exists() else -1
-    if size == entry["bytes"] and _sha256(path, path.stat().st_mtime_ns) == entry["sha256"]:
-        return
+    if size == entry["bytes"] and sha256_of(path) == entry["sha256"]:
+        return ""
     got = "no file" if size < 0 else f"{size} bytes" if size != entry["bytes"] else "other content"
-    raise FolderError(
+    return (
         f"{path}: expected {entry['bytes']} bytes with the checksum in the manifest, got {got}; "
         "run gscl-scale precompute again to repair it"
     )
-
-
-@lru_cache(maxsize=65536)
-def _sha256(path: Path, modified: int) -> str:
-    """Checksum of a file, computed once as long as it does not change."""
-    return sha256_of(path)
 
 
 def flaw_of_part(sample: RingSample, first: int, rows: int, num_nodes: int) -> str:

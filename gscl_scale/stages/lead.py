@@ -26,9 +26,13 @@ def lead_command(config: Config) -> Iterator[bool]:
     with join_world(config.runtime.timeout_s, config.runtime.device) as world:
         if not world.first:
             _follow(world)
-        yield world.first
-        if world.first:
-            world.call(None)
+        try:
+            yield world.first
+            if world.first:
+                world.call(None)
+        finally:
+            if world.first:
+                world.mark_end()
 
 
 def _follow(world: "World") -> None:
@@ -37,5 +41,9 @@ def _follow(world: "World") -> None:
     try:
         for values in world.calls():
             train_process(values)
-    except (PeerError, StoppedError, DivergedError):
+    except (StoppedError, DivergedError):
         raise SystemExit(1) from None  # the first process prints the error
+    except PeerError:
+        if world.first_ended():
+            raise SystemExit(1) from None
+        raise

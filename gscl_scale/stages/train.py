@@ -2,6 +2,9 @@
 
 import contextlib
 import hashlib
+import shutil
+import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,7 @@ from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
+from gscl_scale.io.verdicts import Verdicts
 from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
@@ -31,9 +35,10 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.runner import Runner, start_runner, train_together
 from gscl_scale.runtime.settings import MemoryNeed, Meter
+from gscl_scale.shards.checked_rounds import CheckedRounds
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.prefetch import RoundsAhead
-from gscl_scale.shards.reader import RoundSource, Samples
+from gscl_scale.shards.reader import VERDICTS, RoundSource, Samples
 from gscl_scale.stages.collapse import warn_of_collapse
 from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.selection import quick_figure, selection_for_training
@@ -114,8 +119,8 @@ def train_here(
         )  # fmt: skip
         inputs = prepare_inputs(graph, config.model, device)
         validate = None
-        if config.train.validate_every:
-            validate = _validation(config, run, graph, inputs, run.folder / f".validation-{world.rank}", console)
+        if config.train.validate_every and world.first:
+            validate = _validation(config, run, graph, inputs, run.folder / ".validation", console)
             if (kind := selection_for_training(config, graph)) != "probe":
                 console.event("train", "selection", by=kind)
         stream: Stream
@@ -257,7 +262,11 @@ def memory_of_process(graph: Graph, config: Config) -> MemoryNeed:
 def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
     """The rounds on disk, or rounds that are sampled during the training."""
     if not config.rings.ahead:
-        yield Samples.open(run.samples)
+        with (
+            _verdicts(world) as verdicts,
+            CheckedRounds(Samples.open(run.samples, verdicts), config.train.num_epochs) as on_disk,
+        ):
+            yield on_disk
         return
     if world.size > 1:
         raise ConfigError(
@@ -273,6 +282,19 @@ def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
 
     with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:
         yield rounds
+
+
+@contextlib.contextmanager
+def _verdicts(world: World) -> Iterator[Verdicts]:
+    """What the processes of this machine find out about the files of rounds, each once among them."""
+    if world.size == 1:
+        yield VERDICTS
+        return
+    folder = Path(tempfile.gettempdir(), f"gscl-scale-{socket.gethostname()}-{world.draw():x}")
+    try:
+        yield Verdicts(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:

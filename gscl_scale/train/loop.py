@@ -84,7 +84,10 @@ class Trainer:
 
 @dataclass
 class Training:
-    """One training: what it reads, where it saves and reports, and the processes that share the work."""
+    """One training: what it reads, where it saves and reports, and the processes that share the work.
+
+    validate   of the first process, which validates for all
+    """
 
     trainer: Trainer
     inputs: Inputs
@@ -101,7 +104,7 @@ class Training:
     def __post_init__(self) -> None:
         if not self.world.first:
             self.console, self.curves = Console(quiet=True), None
-        self._saved = time.monotonic()
+        self._saved, self._first = time.monotonic(), 0
 
     def run(self) -> None:
         """Train to the end, or until `patience` validations in a row have not improved."""
@@ -113,7 +116,7 @@ class Training:
         if trainer.position.finished:
             return
         total = config.num_epochs * self.stream.steps_per_epoch
-        first = trainer.position.step
+        self._first = first = trainer.position.step
         with (
             stop_event(self.stop) as stop,
             self.console.log_open(),
@@ -124,6 +127,7 @@ class Training:
             while not trainer.position.finished:
                 began = time.monotonic()
                 steps = list(self._launch(batches, stop))
+                self.world.settle()
                 results = fetch([step.launched for step in steps])
                 took = (time.monotonic() - began) / len(steps)
                 if steps[0].position.step == first and (lack := _lack_of_negatives(results[0], self.config.rings.hops)):
@@ -140,12 +144,20 @@ class Training:
         """Take steps up to the next one after which figures are fetched."""
         trainer, fetched = self.trainer, False
         while not fetched:
-            micro_batches = itertools.islice(batches, self.stream.num_micro_batches)
+            micro_batches = self._micro_batches(batches)
             launched = trainer.step(self.inputs, micro_batches, self.config, self.world, stop.is_set())
             yield _Step(launched, trainer.position, batches.seconds())
             step = trainer.position.step + 1
             trainer.position = replace(trainer.position, step=step, epoch=step // self.stream.steps_per_epoch)
             fetched = self._is_fetched(step)
+
+    def _micro_batches(self, batches: "DataWait") -> Iterator[Any]:
+        """Our micro-batches of the next step."""
+        step, number = self.trainer.position.step, self.stream.num_micro_batches
+        if step != self._first and step % self.stream.steps_per_epoch:
+            return itertools.islice(batches, number)
+        opened = self.world.together(batches.__next__)  # a round is checked before its first batch: that may take long
+        return itertools.chain([opened], itertools.islice(batches, number - 1))
 
     def _is_fetched(self, step: int) -> bool:
         """Whether figures are fetched after so many steps: in all processes alike, which stop only then."""
@@ -186,13 +198,9 @@ class Training:
         """Validate where that is due, and record the best; all processes come to the same conclusion."""
         trainer, config = self.trainer, self.config.train
         epoch = trainer.position.epoch
-        if self.validate is None or not (epoch % config.validate_every == 0 or epoch == config.num_epochs):
+        if not config.validate_every or not (epoch % config.validate_every == 0 or epoch == config.num_epochs):
             return False
-        # every process validates, so that none waits too long; the figure of the first counts
-        figure = torch.tensor([self.validate(trainer.model)], dtype=torch.float64)
-        if not self.world.first:
-            figure.zero_()
-        accuracy = float(self.world.sum(figure))
+        accuracy = self.world.of_first(self._accuracy)
         self.console.event("train", "validation", epoch=epoch, accuracy=accuracy)
         scalars(trainer.position.step, {"validation/accuracy": accuracy})
         self.meter({"validation accuracy": accuracy, "epoch": float(epoch)})
@@ -200,6 +208,10 @@ class Training:
             return False
         trainer.position = replace(trainer.position, best=accuracy, best_epoch=epoch)
         return True
+
+    def _accuracy(self) -> float:
+        assert self.validate is not None, "the first process of a training with validations has a figure for them"
+        return self.validate(self.trainer.model)
 
 
 @dataclass(frozen=True)

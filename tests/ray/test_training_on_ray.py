@@ -20,12 +20,13 @@ from ray._raylet import GcsClient
 from ray.core.generated import autoscaler_pb2
 
 from gscl_scale.config.config import Config
-from gscl_scale.errors import FolderError, TaskError
+from gscl_scale.errors import ConfigError, FolderError, TaskError
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
 from gscl_scale.run.log import read_curve
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.cluster import preflight
+from gscl_scale.runtime.cluster import training as cluster_training
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
@@ -279,6 +280,17 @@ def test_a_mistake_that_a_process_finds_is_told_as_it_is_and_not_repeated(two, p
     with pytest.raises(FolderError, match=r"part-00000\.arrow"):
         train(on(two, 1), run)
     assert not events(run, "broken_off")
+
+
+def test_a_wrong_network_interface_is_refused_and_not_tried_again(two, prepared, tmp_path, monkeypatch):
+    run, variables = copied(prepared, tmp_path), cluster_training._thread_variables
+    wrong = {"GLOO_SOCKET_IFNAME": "nonesuch0"}
+    monkeypatch.setattr(cluster_training, "_thread_variables", lambda settings: {**variables(settings), **wrong})
+    with pytest.raises(
+        ConfigError, match=r"^GLOO_SOCKET_IFNAME=nonesuch0: a machine of the Ray cluster has no network"
+    ):
+        train(on(two, 2), run)
+    assert not events(run, "started")
 
 
 @pytest.mark.slow

@@ -1,12 +1,5 @@
 """One training by two processes that torchrun has started."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import yaml
@@ -19,8 +12,8 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import train
 from tests.graphs import make_graph, random_edges
+from tests.train.launcher import torchrun
 
-ROOT = Path(__file__).parent.parent.parent
 VALUES = {
     "graph": {"source": "memory"},
     "rings": {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2},
@@ -36,27 +29,6 @@ def prepared(folder):
     make_graph(run.graph, random_edges(240, 700, seed=3), 240, labels=np.arange(240) % 3)
     precompute(config, run, Console(quiet=True))
     return config, run
-
-
-def torchrun(folder, *arguments):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1",
-        "--master-port", str(port), "-m", "--", "gscl_scale", *arguments,
-    ]  # fmt: skip
-    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        out, err = process.communicate(timeout=100)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return process.returncode, out, err
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ray.train import ControllerError, FailureConfig, LoggingConfig, RunConfig, 
 from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from gscl_scale.errors import StoppedError, TaskError
+from gscl_scale.errors import ConfigError, StoppedError, TaskError
 from gscl_scale.io.atomic import scratch_folder
 from gscl_scale.runtime.cluster.background import BackgroundCall
 from gscl_scale.runtime.cluster.connect import error_line, join_cluster, temporary_environment
@@ -33,6 +33,7 @@ from gscl_scale.runtime.cluster.preflight import SharedFolder
 from gscl_scale.runtime.cluster.room import AttemptEnd, ask_for_room, attempt_size, await_room, give_up, start_s
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.native_threads import waiting_variables
+from gscl_scale.runtime.network import NCCL_VARIABLES, wrong_interface
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed, TrainingBody, TrainingSettings
 from gscl_scale.runtime.stop import stop_event
 
@@ -188,6 +189,7 @@ class _Attempt:
         if not isinstance(error, (TrainingFailedError, RayError)):
             raise error
         if isinstance(error, ControllerError):
+            _refuse_interface(error.controller_failure)
             reason = _not_started(error.controller_failure, self._size, self._settings)
             return AttemptEnd(reason, "not started", time.monotonic() - self._began)
         reason = _reason(error, reports, self._settings)
@@ -216,6 +218,15 @@ def _not_started(error: BaseException, size: int, settings: TrainingSettings) ->
     if type(error).__name__ == "WorkerGroupStartupTimeoutError":
         return f"the Ray cluster has no room now for {size} processes with {resources_text(settings.resources)} each"
     return f"the Ray cluster could not start {size} processes ({error_line(error)})"
+
+
+def _refuse_interface(error: BaseException) -> None:
+    """ConfigError if a machine lacks the network interface that it is told to use: other attempts would lack it too."""
+    if wrong := wrong_interface(str(error)):
+        raise ConfigError(
+            f"{wrong}: a machine of the Ray cluster has no network interface of this name with an address; {_KEPT}: "
+            "set it on every machine to one that reaches the others, or unset it, start Ray there again, and run again"
+        ) from None
 
 
 def _draining() -> set[str]:
@@ -269,7 +280,7 @@ def _trainer(body: Callable[[], None], settings: TrainingSettings, size: int, sc
             name=f"attempt-{uuid.uuid4().hex[:8]}",
             storage_path=str(scratch),
             failure_config=FailureConfig(max_failures=0, controller_failure_limit=0, max_preemption_failures=0),
-            worker_runtime_env={"env_vars": _thread_variables(settings)},
+            worker_runtime_env={"env_vars": {**_thread_variables(settings), **NCCL_VARIABLES}},
             logging_config=LoggingConfig(log_level="ERROR"),
         ),
     )
