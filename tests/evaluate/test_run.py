@@ -9,6 +9,7 @@ import pytest
 from gscl_scale import seeding
 from gscl_scale.config.sections import EvaluateConfig, RingsConfig
 from gscl_scale.errors import RunError
+from gscl_scale.evaluate import run
 from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.schema import flaw_of_metrics
@@ -16,6 +17,7 @@ from gscl_scale.evaluate.similarity import ring_lists
 from gscl_scale.evaluate.summary import figures_table, warnings_of
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.sample import Lists, RingSample
+from gscl_scale.runtime.console import Console
 
 QUICK = EvaluateConfig(initialisations=3, probe_epochs=50, probe_learning_rate=0.1, random_splits=2)
 
@@ -157,3 +159,14 @@ def test_figures_of_tiny_and_huge_vectors_are_those_of_vectors_near_one(
         assert found["clusters"]["nmi" + name] == pytest.approx(measured["clusters"]["nmi" + name], abs=0.01)
         assert found["search"]["sim_at_5" + name] == pytest.approx(measured["search"]["sim_at_5" + name], abs=0.01)
         assert found["rings"]["similarity" + name] == pytest.approx(measured["rings"]["similarity" + name], abs=1e-4)
+
+
+@pytest.mark.parametrize(("initialisations", "told"), [(20, True), (1, False)])
+def test_a_probe_that_takes_long_is_told_before_it_starts_with_what_makes_it_faster(
+    random_graph, monkeypatch, capfd, initialisations, told
+):
+    monkeypatch.setattr(run, "_MANY_ROWS", 100)
+    config = EvaluateConfig(initialisations=initialisations, probe_epochs=1, random_splits=2)
+    evaluate_run(random_graph, {"raw": random_graph.features}, None, config, console=Console())
+    err = capfd.readouterr().err
+    assert ("from 20 initialisations; --set evaluate.initialisations=2 is about 10 times as fast" in err) == told

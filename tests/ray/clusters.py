@@ -100,7 +100,7 @@ class Cluster:
         self.address = f"{HEAD_IP}:{free_port()}"
         self.machines: list[Machine] = []
 
-    def start_head(self, cpus: int, dashboard_port: int = 0) -> Machine:
+    def start_head(self, cpus: int, dashboard_port: int = 0, wrapper: tuple[str, ...] = ()) -> Machine:
         """Start the first machine, where drivers attach."""
         shown = ["--include-dashboard", "true", "--dashboard-port", str(dashboard_port)]
         return self._start(
@@ -108,6 +108,7 @@ class Cluster:
             + (shown if dashboard_port else ["--include-dashboard", "false"]),
             HEAD_IP,
             cpus,
+            wrapper,
         )
 
     def add(
@@ -173,7 +174,14 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(machines: int, cpus: int = 1, dashboard_port: int = 0, token: str = "", **env: str) -> Iterator[Cluster]:
+def cluster(
+    machines: int,
+    cpus: int = 1,
+    dashboard_port: int = 0,
+    token: str = "",
+    head_wrapper: tuple[str, ...] = (),
+    **env: str,
+) -> Iterator[Cluster]:
     """A cluster of so many machines, stopped at the end whatever happens; where Ray finds a token it wants one."""
     folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # short: paths of sockets may have 107 characters
     started = Cluster(folder, **env)
@@ -181,7 +189,7 @@ def cluster(machines: int, cpus: int = 1, dashboard_port: int = 0, token: str = 
         if token:
             (folder / ".ray").mkdir()
             (folder / ".ray" / "auth_token").write_text(token)
-        started.start_head(cpus, dashboard_port)
+        started.start_head(cpus, dashboard_port, head_wrapper)
         started.resize(machines)
         yield started
     finally:
