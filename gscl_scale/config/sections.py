@@ -316,7 +316,9 @@ class EvaluateConfig(SplitsConfig):
         description="Scale nothing, rows to length 1 or columns to mean 0 and deviation 1 before the probe; auto: each "
         "method keeps the best on validation.",
     )
-    sample: int = Field(20000, ge=100, description="Nodes to sample for clustering, search and ring similarity.")
+    sample: int = Field(
+        20000, ge=100, description="Nodes to sample for clustering, search, ring similarity and validation."
+    )
     held_out_edges: Annotated[float, Key("graph", revision=4, neutral=0.0)] = Field(
         0.0,
         ge=0,

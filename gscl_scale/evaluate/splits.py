@@ -37,6 +37,14 @@ class Split:
         train, val, test = (int((self.codes == code).sum()) for code in (TRAIN, VAL, TEST))
         return {"train": train, "val": val, "test": test}
 
+    def sampled(self, most: int, seed: int) -> "Split":
+        """The split with at most so many training and validation nodes."""
+        codes = self.codes.copy()
+        for code in (TRAIN, VAL):
+            nodes = np.flatnonzero(codes == code)
+            codes[np.setdiff1d(nodes, seeding.sample(nodes, most, "nodes of a quick probe", seed, code))] = 0
+        return replace(self, codes=codes)
+
     def without(self, nodes: npt.NDArray[np.bool_]) -> "Split":
         """The split without some of the [N] nodes among its test nodes; train and validation nodes stay."""
         gone = (self.codes == TEST) & nodes

@@ -63,11 +63,12 @@ def selection_for_training(config: Config, graph: Graph) -> Kind:
 
 
 def quick_figure(config: Config, run: Run, graph: Graph, device: torch.device) -> Figure:
-    """The figure that a training is validated by; a probe is a quick one on the first split."""
+    """The figure that a training is validated by; a probe is a quick one on a sample of the first split."""
     kind = selection_for_training(config, graph)
     if kind != "probe":
         return _figure_without_labels(kind, config, run, graph)
-    splits = training_splits(graph, config.evaluate, config.train.label_seed)
+    whole = training_splits(graph, config.evaluate, config.train.label_seed)
+    splits = [split.sampled(config.evaluate.sample, config.evaluate.seed) for split in whole]
     quick = config.evaluate.model_copy(update={"initialisations": 3, "probe_epochs": 100})
     return lambda vectors: validation_accuracy(vectors, graph, splits, quick, device)
 

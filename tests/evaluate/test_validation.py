@@ -102,6 +102,17 @@ def test_a_training_is_validated_on_the_split_that_is_left_out(make_graph: Calla
     assert selection.chose == "the epoch of the encoder"
 
 
+def test_a_training_is_validated_on_a_sample_of_the_split(make_graph: Callable[..., Graph]) -> None:
+    (split,) = training_splits(noisy(make_graph, published=False), QUICK, None)
+    counts, few = split.counts(), split.sampled(5, seed=0)
+    assert min(counts["train"], counts["val"]) > 5
+    assert few.counts() == {**counts, "train": 5, "val": 5}
+    assert ((few.codes == split.codes) | (few.codes == 0)).all()
+    np.testing.assert_array_equal(few.codes, split.sampled(5, seed=0).codes)
+    assert (few.codes != split.sampled(5, seed=1).codes).any()
+    np.testing.assert_array_equal(split.sampled(NODES, seed=0).codes, split.codes)
+
+
 def test_those_that_a_search_has_chosen_on_are_left_out_whatever_the_seed_of_the_run(
     make_graph: Callable[..., Graph],
 ) -> None:

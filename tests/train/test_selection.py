@@ -17,6 +17,7 @@ from gscl_scale.report.training_curves import training
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
+from gscl_scale.stages import selection
 from gscl_scale.stages.embed import embed
 from gscl_scale.stages.evaluate import evaluate
 from gscl_scale.stages.ingest import ingest
@@ -96,6 +97,15 @@ def test_a_training_without_labels_keeps_the_epoch_that_predicts_its_validation_
     assert [event["by"] for event in events if event["event"] == "selection"] == ["links"]
     evaluate(config, run, QUIET)
     assert "on held-out edges." in training(load_run_data(config, run, QUIET, mapped=False))
+
+
+def test_the_probe_of_a_validation_learns_a_sample_of_the_training_nodes(tmp_path, monkeypatch):
+    config = settings(evaluate={"sample": 100, "train_fractions": [0.8], "val_fraction": 0.1})
+    run, graph = ingested(tmp_path, config, labels=True)
+    probed = []
+    monkeypatch.setattr(selection, "validation_accuracy", lambda vectors, graph, splits, *_: probed.extend(splits))
+    quick_figure(config, run, graph, torch.device("cpu"))(graph.features)
+    assert [split.counts()["train"] for split in probed] == [100]  # of 120
 
 
 def test_rings_of_nodes_that_chose_the_epoch_are_not_reported(tmp_path):
