@@ -13,7 +13,8 @@ from torch import Tensor
 
 from gscl_scale import seeding
 from gscl_scale.batches.sampled_subgraph import SampledSubgraph, transpose_pattern
-from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.config.loss import LossConfig
+from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.priorities import Priorities

@@ -24,7 +24,8 @@ from gscl_scale.batches.collate import (
     draw_candidates,
     member_key,
 )
-from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.config.loss import LossConfig
+from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.model.keyed_random import mix, signed
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import offsets_of

@@ -15,7 +15,9 @@ from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
 from gscl_scale.batches.device_collate import DeviceRound
 from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
-from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.batches.schedule import Schedule
+from gscl_scale.config.loss import LossConfig
+from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.shards.reader import RoundReader, RoundSource
@@ -38,11 +40,6 @@ def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
 def epoch_order(num_anchors: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     """The anchors of an epoch in the order in which they are used: a function of (seed, epoch) alone."""
     return seeding.generator("order", seed, epoch).permutation(num_anchors)
-
-
-def steps_per_epoch(num_anchors: int, batch_size: int) -> int:
-    """Batches per epoch; the last may be smaller."""
-    return -(-num_anchors // batch_size)
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class BatchStream:
         device: DeviceRoom | None = None,
     ) -> None:
         self._anchors, self._num_anchors = anchors, num_nodes if anchors is None else anchors.size
-        self.steps_per_epoch = steps_per_epoch(self._num_anchors, train.batch_size)
+        self.schedule = Schedule(self._num_anchors, train.batch_size)
         self.num_micro_batches = train.accumulate
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
@@ -113,12 +110,11 @@ class BatchStream:
 
     def batch(self, step: int, micro_batch: int = 0) -> Batch:
         """A micro-batch of our share of a step's batch; steps are counted from 0 over all epochs."""
-        epoch, within = divmod(step, self.steps_per_epoch)
-        size = self._train.batch_size
+        epoch, seen = self.schedule.at(step)
         with self._making:
             opened = self._round(epoch)
             reader, settings = opened.reader, (self._rings, self._train, self._loss, epoch, step)
-            anchors = self._epoch(epoch)[within * size : (within + 1) * size]
+            anchors = self._epoch(epoch)[seen : seen + self._train.batch_size]
             own, decided = (
                 self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors),
                 reader.decided(anchors),

@@ -16,7 +16,8 @@ from torch_geometric.nn import GCNConv
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
-from gscl_scale.batches.stream import BatchStream, epoch_order, steps_per_epoch
+from gscl_scale.batches.schedule import steps_per_epoch
+from gscl_scale.batches.stream import BatchStream, epoch_order
 from gscl_scale.bench.graphs import edges_of
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency

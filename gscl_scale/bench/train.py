@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gscl_scale.batches.stream import steps_per_epoch
+from gscl_scale.batches.schedule import steps_per_epoch
 from gscl_scale.bench.engines import sample
 from gscl_scale.bench.graphs import config_graph, describe, describe_lists, graph_setting
 from gscl_scale.bench.harness import Columns, Line, table_of

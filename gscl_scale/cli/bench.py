@@ -32,7 +32,7 @@ def _add(kind: type[Bench]) -> None:
 
     def command(context: typer.Context, **given: Any) -> None:
         if "config_file" in given:
-            given["config"] = Config.load(given.pop("config_file"), given.pop("settings"))
+            given["config"] = Config.load(given.pop("config_file"), given.pop("settings")).among(1)
         asked = kind(command=_command(context), **given)
         try:
             module = importlib.import_module(f"gscl_scale.bench.{asked.name}")

@@ -8,11 +8,12 @@ from pydantic import Field, ValidationError, model_validator
 from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.explain import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig
+from gscl_scale.config.loss import LossConfig
 from gscl_scale.config.read import apply_setting, expand_paths, read_yaml, refuse_secrets
 from gscl_scale.config.retrain import GateConfig, RetrainConfig
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.config.section import Section
-from gscl_scale.config.sections import EvaluateConfig, LossConfig, ModelConfig, RingsConfig, TrainConfig
+from gscl_scale.config.sections import EvaluateConfig, ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError
 
 
@@ -84,6 +85,10 @@ class Config(Section):
         """The configuration with the numbers that `auto` leaves to the size of the graph."""
         train = self.train.model_copy(update={"epochs": self.train.epochs_for(num_nodes)})
         return self.model_copy(update={"train": train})
+
+    def among(self, num_processes: int) -> Self:
+        """The configuration with the batch of a training by so many processes."""
+        return self.model_copy(update={"train": self.train.among(num_processes)})
 
     def dump(self) -> dict[str, Any]:
         """Plain values, ready for JSON or YAML."""

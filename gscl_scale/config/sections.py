@@ -1,6 +1,7 @@
 """The sections of the stages after the graph."""
 
 import contextlib
+import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -166,26 +167,6 @@ class ModelConfig(Section):
         return self.fanout * self.layers if len(self.fanout) == 1 else self.fanout
 
 
-class LossConfig(Section):
-    """The ranking loss."""
-
-    DECIDES: ClassVar[Result] = "training"
-
-    ranking: Literal["listwise", "pairwise"] = Field(
-        "listwise", description="Compare each ring with all farther nodes together, or with each farther ring."
-    )
-    positives: Literal["in", "out"] = Field("in", description="Sum over members of a ring inside or outside the log.")
-    temperature: float = Field(0.5, gt=0, description="Temperature of ring 1.")
-    temperature_step: float = Field(0.0, ge=0, description="Increase of the temperature with each ring.")
-    gate: float = Field(1.0, gt=0, le=1, description="Terms whose ratio exceeds this get no gradient; 1 disables it.")
-    weighting: Annotated[Literal["raw", "size"], Key(formerly="weighing")] = Field(
-        "raw", description="raw: sum over the sample; size: scale up to the whole ring, as if drawn uniformly."
-    )
-    hop_zero: Annotated[float, Key(revision=2, neutral=0.0)] = Field(
-        0.0, ge=0, description="Weight of hop 0: ranks each anchor under another dropout above all rings; paper: 0."
-    )
-
-
 class TrainConfig(Section):
     """The training loop."""
 
@@ -200,7 +181,10 @@ class TrainConfig(Section):
     epochs: Annotated[int | Literal["auto"], BeforeValidator(_check_epochs)] = Field(
         "auto", description="Passes over all anchors; auto: about 300 steps, in 1 to 100 passes."
     )
-    batch_size: int = Field(1024, ge=1, description="Anchors per step.")
+    batch_size: int = Field(1024, ge=0, description="Anchors per step; 0: by batch_size_per_worker.")
+    batch_size_per_worker: Annotated[int, Key(revision=4, neutral=0)] = Field(
+        0, ge=0, description="Anchors per step and process; multiplies learning_rate by the processes' square root."
+    )
     accumulate: Annotated[int, Key("nothing")] = Field(1, ge=1, description="Micro-batches per step; saves memory.")
     negatives: int = Field(512, ge=0, description="Shared negatives to draw per step; needs rings.sharing=shared.")
     held_out: Annotated[float, Key(revision=2, neutral=0.0)] = Field(
@@ -238,8 +222,18 @@ class TrainConfig(Section):
         """The number of epochs on a graph of this size."""
         if isinstance(self.epochs, int):
             return self.epochs
-        steps = -(-num_nodes // self.batch_size) if self.reads_samples else 1
+        steps = -(-num_nodes // (self.batch_size or self.batch_size_per_worker)) if self.reads_samples else 1
         return max(1, min(MOST_EPOCHS, -(-_STEPS // steps)))
+
+    def among(self, num_processes: int) -> Self:
+        """The settings of a training by so many processes, with the anchors of a step of all of them, and their rate.
+
+        The rate of Adam grows with the square root of the batch: arXiv:2205.10287.
+        """
+        if not self.batch_size_per_worker:
+            return self
+        size, rate = num_processes * self.batch_size_per_worker, math.sqrt(num_processes) * self.learning_rate
+        return self.model_copy(update={"batch_size": size, "learning_rate": rate})
 
     @property
     def reads_samples(self) -> bool:
@@ -254,6 +248,23 @@ class TrainConfig(Section):
     def uses_bfloat16(self, device: str) -> bool:
         """Whether the dense layers compute in bfloat16 on a type of device."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_batch_size(cls, values: Any) -> Any:
+        given = isinstance(values, dict) and values.get("batch_size_per_worker")
+        return {"batch_size": 0, **values} if given else values
+
+    @model_validator(mode="after")
+    def _one_batch_size(self) -> Self:
+        if self.batch_size and self.batch_size_per_worker:
+            raise ValueError(
+                f"batch_size ({self.batch_size}) counts the anchors of all processes and batch_size_per_worker "
+                f"({self.batch_size_per_worker}) those of each; set one of them to 0"
+            )
+        if not (self.batch_size or self.batch_size_per_worker):
+            raise ValueError("a step needs anchors; set batch_size or batch_size_per_worker to 1 or more")
+        return self
 
     @model_validator(mode="after")
     def _patience_needs_validation(self) -> Self:

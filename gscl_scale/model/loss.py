@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from gscl_scale.config.sections import LossConfig
+from gscl_scale.config.loss import LossConfig
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,9 @@ def _needs(config: Config, nodes: int, entries: int, features: int) -> dict[str,
     epochs = config.train.epochs_for(nodes)
     rounds = epochs if rings.rounds == "epoch" else int(rings.rounds)
     layers = model.width * features + (model.layers - 1) * model.width**2
-    batch = min(nodes, _DISTINCT * config.train.batch_size)
-    steps = epochs * (-(-nodes // config.train.batch_size) if config.train.reads_samples else 1)
+    batch_size = config.train.among(config.runtime.for_training().workers[0]).batch_size
+    batch = min(nodes, _DISTINCT * batch_size)
+    steps = epochs * (-(-nodes // batch_size) if config.train.reads_samples else 1)
     columns = model.width + structural
     probes = config.evaluate.random_splits * config.evaluate.initialisations * config.evaluate.probe_epochs
     anchor = _ANCHOR_BYTES + _FLOAT * (rings.hops * rings.width + rings.beyond)

@@ -15,7 +15,8 @@ import torch
 from typing_extensions import TypedDict
 
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
-from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out, steps_per_epoch
+from gscl_scale.batches.schedule import steps_per_epoch
+from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out
 from gscl_scale.config.config import Config
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
@@ -103,9 +104,11 @@ def train_here(
     with join_world(config.runtime.timeout_s, config.runtime.device) as world, contextlib.ExitStack() as stack:
         console = console if world.first else Console(quiet=True)
         graph, device = Graph.open(run.graph), chosen_device(config.runtime)
+        checkpoints = checkpoints_of(config, run)
         if config.train.epochs == "auto":
-            console.say(_why_epochs(config, graph))
+            console.say(_why_epochs(config, graph, world.size))
             config = config.sized(graph.num_nodes)
+        config = config.among(world.size)
         if graph.edge_weights is not None and config.model.encoder == "gat":
             console.say("Edge weights do not reach the encoder gat, whose attention computes its own.")
         if device.type == "cpu":
@@ -132,15 +135,15 @@ def train_here(
             objective = _objective(config, graph).to(device)
             stream = ViewStream(graph, inputs, config, objective.views)
             trainer = ObjectiveTrainer(model, objective, config.train)
-        checkpoints = checkpoints_of(config, run)
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
         Training(trainer, inputs, stream, config, checkpoints, validate, console, world, stop, curves, meter).run()
         console.event("train", "done")
 
 
-def _why_epochs(config: Config, graph: Graph) -> str:
+def _why_epochs(config: Config, graph: Graph, num_processes: int) -> str:
     epochs, nodes = config.train.epochs_for(graph.num_nodes), graph.num_nodes
-    steps = steps_per_epoch(nodes, config.train.batch_size) if config.train.reads_samples else 1
+    batch_size = config.train.among(num_processes).batch_size
+    steps = steps_per_epoch(nodes, batch_size) if config.train.reads_samples else 1
     return (
         f"train.epochs is auto: {epochs:,} epoch{'s' * (epochs > 1)} of {steps:,} step{'s' * (steps > 1)} "
         f"for {nodes:,} nodes"
@@ -235,7 +238,8 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     graph = Graph.open(run.graph)
     anchors = _anchors(config, graph)
     number = graph.num_nodes if anchors is None else anchors.size
-    steps = steps_per_epoch(number, config.train.batch_size) if config.train.reads_samples else 1
+    batch_size = config.train.among(config.runtime.for_training().workers[1]).batch_size
+    steps = steps_per_epoch(number, batch_size) if config.train.reads_samples else 1
     total = config.train.epochs_for(graph.num_nodes) * steps
     with follow(run.log, total, console) as watch:
         train_together(

@@ -33,13 +33,17 @@ _DAMAGE = (  # what torch raises for damaged bytes, of which it runs nothing
 
 @dataclass(frozen=True)
 class Position:
-    """Steps and epochs that are finished; `best` is the best validation accuracy, reached in `best_epoch`."""
+    """Steps and epochs that are finished; `best` is the best validation accuracy, reached in `best_epoch`.
+
+    seen   anchors taken of the epoch that has begun; -1 in checkpoints of earlier versions
+    """
 
     step: int = 0
     epoch: int = 0
     best: float = -1.0
     best_epoch: int = 0
     finished: bool = False
+    seen: int = 0
 
 
 class _Entry(TypedDict):
@@ -50,6 +54,7 @@ class _Entry(TypedDict):
     best: float
     best_epoch: Count
     finished: bool
+    seen: NotRequired[Count]
 
 
 class _Manifest(TypedDict):
@@ -229,5 +234,5 @@ def _is_intact(path: Path, entry: _Entry) -> bool:
 
 
 def _position(entry: _Entry) -> Position:
-    values: Mapping[str, Any] = entry
+    values: Mapping[str, Any] = {"seen": -1, **entry}
     return Position(**{field.name: values[field.name] for field in fields(Position)})

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,15 @@ def follow(log: Path, total: int, console: Console) -> Iterator[Callable[[], Non
     """Yield a function that shows what the log has got since its last call; a repeated step counts once."""
     with contextlib.ExitStack() as stack:
         yield _Follower(log, total, console, stack).show
+
+
+def describe_batch(event: Mapping[str, Any]) -> str:
+    """How large the batch of a step is, and its learning rate."""
+    number, anchors = event["processes"], event["anchors"]
+    return (
+        f"{number:,} process{'es' * (number > 1)} with {anchors // number:,} anchors each: a step takes {anchors:,}, "
+        f"at a learning rate of {event['learning_rate']:.3g}"
+    )
 
 
 class _Follower:
@@ -29,6 +38,9 @@ class _Follower:
                 self._console.say(f"{event['file']} is damaged or missing: using the checkpoint before it")
             elif event.get("event") == "resumed":
                 self._console.say(f"resuming training after step {event['step']} (epoch {event['epoch']})")
+            elif event.get("event") == "batch":
+                self._total = event["steps"]
+                self._console.say(describe_batch(event))
             elif event.get("event") == "step":
                 self._step(event["step"], event["loss"], event["anchors"] / max(event["step_s"], 1e-9))
 

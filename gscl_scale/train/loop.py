@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gscl_scale.batches.schedule import Schedule
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import StoppedError
@@ -22,6 +23,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import Meter
 from gscl_scale.runtime.stop import stop_event
 from gscl_scale.train.checkpoint import Checkpoints, Position, load_optimizer, load_weights
+from gscl_scale.train.follow_log import describe_batch
 from gscl_scale.train.metrics import StepMetrics
 from gscl_scale.train.process_group import ALONE, World
 from gscl_scale.train.step import LaunchedStep, StepResult, fetch, training_step
@@ -36,8 +38,7 @@ Part = torch.nn.Module | torch.optim.Optimizer
 class Stream(Protocol):
     """The batches of a run in their one order, each in so many micro-batches."""
 
-    @property
-    def steps_per_epoch(self) -> int: ...  # noqa: D102
+    schedule: Schedule
 
     @property
     def num_micro_batches(self) -> int: ...  # noqa: D102
@@ -115,8 +116,10 @@ class Training:
         self.world.check_same(trainer.position.step, "steps to resume from")
         if trainer.position.finished:
             return
-        total = config.num_epochs * self.stream.steps_per_epoch
+        schedule = self.stream.schedule = _resumed(self.stream.schedule, trainer.position)
+        total = schedule.end_of(config.num_epochs)
         self._first = first = trainer.position.step
+        self._tell_batch(total)
         with (
             stop_event(self.stop) as stop,
             self.console.log_open(),
@@ -140,6 +143,15 @@ class Training:
         if stop.is_set() and self.stop is None:  # asked for in the last step: there may be more work after this
             raise StoppedError("training was asked to stop after its last step; rerun the command to resume")
 
+    def _tell_batch(self, total: int) -> None:
+        """Say how large a batch is where that follows from the number of processes."""
+        config, size = self.config.train, self.world.size
+        if not config.batch_size_per_worker:
+            return
+        batch = {"processes": size, "anchors": config.batch_size, "learning_rate": config.learning_rate, "steps": total}
+        self.console.say(describe_batch(batch))
+        self.console.event("train", "batch", **batch)
+
     def _launch(self, batches: "DataWait", stop: threading.Event) -> Iterator["_Step"]:
         """Take steps up to the next one after which figures are fetched."""
         trainer, fetched = self.trainer, False
@@ -148,25 +160,22 @@ class Training:
             launched = trainer.step(self.inputs, micro_batches, self.config, self.world, stop.is_set())
             yield _Step(launched, trainer.position, batches.seconds())
             step = trainer.position.step + 1
-            trainer.position = replace(trainer.position, step=step, epoch=step // self.stream.steps_per_epoch)
-            fetched = self._is_fetched(step)
+            epoch, seen = self.stream.schedule.at(step)
+            trainer.position = replace(trainer.position, step=step, epoch=epoch, seen=seen)
+            fetched = self._is_fetched(trainer.position)
 
     def _micro_batches(self, batches: "DataWait") -> Iterator[Any]:
         """Our micro-batches of the next step."""
-        step, number = self.trainer.position.step, self.stream.num_micro_batches
-        if step != self._first and step % self.stream.steps_per_epoch:
+        position, number = self.trainer.position, self.stream.num_micro_batches
+        if position.step != self._first and position.seen:
             return itertools.islice(batches, number)
         opened = self.world.together(batches.__next__)  # a round is checked before its first batch: that may take long
         return itertools.chain([opened], itertools.islice(batches, number - 1))
 
-    def _is_fetched(self, step: int) -> bool:
+    def _is_fetched(self, position: Position) -> bool:
         """Whether figures are fetched after so many steps: in all processes alike, which stop only then."""
-        often = self.config.train.checkpoint_steps
-        return (
-            step % _steps_at_once(self.inputs.device) == 0
-            or step % self.stream.steps_per_epoch == 0
-            or (often > 0 and step % often == 0)
-        )
+        step, often = position.step, self.config.train.checkpoint_steps
+        return step % _steps_at_once(self.inputs.device) == 0 or not position.seen or (often > 0 and step % often == 0)
 
     def _report(self, metrics: StepMetrics, position: Position, scalars: Scalars) -> None:
         """The figures of a step to the log and to all who draw curves."""
@@ -179,7 +188,7 @@ class Training:
         """Validate and save where that is due; stop where that was asked for."""
         trainer, config = self.trainer, self.config.train
         step, epoch = trainer.position.step, trainer.position.epoch
-        within = step % self.stream.steps_per_epoch
+        within = trainer.position.seen
         improved = not within and self._improved(scalars)
         finished = epoch == config.num_epochs or (not within and _out_of_patience(trainer.position, config))
         trainer.position = replace(trainer.position, finished=finished)
@@ -243,6 +252,14 @@ class DataWait:
         """The seconds of waiting since the last call."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds
+
+
+def _resumed(schedule: Schedule, position: Position) -> Schedule:
+    """The steps from a position on; before there was `seen`, the batches of a training were all of one size."""
+    seen = position.seen
+    if seen < 0:
+        seen = (position.step - position.epoch * schedule.steps_per_epoch) * schedule.batch_size
+    return replace(schedule, step=position.step, epoch=position.epoch, seen=seen)
 
 
 def _steps_at_once(device: torch.device) -> int:

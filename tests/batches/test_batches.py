@@ -6,8 +6,10 @@ import pytest
 import scipy.sparse as sp
 
 from gscl_scale.batches.collate import collate
-from gscl_scale.batches.stream import BatchStream, epoch_order, held_out, steps_per_epoch
-from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.batches.schedule import steps_per_epoch
+from gscl_scale.batches.stream import BatchStream, epoch_order, held_out
+from gscl_scale.config.loss import LossConfig
+from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.exact.bfs import exact_rings
 from gscl_scale.rings.priorities import Priorities
@@ -50,7 +52,9 @@ def reader(folders):
 
 
 def visited_by(stream):
-    return np.concatenate([(b := stream.batch(step)).nodes[b.anchors] for step in range(stream.steps_per_epoch)])
+    return np.concatenate(
+        [(b := stream.batch(step)).nodes[b.anchors] for step in range(stream.schedule.steps_per_epoch)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +297,7 @@ def test_nodes_that_are_held_out_are_never_anchors_and_are_the_same_whatever_els
     assert (out != held_out(graph, 0.5, seed=1)).any()
     anchors = np.flatnonzero(~out)
     stream = stream_of(folders, anchors=anchors)
-    assert stream.steps_per_epoch == steps_per_epoch(anchors.size, TRAIN.batch_size)
+    assert stream.schedule.steps_per_epoch == steps_per_epoch(anchors.size, TRAIN.batch_size)
     assert sorted(visited_by(stream)) == anchors.tolist()
     make_graph(tmp_path / "more", random_edges(NODES + 50, 450, seed=9), NODES + 50)
     assert held_out(Graph.open(tmp_path / "more"), 0.5, seed=0)[:NODES].tolist() == out.tolist()

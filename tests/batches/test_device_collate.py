@@ -11,7 +11,8 @@ import torch
 from gscl_scale.batches.collate import Batch, Pairs, collate
 from gscl_scale.batches.device_collate import DeviceRound
 from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share
-from gscl_scale.config.sections import LossConfig, RingsConfig, TrainConfig
+from gscl_scale.config.loss import LossConfig
+from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.rings.exact.bfs import exact_rings, independent_rings
 from gscl_scale.rings.priorities import draw_priorities
 from gscl_scale.rings.sample import Lists, RingSample

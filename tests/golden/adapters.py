@@ -51,9 +51,9 @@ def batches(run: Path):
         sampler,
         anchors=anchors,
     )
-    for step in range(config.train.epochs * stream.steps_per_epoch):
+    for step in range(config.train.epochs * stream.schedule.steps_per_epoch):
         for micro_batch in range(stream.num_micro_batches):
-            yield step // stream.steps_per_epoch, _arrays(stream.batch(step, micro_batch))
+            yield step // stream.schedule.steps_per_epoch, _arrays(stream.batch(step, micro_batch))
 
 
 def _arrays(batch):

@@ -136,7 +136,7 @@ def _samples(rng: Random) -> None:
     samples = Samples.open(folder)
     samples.identity()
     stream = BatchStream(samples, graph.num_nodes, config.rings, config.train, config.loss)
-    for step in (0, stream.steps_per_epoch):
+    for step in (0, stream.schedule.steps_per_epoch):
         stream.batch(step)
     samples.round(0).take(np.arange(graph.num_nodes)[::-1].copy())
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from gscl_scale.config.sections import LossConfig
+from gscl_scale.config.loss import LossConfig
 from gscl_scale.model.loss import ring_loss
 from tests.model import oracles
 

@@ -1,6 +1,7 @@
 """One training by several processes of a cluster: the losses of one process, whatever is killed on the way."""
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -129,6 +130,15 @@ def test_two_processes_use_the_anchors_of_one_and_have_the_same_losses(two, prep
     assert order(run.folder, 2) == order(undisturbed.folder, 1)
     assert len(order(run.folder, 2)) == 8 * NODES * 4
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_batch_may_be_given_for_each_process(two, prepared, undisturbed, tmp_path, capfd):
+    run, config = copied(prepared, tmp_path), on(two, 2)
+    batch = {"batch_size": 0, "batch_size_per_worker": 100, "learning_rate": config.train.learning_rate / math.sqrt(2)}
+    train(config.model_copy(update={"train": config.train.model_copy(update=batch)}), run, quiet=False)
+    assert_same_losses(run, undisturbed)  # those of the same batch and rate
+    says = "2 processes with 100 anchors each: a step takes 200, at a learning rate of 0.001"
+    assert capfd.readouterr().err.count(says) == 1
 
 
 def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, tmp_path, capfd):

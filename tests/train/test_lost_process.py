@@ -107,6 +107,19 @@ def test_an_error_of_the_first_process_is_the_only_one_that_is_printed(run, tmp_
     assert not sentences(silent)
 
 
+def test_a_damaged_round_ends_the_training_when_it_is_due(run, tmp_path):
+    part = run.samples / "round-001" / "part-00000.arrow"
+    part.write_bytes(part.read_bytes()[:-1])
+    with each_of(2, tmp_path, *COMMAND) as started:
+        (first, _, told), (other, _, _) = (one.ended(60) for one in started)
+    assert first == 2
+    assert other in (1, 2)  # it finds the damage, or the first process gone
+    assert re.match(
+        r"gscl-scale: .*round-001/part-00000\.arrow: expected \d+ bytes .*, got \d+ bytes; ", sentences(told)[0]
+    )
+    assert [event["epoch"] for event in read_curve(run.log)] == [0] * 5
+
+
 def test_processes_that_do_not_come_are_waited_for_no_longer_than_the_timeout(run, tmp_path):
     with each_of(2, tmp_path, *COMMAND) as started:
         started[1].process.kill()

@@ -140,7 +140,7 @@ def test_a_share_may_be_empty(folder, model):
 def test_the_shares_are_the_batch_cut_in_parts_of_equal_size(folder, size, batch_size):
     config = configured(loss=LOSSES["all"], train={"batch_size": batch_size})
     alone, together = Worker(folder, config), workers(folder, config, size)
-    for step in (0, 3, alone.stream.steps_per_epoch - 1, alone.stream.steps_per_epoch):
+    for step in (0, 3, alone.stream.schedule.steps_per_epoch - 1, alone.stream.schedule.steps_per_epoch):
         whole, parts = alone.stream.batch(step), [worker.stream.batch(step) for worker in together]
         anchors = [part.nodes[part.anchors].tolist() for part in parts]
         assert [anchor for share in anchors for anchor in share] == whole.nodes[whole.anchors].tolist()

@@ -12,7 +12,7 @@ from gscl_scale.config import sections
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, StoppedError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.json import read_json_lines
+from gscl_scale.io.json import read_json, read_json_lines, write_json
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
 from gscl_scale.run.log import read_curve
@@ -373,3 +373,15 @@ def test_a_checkpoint_has_the_same_bytes_whichever_process_writes_it(tmp_path, m
         monkeypatch.setattr(os, "getpid", lambda process=process: process)
         write_state(tmp_path / f"of-{process}" / "one.pt", state)
     assert (tmp_path / "of-1/one.pt").read_bytes() == (tmp_path / "of-2/one.pt").read_bytes()
+
+
+def test_a_checkpoint_of_an_earlier_version_resumes_in_the_middle_of_an_epoch(undisturbed, tmp_path):
+    config, run = prepared(tmp_path / "run")
+    process = disturbed(VALUES, "taken == 4 and os.kill(os.getpid(), signal.SIGTERM)", run, tmp_path / "errors")
+    process.join(100)
+    path = run.checkpoints / "manifest.json"
+    manifest = read_json(path)
+    assert [entry.pop("seen") for entry in manifest["checkpoints"]] == [80]  # of 120; 2 epochs are finished
+    write_json(path, manifest)
+    train_stage(config, run, Console(run.log, quiet=True))
+    assert losses(run) == losses(undisturbed[1])

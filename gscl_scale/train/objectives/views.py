@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from gscl_scale import seeding
+from gscl_scale.batches.schedule import Schedule
 from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
 from gscl_scale.kernels.kernel import kernel
@@ -35,10 +36,10 @@ class View:
 class ViewStream:
     """The views of every step; those of the next step are drawn on another thread while a step runs."""
 
-    steps_per_epoch = 1
     num_micro_batches = 1
 
     def __init__(self, graph: Graph, inputs: Inputs, config: Config, views: Sequence[View]) -> None:
+        self.schedule = Schedule(num_anchors=1, batch_size=1)  # one step an epoch
         self._graph, self._inputs, self._config, self._views = graph, inputs, config, views
 
     def batches(self, first: int, end: int) -> Iterator[list[Inputs]]:
