@@ -73,8 +73,8 @@ class Driver:
 
     def __init__(self, folder: Path, words: list[str], groups: list[Path], env: dict[str, str]) -> None:
         command = [*within(groups, 0), sys.executable, "-m", "gscl_scale", "run", "--run", str(folder), *words]
-        self.out = (folder.parent / "driver.out").open("ab")
-        self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=self.out, stderr=self.out)
+        with (folder.parent / "driver.out").open("ab") as out:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, stderr=out)
         self.peak = 0
         threading.Thread(target=self._watch, daemon=True).start()
 
