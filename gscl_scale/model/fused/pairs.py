@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-_ROWS, _COLUMNS = 16, 128  # that a program gathers at once
+_ROWS, _COLUMNS = 32, 128  # that a program gathers at once
 
 
 @custom_op("gscl_scale::member_products", mutates_args=())
@@ -38,12 +38,14 @@ def member_products_gradient(
     left, right, member = left.contiguous(), right.contiguous(), member.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     of_pairs = torch.empty(indices.shape[0], device=left.device)
-    sizes = (left.shape[1], _ROWS, _COLUMNS)
+    sizes, parts = (left.shape[1], _ROWS, _COLUMNS), -(-left.shape[1] // _COLUMNS)
     if of_left.numel():
         arguments = (gradient.contiguous(), right, indptr, indices, member, of_left, of_pairs, member.shape[1])
-        kernels.left_gradient[(left.shape[0],)](*arguments, *sizes)
+        kernels.left_gradient[(left.shape[0], parts)](*arguments, *sizes)
     if of_right.numel():
-        kernels.right_gradient[(right.shape[0],)](of_pairs, left, back_indptr, back_indices, order, of_right, *sizes)
+        kernels.right_gradient[(right.shape[0], parts)](
+            of_pairs, left, back_indptr, back_indices, order, of_right, *sizes
+        )
     return of_left, of_right
 
 

@@ -48,35 +48,31 @@ def products(left, right, indptr, indices, member, out, columns, width, B: tl.co
 def left_gradient(
     gradient, right, indptr, indices, member, out, of_pairs, columns, width, B: tl.constexpr, C: tl.constexpr
 ):
-    """The gradient in the row of an anchor; and what comes in, pair by pair, for `right_gradient`."""
-    row = tl.program_id(0).to(tl.int64)
-    for begin in range(0, width, C):
-        column_C = begin + tl.arange(0, C)
-        total_C = tl.zeros([C], tl.float32)
-        pair = tl.load(indptr + row)
-        for first in range(0, columns, B):
-            column_B, member_B, pair_B, node_B, number = _pairs_of(member, indices, row, first, columns, pair, B)
-            coming_B = tl.load(gradient + row * columns + column_B, mask=member_B, other=0.0)
-            total_C += tl.sum(coming_B[:, None] * _gathered(right, node_B, member_B, column_C, width), axis=0)
-            if begin == 0:
-                tl.store(of_pairs + pair_B, coming_B, mask=member_B)
-            pair += number
-        tl.store(out + row * width + column_C, total_C, mask=column_C < width)
+    """C columns of the gradient in the row of an anchor; and what comes in, pair by pair, for `right_gradient`."""
+    row, column_C = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
+    total_C = tl.zeros([C], tl.float32)
+    pair = tl.load(indptr + row)
+    for first in range(0, columns, B):
+        column_B, member_B, pair_B, node_B, number = _pairs_of(member, indices, row, first, columns, pair, B)
+        coming_B = tl.load(gradient + row * columns + column_B, mask=member_B, other=0.0)
+        total_C += tl.sum(coming_B[:, None] * _gathered(right, node_B, member_B, column_C, width), axis=0)
+        if tl.program_id(1) == 0:
+            tl.store(of_pairs + pair_B, coming_B, mask=member_B)
+        pair += number
+    tl.store(out + row * width + column_C, total_C, mask=column_C < width)
 
 
 @triton.jit
 def right_gradient(of_pairs, left, indptr, indices, order, out, width, B: tl.constexpr, C: tl.constexpr):
-    """The gradient in the row of a node, from the anchors that are compared with it."""
-    row = tl.program_id(0).to(tl.int64)
+    """C columns of the gradient in the row of a node, from the anchors that are compared with it."""
+    row, column_C = tl.program_id(0).to(tl.int64), tl.program_id(1) * C + tl.arange(0, C)
     start, end = tl.load(indptr + row), tl.load(indptr + row + 1)
-    for begin in range(0, width, C):
-        column_C = begin + tl.arange(0, C)
-        total_C = tl.zeros([C], tl.float32)
-        for first in range(start, end, B):
-            at_B = first + tl.arange(0, B)
-            there_B = at_B < end
-            pair_B = tl.load(order + at_B, mask=there_B, other=0)
-            anchor_B = tl.load(indices + at_B, mask=there_B, other=0).to(tl.int64)
-            coming_B = tl.load(of_pairs + pair_B, mask=there_B, other=0.0)
-            total_C += tl.sum(coming_B[:, None] * _gathered(left, anchor_B, there_B, column_C, width), axis=0)
-        tl.store(out + row * width + column_C, total_C, mask=column_C < width)
+    total_C = tl.zeros([C], tl.float32)
+    for first in range(start, end, B):
+        at_B = first + tl.arange(0, B)
+        there_B = at_B < end
+        pair_B = tl.load(order + at_B, mask=there_B, other=0)
+        anchor_B = tl.load(indices + at_B, mask=there_B, other=0).to(tl.int64)
+        coming_B = tl.load(of_pairs + pair_B, mask=there_B, other=0.0)
+        total_C += tl.sum(coming_B[:, None] * _gathered(left, anchor_B, there_B, column_C, width), axis=0)
+    tl.store(out + row * width + column_C, total_C, mask=column_C < width)
