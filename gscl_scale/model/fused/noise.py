@@ -6,18 +6,17 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from gscl_scale.model.fused.launch import start
+
 _ROWS, _COLUMNS, _ENTRIES = 8, 128, 1024  # of a program
 
 
 @custom_op("gscl_scale::uniform_entries", mutates_args=())
 def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
     """`keyed_random.uniform_entries`; `key` is signed."""
-    from gscl_scale.model.fused.triton_kernels import noise as kernels
-
     out = torch.empty(nodes.shape[0], device=nodes.device)
-    if out.shape[0]:
-        grid = (-(-out.shape[0] // _ENTRIES),)
-        kernels.uniform_entries[grid](key, nodes.contiguous(), columns.contiguous(), out, out.shape[0], _ENTRIES)
+    arguments = (key, nodes.contiguous(), columns.contiguous(), out, out.shape[0], _ENTRIES)
+    start("noise", "uniform_entries", (-(-out.shape[0] // _ENTRIES),), *arguments)
     return out
 
 
@@ -34,9 +33,7 @@ def noise(
 
     Keys are signed. `nodes` are those of the rows; None: all, in order.
     """
-    from gscl_scale.model.fused.triton_kernels import noise as kernels
-
-    return _launch(kernels.noise, (hidden.contiguous(),), nodes, slope_key, lower, upper, drop_key, share)
+    return _launch("noise", (hidden.contiguous(),), nodes, slope_key, lower, upper, drop_key, share)
 
 
 @custom_op("gscl_scale::noise_gradient", mutates_args=())
@@ -45,25 +42,22 @@ def noise_gradient(
     slope_key: int, lower: float, upper: float, drop_key: int, share: float,
 ) -> Tensor:  # fmt: skip
     """The gradient of `noise`; `hidden` is None where there are no slopes."""
-    from gscl_scale.model.fused.triton_kernels import noise as kernels
-
     gradient = gradient.contiguous()
     sources = (gradient, gradient if hidden is None else hidden.contiguous())
-    return _launch(kernels.noise_gradient, sources, nodes, slope_key, lower, upper, drop_key, share)
+    return _launch("noise_gradient", sources, nodes, slope_key, lower, upper, drop_key, share)
 
 
 def _launch(
-    kernel: Any, sources: tuple[Tensor, ...], nodes: Tensor | None,
+    kernel: str, sources: tuple[Tensor, ...], nodes: Tensor | None,
     slope_key: int, lower: float, upper: float, drop_key: int, share: float,
 ) -> Tensor:  # fmt: skip
     out = torch.empty_like(sources[0])
     rows, width = out.shape
-    if out.numel():
-        grid = (-(-rows // _ROWS), -(-width // _COLUMNS))
-        kernel[grid](
-            *sources, nodes, out, rows, width, slope_key, lower, upper, drop_key, share,
-            nodes is not None, upper != 1, share > 0, _ROWS, _COLUMNS,
-        )  # fmt: skip
+    start(
+        "noise", kernel, (-(-rows // _ROWS), -(-width // _COLUMNS)),
+        *sources, nodes, out, rows, width, slope_key, lower, upper, drop_key, share,
+        nodes is not None, upper != 1, share > 0, _ROWS, _COLUMNS,
+    )  # fmt: skip
     return out
 
 

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from gscl_scale.model.fused.launch import start
+
 _ROWS, _COLUMNS = 32, 128  # that a program gathers at once
 
 
@@ -18,12 +20,9 @@ def member_products(
 
     The other arguments are those of a `PairPattern`.
     """
-    from gscl_scale.model.fused.triton_kernels import pairs as kernels
-
     out = torch.empty(member.shape, device=left.device)
-    if out.numel():
-        sides = (left.contiguous(), right.contiguous(), indptr, indices, member.contiguous())
-        kernels.products[(out.shape[0],)](*sides, out, out.shape[1], left.shape[1], _ROWS, _COLUMNS)
+    sides = (left.contiguous(), right.contiguous(), indptr, indices, member.contiguous())
+    start("pairs", "products", (out.shape[0],), *sides, out, out.shape[1], left.shape[1], _ROWS, _COLUMNS)
     return out
 
 
@@ -33,19 +32,14 @@ def member_products_gradient(
     back_indptr: Tensor, back_indices: Tensor, order: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients of `member_products` in both sides: two kernels."""
-    from gscl_scale.model.fused.triton_kernels import pairs as kernels
-
     left, right, member = left.contiguous(), right.contiguous(), member.contiguous()
     of_left, of_right = torch.empty_like(left), torch.empty_like(right)
     of_pairs = torch.empty(indices.shape[0], device=left.device)
     sizes, parts = (left.shape[1], _ROWS, _COLUMNS), -(-left.shape[1] // _COLUMNS)
-    if of_left.numel():
-        arguments = (gradient.contiguous(), right, indptr, indices, member, of_left, of_pairs, member.shape[1])
-        kernels.left_gradient[(left.shape[0], parts)](*arguments, *sizes)
-    if of_right.numel():
-        kernels.right_gradient[(right.shape[0], parts)](
-            of_pairs, left, back_indptr, back_indices, order, of_right, *sizes
-        )
+    arguments = (gradient.contiguous(), right, indptr, indices, member, of_left, of_pairs, member.shape[1], *sizes)
+    start("pairs", "left_gradient", (left.shape[0], parts), *arguments)
+    pattern = (back_indptr, back_indices, order)
+    start("pairs", "right_gradient", (right.shape[0], parts), of_pairs, left, *pattern, of_right, *sizes)
     return of_left, of_right
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from gscl_scale.config.sections import LossConfig
+from gscl_scale.model.fused.launch import start
 from gscl_scale.model.loss import RingLoss
 
 _ENTRIES = 128  # that a program reads at once
@@ -53,11 +54,9 @@ def ring_terms(
     temperature: float, temperature_step: float, log_gate: float, pairwise: bool, outside: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The sum of the terms of each level of an anchor [A, R], how many there are, and how many the gate stops."""
-    from gscl_scale.model.fused.triton_kernels import ranking as kernels
-
     out = _empty_terms(similarity, own, widths)
     inputs = (similarity, present, log_weight, own)
-    _launch(kernels.terms, inputs, out, widths, temperature, temperature_step, log_gate, pairwise, outside)
+    _launch("terms", inputs, out, widths, temperature, temperature_step, log_gate, pairwise, outside)
     return out
 
 
@@ -67,30 +66,26 @@ def ring_terms_gradient(
     widths: list[int], temperature: float, temperature_step: float, log_gate: float, pairwise: bool, outside: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients of the sums in the similarities and in those of anchors with themselves (none: an empty one)."""
-    from gscl_scale.model.fused.triton_kernels import ranking as kernels
-
     out = _empty_gradients(similarity, own)
     inputs = (gradient, similarity, present, log_weight, own)
-    _launch(kernels.terms_gradient, inputs, out, widths, temperature, temperature_step, log_gate, pairwise, outside)
+    _launch("terms_gradient", inputs, out, widths, temperature, temperature_step, log_gate, pairwise, outside)
     return out
 
 
 def _launch(
-    kernel: Any, inputs: tuple[Tensor | None, ...], out: tuple[Tensor, ...], widths: Sequence[int],
+    kernel: str, inputs: tuple[Tensor | None, ...], out: tuple[Tensor, ...], widths: Sequence[int],
     temperature: float, temperature_step: float, log_gate: float, pairwise: bool, outside: bool,
 ) -> None:  # fmt: skip
     """Start a program for each anchor; the last inputs are similarities, masks, weights and own similarities."""
     *_, similarity, _, log_weight, own = inputs
     assert similarity is not None
     assert len(widths) <= _MOST_LEVELS
-    if similarity.shape[0] == 0:
-        return
     ends = [*itertools.accumulate(widths), *[0] * (_MOST_LEVELS - len(widths))]
     ways = (log_weight is not None, own is not None, pairwise, outside, temperature_step > 0)
-    kernel[(similarity.shape[0],)](
+    start(
+        "ranking", kernel, (similarity.shape[0],),
         *(one if one is None else one.contiguous() for one in inputs), *out, similarity.shape[1], *ends,
-        temperature, temperature_step, log_gate, *ways,
-        len(widths), 1 << (len(widths) - 1).bit_length(), _ENTRIES, num_warps=1,
+        temperature, temperature_step, log_gate, *ways, len(widths), 1 << (len(widths) - 1).bit_length(), _ENTRIES, num_warps=1,
     )  # fmt: skip
 
 

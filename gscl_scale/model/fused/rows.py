@@ -6,44 +6,35 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from gscl_scale.model.fused.launch import start
+
 _COLUMNS, _ENTRIES = 256, 4096  # that a program reads at once
 
 
 @custom_op("gscl_scale::unit_rows", mutates_args=())
 def unit_rows(rows: Tensor, shortest: float) -> Tensor:
     """Rows [N, D] brought to length one in single precision; those that are no longer than `shortest` become 0."""
-    from gscl_scale.model.fused.triton_kernels import rows as kernels
-
     out = torch.empty(rows.shape, device=rows.device)
-    if out.numel():
-        kernels.unit_rows[(out.shape[0],)](rows.contiguous(), out, out.shape[1], shortest, _COLUMNS)
+    start("rows", "unit_rows", (out.shape[0],), rows.contiguous(), out, out.shape[1], shortest, _COLUMNS)
     return out
 
 
 @custom_op("gscl_scale::unit_rows_gradient", mutates_args=())
 def unit_rows_gradient(gradient: Tensor, rows: Tensor, shortest: float) -> Tensor:
     """The gradient of `unit_rows`."""
-    from gscl_scale.model.fused.triton_kernels import rows as kernels
-
     out = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device)
-    if out.numel():
-        grid = (out.shape[0],)
-        kernels.unit_rows_gradient[grid](
-            gradient.contiguous(), rows.contiguous(), out, out.shape[1], shortest, _COLUMNS
-        )
+    arguments = (gradient.contiguous(), rows.contiguous(), out, out.shape[1], shortest, _COLUMNS)
+    start("rows", "unit_rows_gradient", (out.shape[0],), *arguments)
     return out
 
 
 @custom_op("gscl_scale::prelu_gradient", mutates_args=())
 def prelu_gradient(gradient: Tensor, hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of PReLU in `hidden` and in its one weight."""
-    from gscl_scale.model.fused.triton_kernels import rows as kernels
-
     out = torch.empty(hidden.shape, dtype=hidden.dtype, device=hidden.device)
     parts = torch.empty(-(-hidden.numel() // _ENTRIES), device=hidden.device)
-    if out.numel():
-        arguments = (gradient.contiguous(), hidden.contiguous(), weight, out, parts, out.numel(), _ENTRIES)
-        kernels.prelu_gradient[(parts.shape[0],)](*arguments)
+    arguments = (gradient.contiguous(), hidden.contiguous(), weight, out, parts, out.numel(), _ENTRIES)
+    start("rows", "prelu_gradient", (parts.shape[0],), *arguments)
     return out, parts.sum(dtype=weight.dtype).reshape(weight.shape)
 
 
