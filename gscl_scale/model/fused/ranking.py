@@ -85,7 +85,8 @@ def _launch(
     start(
         "ranking", kernel, (similarity.shape[0],),
         *(one if one is None else one.contiguous() for one in inputs), *out, similarity.shape[1], *ends,
-        temperature, temperature_step, log_gate, *ways, len(widths), 1 << (len(widths) - 1).bit_length(), _ENTRIES, num_warps=1,
+        temperature, temperature_step, log_gate, *ways, len(widths), 1 << (len(widths) - 1).bit_length(), _ENTRIES,
+        num_warps=1,
     )  # fmt: skip
 
 
