@@ -55,7 +55,7 @@ def measure_host_work(folder: Path, config: Config) -> HostWork:
     stream = BatchStream(
         samples, graph.num_nodes, tiny.rings, tiny.train, tiny.loss, device=DeviceRoom(_CPU, 1 << 40, _tell_nobody)
     )
-    optimizer = torch.optim.Adam(model.parameters(), foreach=True)  # as torch does it on a GPU
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)  # as on a GPU
     batch = stream.batch(0)
     return HostWork(
         step=_median(lambda number: training_step(model, optimizer, inputs, [batch], tiny, number)),
