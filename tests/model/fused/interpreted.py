@@ -25,11 +25,11 @@ from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import KERNELS
+from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case
 from tests.model.graphs import random_features
 from tests.model.test_keyed_random import KEYS, NODES
 from tests.model.test_loss import case as loss_case
 from tests.model.test_loss import settings
-from tests.model.test_pairs import case as pairs_case
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 #: the interpreter computes with numpy, which warns where a GPU gives minus infinity or 0
@@ -44,21 +44,6 @@ CLOSE = {"rtol": 1e-6, "atol": 1e-6}
 def fused(monkeypatch):
     """Everything that has kernels computes by them."""
     monkeypatch.setattr(availability, "has_kernels", lambda device: True)
-
-
-def assert_close(found, expected):
-    """Within 1e-6 of the largest number."""
-    scale = max(1.0, float(expected.abs().max()) if expected.numel() else 0.0)
-    torch.testing.assert_close(found.double(), expected.double(), rtol=0, atol=1e-6 * scale)
-
-
-def gradient_of(function, *inputs):
-    """The result of a function, and the gradients of its weighted sum."""
-    inputs = [one.detach().clone().requires_grad_() for one in inputs]
-    result = function(*inputs)
-    weights = torch.linspace(-1, 2, result.numel()).bfloat16().to(result.dtype)
-    (result * weights.view(result.shape)).sum().backward()
-    return [result.detach(), *(one.grad for one in inputs)]
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -116,12 +101,7 @@ def test_the_gradient_of_prelu_equals_plain_torch(fused):
 
 @pytest.mark.parametrize("anchors", [6, 40])
 def test_products_of_members_and_their_gradients_equal_plain_torch(anchors):
-    left, right, pattern, _ = pairs_case(anchors)
-    left, right = (torch.cat([side.detach()] * 33, dim=1) for side in (left, right))  # 132 columns
-    counts = pattern.indptr.diff()
-    member = torch.zeros(anchors, int(counts.max()) + 14, dtype=torch.bool)  # two blocks of columns
-    for row, count in enumerate(counts.tolist()):
-        member[row, torch.randperm(member.shape[1], generator=torch.Generator().manual_seed(row))[:count]] = True
+    left, right, pattern, member = padded_case(anchors)
 
     def plain(one, other):
         padded = torch.zeros(member.shape, dtype=torch.float64)
@@ -134,19 +114,6 @@ def test_products_of_members_and_their_gradients_equal_plain_torch(anchors):
     )  # fmt: skip
     for one, other in zip(found, expected, strict=True):
         assert_close(one, other)
-
-
-LOSSES = [
-    # hops, ranking, positives, gate, step, weighted, hop zero: each with each other at least once
-    (1, "listwise", "in", 1.0, 0.0, False, 0.0),
-    (3, "listwise", "in", 0.3, 0.1, True, 1.7),
-    (2, "listwise", "out", 1.0, 0.1, False, 1.7),
-    (3, "listwise", "out", 0.3, 0.0, True, 0.0),
-    (2, "pairwise", "in", 0.3, 0.0, False, 1.7),
-    (3, "pairwise", "in", 1.0, 0.1, True, 0.0),
-    (3, "pairwise", "out", 0.3, 0.1, False, 0.0),
-    (2, "pairwise", "out", 1.0, 0.0, True, 1.7),
-]
 
 
 @pytest.mark.parametrize(("hops", "ranking", "positives", "gate", "step", "weighted", "hop_zero"), LOSSES)
