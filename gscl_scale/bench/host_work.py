@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from gscl_scale.batches.device_collate import DeviceRound
-from gscl_scale.batches.stream import BatchStream, DeviceRoom, epoch_order, steps_per_epoch
+from gscl_scale.batches.schedule import steps_per_epoch
+from gscl_scale.batches.stream import BatchStream, DeviceRoom, epoch_order
 from gscl_scale.bench.engines import sample
 from gscl_scale.bench.graphs import draw
 from gscl_scale.config.config import Config
@@ -59,7 +60,7 @@ def measure_host_work(folder: Path, config: Config) -> HostWork:
     batch = stream.batch(0)
     return HostWork(
         step=_median(lambda number: training_step(model, optimizer, inputs, [batch], tiny, number)),
-        start=_median(lambda number: stream.batch(number % stream.steps_per_epoch)),
+        start=_median(lambda number: stream.batch(number % stream.schedule.steps_per_epoch)),
         draw=drawn,
     )
 

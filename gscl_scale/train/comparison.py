@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gscl_scale.batches.collate import Array, Batch
-from gscl_scale.config.sections import LossConfig
+from gscl_scale.config.loss import LossConfig
 from gscl_scale.model.fused import pairs as fused_pairs
 from gscl_scale.model.fused import ranking as fused_ranking
 from gscl_scale.model.fused.availability import runs_fused

@@ -80,7 +80,7 @@ def loss_and_gradients(folder, config, device, whole=True):
 def test_batches_have_the_bits_of_the_cpu(folder, members, weighting):
     config = configured(train={"members": members}, loss={"weighting": weighting})
     on_cpu, on_gpu = (stream_of(folder, config, room) for room in (None, ROOM))
-    for step in (0, 1, on_cpu.steps_per_epoch + 2):
+    for step in (0, 1, on_cpu.schedule.steps_per_epoch + 2):
         assert_same_bits(on_cpu.batch(step), on_gpu.batch(step))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from gscl_scale.config.sections import LossConfig
+from gscl_scale.config.loss import LossConfig
 from gscl_scale.model.fused.launch import start
 from gscl_scale.model.loss import RingLoss
 
