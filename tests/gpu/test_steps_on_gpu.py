@@ -9,6 +9,7 @@ from gscl_scale.batches.stream import BatchStream, DeviceRoom
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
+from gscl_scale.model.device import gpu_arithmetic
 from gscl_scale.model.fused import availability
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
@@ -113,12 +114,13 @@ def test_embeddings_are_those_of_the_cpu_within_1e_4(folder, model):
 
 
 def trained(folder, device, steps):
-    """Figures of some steps, and the weights after them."""
-    config = configured({"activation": "rrelu"})
+    """Losses of some steps, and the weights after them."""
+    config = configured({"activation": "rrelu"}, train={"deterministic": True})
     inputs, model = prepared(folder, config, device)
     trainer = Trainer(model, config.train)
     batches = stream_of(folder, config, None if device == CPU else ROOM).batches(0, steps)
-    results = fetch([trainer.step(inputs, [batch], config, ALONE, False) for batch in batches])
+    with gpu_arithmetic(config.train, device):
+        results = fetch([trainer.step(inputs, [batch], config, ALONE, False) for batch in batches])
     return [one.loss for one in results], [one.detach().cpu() for one in model.parameters()]
 
 
