@@ -1,6 +1,8 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-slow: tests that take long: a disk that is full, what a bench of memory measures, nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
+# make test-gpu: on a machine with a GPU: kernels, batches, steps and embeddings beside the CPU, then bench train on a graph of
+#                ogbn-arxiv's size; all of it is in gpu-report.txt, the one file to send back.
 # make test-docs: the tutorial, the blocks of the README and docs that take long, and the site.
 # make docs: the site of docs/ in build/site, strictly: a warning is an error. make reference: docs/reference from the code.
 # make dist: wheel and sdist in dist/. make test-dist: installs the wheel in an empty environment, without constraints.txt, and runs it.
@@ -22,7 +24,7 @@ BASE_TESTS := tests/batches tests/embed tests/evaluate tests/model tests/rings t
 LOWEST_TORCH ?= $(shell grep '^torch==' lowest.txt)
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test test-slow test-docs test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
+.PHONY: demo test test-slow test-docs test-gpu test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale demo --run $(RUN)
@@ -37,6 +39,15 @@ test-ray: $(VENV)/.installed-dev
 
 test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "ray and slow" tests/ray
+
+GPU_BENCH := --device cuda --steps 14 --set graph.source=synthetic --set graph.preset=large --set graph.num_nodes=169343 \
+	--set graph.mean_degree=13.7 --set graph.num_features=128 --set rings.rounds=2 --set model.layers=3 --set train.batch_size=4096
+
+test-gpu: $(VENV)/.installed-dev
+	@code=0; { $(BIN)/gscl-scale doctor; $(BIN)/pip list; nvidia-smi; } > gpu-report.txt 2>&1; \
+	$(BIN)/pytest -vv -m gpu tests >> gpu-report.txt 2>&1 || code=1; \
+	$(BIN)/gscl-scale bench train $(GPU_BENCH) >> gpu-report.txt 2>&1 || code=1; \
+	cat gpu-report.txt; echo "gpu-report.txt has all of this: send back that file"; exit $$code
 
 fuzz: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.campaign --inputs 20000 --seed $(SEED) --page docs/figures/fuzz.md
@@ -130,4 +141,4 @@ $(VENV)/.installed-docs: $(VENV)/.installed-dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs bench-results fuzz-failures build dist *.egg-info
+	rm -rf $(VENV) runs bench-results gpu-report.txt fuzz-failures build dist *.egg-info

@@ -6,7 +6,10 @@ from collections import Counter
 from unittest import mock
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from gscl_scale.model.fused import availability
 
 META = torch.device("meta")
 _ATEN = torch.ops.aten
@@ -29,6 +32,10 @@ _WAITS = {
     "unique_consecutive",
     "_unique2",
 }
+
+
+#: operations of ours that start more than one kernel: (in Triton, others)
+KERNELS = {"member_products_gradient": (2, 0), "prelu_gradient": (1, 1)}
 
 
 class MetaDevice(TorchDispatchMode):
@@ -89,7 +96,7 @@ class MetaDevice(TorchDispatchMode):
         if isinstance(found, torch.Tensor) and found.device == META and tensors and not there:
             self.copied.append(tensors[0].nbytes)
         elif (there or (isinstance(found, torch.Tensor) and found.device == META)) and name not in _FREE:
-            self.launches[name] += 1
+            self.launches[name] += sum(KERNELS.get(name, (1,)))
         return found
 
 
@@ -117,10 +124,48 @@ def _sparse(name, arguments):
 
 
 @contextlib.contextmanager
-def no_autocast():
-    """There is none for this device."""
+def meta_autocast():
+    """What autocast does on a GPU to the operations that we use there; torch has none for this device."""
     real = torch.autocast
-    with mock.patch.object(torch, "autocast", lambda kind, *rest, **named: (
-        contextlib.nullcontext() if kind == "meta" else real(kind, *rest, **named)
+    with mock.patch.object(torch, "autocast", lambda kind, dtype=torch.bfloat16, enabled=True: (
+        Casts(dtype, enabled) if kind == "meta" else real(kind, dtype, enabled=enabled)
     )):  # fmt: skip
+        yield
+
+
+_CAST_TO = [None]  # by the innermost autocast that is active
+
+
+class Casts(TorchFunctionMode):
+    """Casts what dense products read."""
+
+    PRODUCTS = frozenset({torch.addmm, torch.mm, torch.matmul, torch.nn.functional.linear, torch.Tensor.matmul,
+                          torch.Tensor.__matmul__, torch.Tensor.__rmatmul__})  # fmt: skip
+
+    def __init__(self, dtype, enabled):
+        super().__init__()
+        self.dtype = dtype if enabled else None
+
+    def __enter__(self):
+        _CAST_TO.append(self.dtype)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        _CAST_TO.pop()
+        return super().__exit__(*error)
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        dtype = _CAST_TO[-1]
+        if function in self.PRODUCTS and dtype is not None:
+            arguments, named = torch.utils._pytree.tree_map_only(
+                torch.Tensor, lambda one: one.to(dtype) if one.dtype == torch.float32 else one, (arguments, named)
+            )
+        return function(*arguments, **(named or {}))
+
+
+@contextlib.contextmanager
+def meta_kernels():
+    """The device has the fused kernels."""
+    real = availability.has_kernels
+    with mock.patch.object(availability, "has_kernels", lambda device: device == META or real(device)):
         yield

@@ -28,7 +28,7 @@ NAMES = {"yaml": "pyyaml", "sklearn": "scikit-learn", "pydantic_core": "pydantic
 OTHERS = {  # imports that the base install lacks, by the extra that brings them
     "ray": "ray", "grpc": "ray", "aiohttp": "ray", "optuna": "tune", "faiss": "index", "obstore": "cloud",
     "pandas": "ogb", "tensorboardx": "tensorboard", "torch-sparse": "torch-sparse", "igraph": "dev", "networkit": "dev",
-    "websocket": "dev",
+    "triton": "dev", "websocket": "dev",
 }  # fmt: skip
 OF_THE_USER = {"ipython"}  # looked at only where it runs
 
@@ -52,7 +52,7 @@ def test_every_import_is_of_the_base_install_or_of_an_extra(path):
         if name not in base:
             assert name in OF_THE_USER or OTHERS[name] in PROJECT["optional-dependencies"], f"{path} imports {name}"
             room = path.relative_to(ROOT / "gscl_scale").as_posix()
-            own = room.startswith(("runtime/cluster/", "studies/tune/", "bench/"))
+            own = room.startswith(("runtime/cluster/", "studies/tune/", "bench/", "model/fused/triton_kernels/"))
             assert own or not at_top, f"{path}: {name} is not there in a base install; import it where it is used"
 
 

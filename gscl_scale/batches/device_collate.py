@@ -102,14 +102,10 @@ class DeviceRound:
         step: int,
     ) -> Batch:
         """`collate` of the samples of these anchors."""
-        num_nodes = self.lengths.shape[0]
-        words = 0 if self.near is None else near_words(rings.width, num_nodes)
-        drawn = draw_candidates(decided_of_all, self.priorities, 64 * words, train, step)
-        stored_AL, sizes_AK = self.lengths[anchors], self.ring_size[anchors]
-        count_AL = stored_AL.copy()
-        for hop in range(sizes_AK.shape[1]):
-            count_AL[:, hop] = count_members(stored_AL[:, hop], sizes_AK[:, hop], rings, train)
-        on_device = _Travelled.of(anchors, stored_AL, count_AL, drawn, self.decided.device)
+        num_nodes, words = self.lengths.shape[0], self._words(rings)
+        host = self.host_part(anchors, decided_of_all, rings, train, step)
+        stored_AL, count_AL = host.stored_AL, host.count_AL
+        on_device = _Travelled.of(host, self.decided.device)
 
         list_S, member_S = self._stored(on_device, int(stored_AL.sum()))
         row_S = list_S // stored_AL.shape[1]
@@ -134,6 +130,25 @@ class DeviceRound:
             whole_size=decided_of_all.size,
             asked=asked_negatives(self.priorities, train, num_nodes),
         )
+
+    def host_part(
+        self,
+        anchors: npt.NDArray[np.int64],
+        decided_of_all: npt.NDArray[np.float64],
+        rings: RingsConfig,
+        train: TrainConfig,
+        step: int,
+    ) -> "HostPart":
+        """What decides the shapes of a batch."""
+        drawn = draw_candidates(decided_of_all, self.priorities, 64 * self._words(rings), train, step)
+        stored_AL, sizes_AK = self.lengths[anchors], self.ring_size[anchors]
+        count_AL = stored_AL.copy()
+        for hop in range(sizes_AK.shape[1]):
+            count_AL[:, hop] = count_members(stored_AL[:, hop], sizes_AK[:, hop], rings, train)
+        return HostPart(anchors, stored_AL, count_AL, drawn)
+
+    def _words(self, rings: RingsConfig) -> int:
+        return 0 if self.near is None else near_words(rings.width, self.lengths.shape[0])
 
     def _stored(self, on_device: "_Travelled", number: int) -> tuple[Tensor, Tensor]:
         """All stored members of the anchors, list after list: which list [S], and the node [S]."""
@@ -166,13 +181,23 @@ class DeviceRound:
 
 
 @dataclass(frozen=True)
-class _Travelled:
-    """What a batch brings to the device.
+class HostPart:
+    """What is computed on the host for a batch, and travels to the device.
 
     anchors [A]
-    stored_AL, count_AL             lengths of the lists, and how many of their members are in use
-    candidates, ranks, priority [C]
+    stored_AL, count_AL   lengths of the lists, and how many of their members are in use
+    drawn                 the candidates
     """
+
+    anchors: npt.NDArray[np.int64]
+    stored_AL: npt.NDArray[np.int64]
+    count_AL: npt.NDArray[np.int64]
+    drawn: Candidates
+
+
+@dataclass(frozen=True)
+class _Travelled:
+    """A `HostPart` on the device: candidates, their ranks and priority [C]."""
 
     anchors: Tensor
     stored_AL: Tensor
@@ -182,22 +207,17 @@ class _Travelled:
     priority: Tensor
 
     @classmethod
-    def of(
-        cls,
-        anchors: npt.NDArray[np.int64],
-        stored_AL: npt.NDArray[np.int64],
-        count_AL: npt.NDArray[np.int64],
-        drawn: Candidates,
-        device: torch.device,
-    ) -> "_Travelled":
+    def of(cls, host: HostPart, device: torch.device) -> "_Travelled":
         """In one copy from pinned memory, which nobody waits for."""
-        parts = [anchors, stored_AL.ravel(), count_AL.ravel(), drawn.nodes, drawn.ranks, drawn.priority.view(np.int64)]
+        drawn, shape = host.drawn, host.stored_AL.shape
+        lists = (host.stored_AL.ravel(), host.count_AL.ravel())
+        parts = [host.anchors, *lists, drawn.nodes, drawn.ranks, drawn.priority.view(np.int64)]
         packed = torch.from_numpy(np.concatenate([part.astype(np.int64, copy=False) for part in parts]))
         if device.type == "cuda":
             with torch.cuda.device(device):  # other threads of this process have another
                 packed = packed.pin_memory()
         there = torch.split(packed.to(device, non_blocking=True), [part.size for part in parts])
-        stored, count = (lengths.view(stored_AL.shape) for lengths in there[1:3])
+        stored, count = (lengths.view(shape) for lengths in there[1:3])
         return cls(there[0], stored, count, there[3], there[4], there[5].view(torch.float64))
 
 

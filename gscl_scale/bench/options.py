@@ -1,6 +1,7 @@
 """The options of each bench: the fields that its class declares are those of its command, in this order."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,13 @@ Keep = Annotated[Path | None, typer.Option(help="Folder for drawn inputs: use th
 Graphs = Annotated[
     list[Path] | None, typer.Option(help="A graph folder to measure as well, or instead; repeat the option.")
 ]
+
+
+class Device(StrEnum):
+    """Where a step runs."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
 
 
 @dataclass(kw_only=True)
@@ -112,6 +120,12 @@ class Train(Bench):
     config: Config
     steps: Annotated[int, typer.Option(min=1, help="Steps that are timed, after a first one.")] = 5
     ideas: Annotated[bool, typer.Option(help="Measure our step without each of its ideas as well.")] = True
+    device: Annotated[
+        Device,
+        typer.Option(
+            metavar="DEVICE", help="cpu, or cuda: our step alone, with kernels, waits and share of the roofline."
+        ),
+    ] = Device.CPU
     turns: Turns = 2
     out: Out = _RESULTS
 

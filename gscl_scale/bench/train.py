@@ -9,8 +9,10 @@ from gscl_scale.batches.schedule import steps_per_epoch
 from gscl_scale.bench.engines import sample
 from gscl_scale.bench.graphs import config_graph, describe, describe_lists, graph_setting
 from gscl_scale.bench.harness import Columns, Line, table_of
-from gscl_scale.bench.options import Train
+from gscl_scale.bench.host_work import measure_host_work
+from gscl_scale.bench.options import Device, Train
 from gscl_scale.bench.steps import FORMS, WITHOUT, Competitor, Measured, measure
+from gscl_scale.bench.train_on_gpu import bench_train_on_gpu, host_sentence
 from gscl_scale.config.config import Config
 from gscl_scale.errors import UserError
 from gscl_scale.graph.graph import Graph
@@ -41,6 +43,8 @@ class StepRow(Line):
 
 def bench_train(bench: Train) -> str:
     """Measure, write train.json and train.md, and return the page."""
+    if bench.device == Device.CUDA:
+        return bench_train_on_gpu(bench)
     config, steps = bench.config, bench.steps
     competitors = [*_OURS, *(_IDEAS if bench.ideas else ()), *_PEERS]
     with bench.scratch() as folder:
@@ -49,10 +53,11 @@ def bench_train(bench: Train) -> str:
         sample(folder / "graph", folder / "samples", config.rings, len(bench.core_ids))
         ways = {one.name: partial(bench.alone, measure, folder, config, one, steps) for one in competitors}
         measured = bench.in_turns(ways, lambda name, result: f"{name}: {result.step_s:.2f} s a step")
+        host = bench.alone(measure_host_work, folder, config)
     rows = _rows(competitors, measured, config.train.batch_size)
-    page = "\n\n".join([_sentence(bench, graph), _table(rows, steps), _notes(bench)])
+    page = "\n\n".join([_sentence(bench, graph), _table(rows, steps), _notes(bench), host_sentence(host)])
     setting = {**graph_setting(graph), "steps": steps, "config": config.dump()}
-    return bench.write(page, rows, setting, _PACKAGES)
+    return bench.write(page, rows, setting, _PACKAGES, host_work=vars(host))
 
 
 def _refuse_what_peers_cannot(config: Config, graph: Graph, steps: int) -> None:

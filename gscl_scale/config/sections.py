@@ -204,6 +204,13 @@ class TrainConfig(Section):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Precision of the dense layers in training; auto: bfloat16 on a GPU, float32 on a CPU."
     )
+    tf32: Annotated[bool, Key(revision=4, neutral=False)] = Field(
+        False,
+        description="On a GPU: round the factors of float32 matrix products to TF32; faster and less exact.",
+    )
+    deterministic: Annotated[bool, Key("nothing")] = Field(
+        False, description="On a GPU: use only algorithms that give the same bits each time; may be slower."
+    )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
     repeats: Annotated[int, Key(revision=1, neutral=1)] = Field(
         1,

@@ -12,13 +12,17 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.model import keyed_random
+from gscl_scale.model.fused import rows as fused
+from gscl_scale.model.fused.availability import runs_fused
 from gscl_scale.model.inputs import Inputs, Layer
+from gscl_scale.model.noise import SLOPES, Noise, with_noise
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
+from gscl_scale.model.take import take_distinct
 
 _MOST_HEADS = 8
 # Keys of a step: `key` for the features, key + 1 + layer for the activations, and from these for each layer
 _HIDDEN_KEY, _EDGES_KEY = 100, 200
+_NONE = Noise(None, 0.0, 0)
 _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest batch
 
 
@@ -54,7 +58,7 @@ class Encoder(nn.Module):
         if isinstance(inputs.features, SparseInput):
             hidden = inputs.features.with_dropout(share, key)
         else:
-            hidden = _with_dropout(inputs.features, share, key, inputs.nodes)
+            hidden = with_noise(inputs.features, inputs.nodes, Noise(None, share, key))
         for number, read in enumerate(self._with_edge_dropout(inputs.layers, inputs.nodes, key)):
             if propagated is not None and read.nodes is not None:
                 propagated = propagated[read.nodes]
@@ -64,7 +68,7 @@ class Encoder(nn.Module):
                 hidden = self._layer(number, hidden, read, propagated, key)
             propagated = None  # it was of the features
         assert isinstance(hidden, Tensor)
-        return hidden if inputs.rows is None else hidden[inputs.rows]
+        return hidden if inputs.rows is None else take_distinct(hidden, inputs.rows)
 
     def _with_edge_dropout(self, layers: Sequence[Layer], below: Tensor | None, key: int) -> Iterator[Layer]:
         """What each layer reads; in training, with a share of the edges dropped."""
@@ -79,10 +83,10 @@ class Encoder(nn.Module):
     def _layer(
         self, number: int, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, key: int
     ) -> Tensor:
-        hidden = self.activate(number, self.layers[number](hidden, read, propagated), key + number + 1, read.nodes)
         last = number == len(self.layers) - 1
         share = 0.0 if last or not self.training else self._hidden_dropout
-        return _with_dropout(hidden, share, key + _HIDDEN_KEY + number, read.nodes)
+        noise = Noise(key + number + 1, share, key + _HIDDEN_KEY + number)
+        return self.activate(number, self.layers[number](hidden, read, propagated), noise, read.nodes)
 
     def join(self, output: Tensor, features: Tensor) -> Tensor:
         """Embeddings: the output, with the structural features beside it where there are any, both of length one."""
@@ -101,13 +105,13 @@ class Encoder(nn.Module):
         assert isinstance(layer, GraphLayer)
         return layer
 
-    def activate(self, number: int, hidden: Tensor, key: int = 0, nodes: Tensor | None = None) -> Tensor:
-        """The norm and the activation after a layer."""
+    def activate(self, number: int, hidden: Tensor, noise: Noise = _NONE, nodes: Tensor | None = None) -> Tensor:
+        """The norm, the activation and, in training, the dropout after a layer."""
         activation = self.activations[number]
         hidden = self.norms[number](hidden) if self.norms else hidden
-        keyed = isinstance(activation, KeyedRReLU)
-        result: Tensor = activation(hidden, key, nodes) if keyed else activation(hidden)
-        return result
+        if not isinstance(activation, KeyedRReLU) or not self.training:
+            hidden, noise = activation(hidden), noise._replace(slope_key=None)
+        return with_noise(hidden, nodes, noise)
 
 
 class PReLU(nn.PReLU):
@@ -129,21 +133,19 @@ class _PReLU(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         hidden, weight = ctx.saved_tensors
+        if runs_fused(gradient):
+            both: tuple[Tensor, Tensor] = fused.prelu_gradient(gradient, hidden, weight)
+            return both
         of_weight = (gradient * hidden.clamp(max=0)).sum(dtype=weight.dtype).reshape(weight.shape)
         return torch.where(hidden > 0, gradient, gradient * weight.to(gradient.dtype)), of_weight
 
 
 class KeyedRReLU(nn.Module):
-    """RReLU whose slopes are keyed by node and column: a node has the same ones in every batch."""
+    """RReLU whose slopes are keyed by node and column, which `with_noise` draws in training."""
 
-    lower, upper = 1 / 8, 1 / 3  # as torch's
-
-    def forward(self, hidden: Tensor, key: int, nodes: Tensor | None) -> Tensor:
-        """Random slopes in training, their mean elsewhere."""
-        if not self.training:
-            return nn.functional.leaky_relu(hidden, (self.lower + self.upper) / 2)
-        drawn = keyed_random.uniform(key, nodes, (hidden.shape[0], hidden.shape[1]), hidden.device).to(hidden.dtype)
-        return torch.where(hidden >= 0, hidden, hidden * (self.lower + (self.upper - self.lower) * drawn))
+    def forward(self, hidden: Tensor) -> Tensor:
+        """The mean of the random slopes."""
+        return nn.functional.leaky_relu(hidden, sum(SLOPES) / 2)
 
 
 class GraphLayer(nn.Module, ABC):
@@ -237,14 +239,6 @@ class GatLayer(GraphLayer):
 
 
 _LAYERS: dict[str, Callable[[int, int, bool], GraphLayer]] = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}
-
-
-def _with_dropout(rows: Tensor, share: float, key: int, nodes: Tensor | None) -> Tensor:
-    """Rows of nodes with a share of their values dropped, by node, column and `key`, and the others scaled up."""
-    if share == 0:
-        return rows
-    drawn = keyed_random.uniform(key, nodes, (rows.shape[0], rows.shape[1]), rows.device)
-    return rows * (drawn >= share) / (1 - share)
 
 
 def _own(rows: Tensor, read: Layer) -> Tensor:

@@ -6,6 +6,8 @@ from torch import Tensor
 
 from gscl_scale import seeding
 from gscl_scale.kernels.kernel import kernel
+from gscl_scale.model.fused import availability
+from gscl_scale.model.fused import noise as fused
 
 _ODD = 0x9E3779B97F4A7C15
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -27,6 +29,9 @@ def uniform_entries(key: int, nodes: Tensor, columns: Tensor) -> Tensor:
         out = np.empty(nodes.shape[0], np.float32)
         _entries(np.uint64(key), nodes.numpy(), columns.numpy(), out)
         return torch.from_numpy(out)
+    if availability.has_kernels(nodes.device):
+        drawn: Tensor = fused.uniform_entries(signed(key), nodes, columns)
+        return drawn
     return _numbers(key, nodes, columns)
 
 

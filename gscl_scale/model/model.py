@@ -6,6 +6,8 @@ from torch import Tensor, nn
 from gscl_scale import seeding
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.model.encoder import Encoder
+from gscl_scale.model.fused import rows as fused
+from gscl_scale.model.fused.availability import runs_fused
 from gscl_scale.model.inputs import Inputs
 
 _SHORTEST = 1e-12
@@ -40,6 +42,9 @@ class Model(nn.Module):
     def project(self, hidden: Tensor) -> Tensor:
         """g(h) brought to length one, or h itself where there is no projection."""
         rows: Tensor = self.projection(hidden)
+        if runs_fused(rows):
+            unit: Tensor = fused.unit_rows(rows, _SHORTEST)
+            return unit
         return normalise(rows if rows.dtype == torch.float64 else rows.float())
 
 

@@ -27,7 +27,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.io.verdicts import Verdicts
 from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
-from gscl_scale.model.device import chosen_device
+from gscl_scale.model.device import chosen_device, gpu_arithmetic
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
 from gscl_scale.model.model import Model, build_model
 from gscl_scale.model.scaling import Scaling
@@ -113,6 +113,7 @@ def train_here(
             console.say("Edge weights do not reach the encoder gat, whose attention computes its own.")
         if device.type == "cpu":
             keep_freed_memory()
+        stack.enter_context(gpu_arithmetic(config.train, device))
         model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural).to(device)
         if run.start.exists():
             load_start(model, run)

@@ -53,7 +53,10 @@ class Trainer:
         self.model = model
         self.config = config
         self.position = Position()
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+        self.optimizer = torch.optim.Adam(
+            model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay,
+            fused=next(model.parameters()).is_cuda or None,  # None: as torch does it
+        )  # fmt: skip
 
     def restore(self, checkpoints: Checkpoints, console: Console) -> bool:
         """Load the newest intact checkpoint; False where there is none."""

@@ -1,7 +1,4 @@
-"""One step: encode, compare, rank, descend.
-
-Shapes: A anchors, U distinct nodes of the batch, M members of all levels (padded), P pairs, C candidates.
-"""
+"""One step: encode, compare, rank, descend."""
 
 import functools
 import math
@@ -13,16 +10,17 @@ import torch
 from torch import Tensor
 
 from gscl_scale import seeding
-from gscl_scale.batches.collate import Array, Batch
+from gscl_scale.batches.collate import Batch
 from gscl_scale.batches.sampled_subgraph import Block
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import DivergedError
 from gscl_scale.model.inputs import Inputs, Layer, features_on
-from gscl_scale.model.loss import RingLoss, ring_loss
+from gscl_scale.model.loss import RingLoss
 from gscl_scale.model.model import Model
-from gscl_scale.model.pairs import PairPattern, pair_products
 from gscl_scale.model.propagation import SparseInput, SparsePair, csr_tensor
+from gscl_scale.model.take import take_distinct
+from gscl_scale.train.comparison import compare, to_device
 from gscl_scale.train.process_group import ALONE, World
 
 
@@ -87,7 +85,8 @@ def training_step(
     Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and micro-batches are as one.
     `stop` of one process becomes the `stop` of all.
     """
-    model.train()
+    if not model.training:
+        model.train()
     optimizer.zero_grad(set_to_none=True)
     key = seeding.integer("step", config.train.seed, step)
     results, anchors, nodes, own, negatives, asked = list[Tensor](), 0, 0, 0, 0, 0
@@ -148,35 +147,14 @@ def _result(launched: LaunchedStep, row: Tensor) -> StepResult:
 def batch_loss(model: Model, inputs: Inputs, batch: Batch, config: Config, key: int) -> RingLoss:
     """The ranking loss of a batch: its distinct nodes are encoded once and compared pair by pair."""
     device = next(model.parameters()).device
-    on_device = functools.partial(_on_device, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=config.train.uses_bfloat16(device.type)):
         critic_UD = model.project(model.encode(inputs, key))
-    anchor_AD = critic_UD[on_device(batch.anchors)]
-    pairs = batch.pairs
-    parts = (pairs.indptr, pairs.indices, pairs.back_indptr, pairs.back_indices, pairs.order)
-    products_P = pair_products(anchor_AD, critic_UD, PairPattern(*(on_device(part) for part in parts)))
-    present = [on_device(mask) for mask in batch.present]
-    similarity_AM = _padded(products_P, torch.cat(present, dim=1))
-    theta = list(torch.split(similarity_AM, [mask.shape[1] for mask in present], dim=1))
-    theta[-1] = torch.cat([theta[-1], anchor_AD @ critic_UD[on_device(batch.candidates)].T], dim=1)
-    present[-1] = torch.cat([present[-1], on_device(batch.decided)], dim=1)
-    weights = None if batch.log_weight is None else on_device(batch.log_weight).unbind(dim=1)
-    own_A = None
+    anchors, own_A = to_device(device, batch.anchors), None
+    anchor_AD = take_distinct(critic_UD, anchors)
+    compared = compare(anchor_AD, critic_UD, batch)
     if config.loss.hop_zero:
-        own_A = (anchor_AD * _other_view(model, inputs, on_device(batch.anchors), config, key)).sum(dim=1)
-    return ring_loss(theta, present, weights, config.loss, batch.whole_size, own_A)
-
-
-def _padded(products_P: Tensor, member_AM: Tensor) -> Tensor:
-    """The products at the entries of padded rows that are members, in their order, and 0 elsewhere.
-
-    As `masked_scatter` does it, whose gradient would wait for the device to count the members.
-    """
-    number, entries = products_P.shape[0], member_AM.numel()
-    rank_E = torch.where(member_AM.view(-1), member_AM.view(-1).cumsum(0) - 1, number)  # others go to the end
-    place_P = torch.empty(number + 1, dtype=torch.int64, device=rank_E.device)
-    place_P = place_P.scatter_(0, rank_E, torch.arange(entries, device=rank_E.device))[:number]
-    return products_P.new_zeros(entries).scatter(0, place_P, products_P).view(member_AM.shape)
+        own_A = (anchor_AD * _other_view(model, inputs, anchors, config, key)).sum(dim=1)
+    return compared.loss(config.loss, batch.whole_size, own_A)
 
 
 def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, key: int) -> Tensor:
@@ -189,7 +167,7 @@ def _other_view(model: Model, inputs: Inputs, anchors: Tensor, config: Config, k
 
 def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     """What the encoder reads for the nodes of a batch: only the part of the graph that they depend on."""
-    subgraph, on_device = batch.subgraph, functools.partial(_on_device, inputs.device)
+    subgraph, on_device = batch.subgraph, functools.partial(to_device, inputs.device)
     if subgraph is None:
         return replace(inputs, rows=on_device(batch.nodes))
     features, nodes = inputs.features, None if subgraph.inputs is None else on_device(subgraph.inputs)
@@ -203,10 +181,6 @@ def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     ]
     rows = None if subgraph.rows is None else on_device(subgraph.rows)
     return Inputs(features, layers, inputs.propagated, nodes, rows, product=inputs.product, device=inputs.device)
-
-
-def _on_device(device: torch.device, array: Array) -> Tensor:
-    return torch.as_tensor(array).to(device, non_blocking=True)
 
 
 def _edges(block: Block, inputs: Inputs) -> SparsePair | Tensor | None:

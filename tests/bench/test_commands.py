@@ -15,7 +15,7 @@ FLAGS = {
     "rings": "--config --set --hops --peer-hops --cores --seconds --turns --only --out",
     "changes": "--config --set --share --turns --out",
     "scale": "--edges --graph --workers --turns --out --keep",
-    "train": "--config --set --steps --ideas --no-ideas --turns --out",
+    "train": "--config --set --device --steps --ideas --no-ideas --turns --out",
     "embed": "--edges --graph --encoder --layers --width --memory-gb --turns --out --keep",
     "memory": "--config --set --graph --steps --out --keep",
     "neighbors": "--rows --embeddings --width --out --keep",

@@ -21,8 +21,8 @@ DECLARED = {  # before these lines of config/sections.py
     "    accumulate: Annotated": '    idle: Annotated[int, Key("nothing", revision=4, neutral=0)] = 0\n',
 }
 USE = (
-    "torch.optim.Adam(model.parameters(), lr=config.learning_rate",
-    "torch.optim.Adam(model.parameters(), lr=config.learning_rate * (1 + config.shine)",
+    "model.parameters(), lr=config.learning_rate",
+    "model.parameters(), lr=config.learning_rate * (1 + config.shine)",
 )
 PACKAGE = Path(gscl_scale.__file__).parents[1]
 NAMES = Path(__file__).with_name("names_of_results.py")

@@ -207,6 +207,7 @@ def test_figures_over_several_splits_carry_a_standard_error() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 def test_probe_agrees_on_a_gpu() -> None:
     vectors, labels, codes = blobs(2.0)
     on_cpu, on_gpu = (probe(vectors, labels, codes, QUICK, device) for device in ("cpu", "cuda"))

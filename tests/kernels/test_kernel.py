@@ -159,7 +159,7 @@ def _taken(source: str) -> set[str]:
 
 
 def _is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any("kernel" in _names(decorator) for decorator in function.decorator_list)
+    return any(_names(decorator) & {"kernel", "triton"} for decorator in function.decorator_list)
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -7,7 +7,7 @@ from torch_geometric.nn import GATConv, SAGEConv
 
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.adjacency import NormalisedAdjacency
-from gscl_scale.model import keyed_random
+from gscl_scale.model import keyed_random, noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
 from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
 from gscl_scale.model.model import build_model, normalise
@@ -143,15 +143,15 @@ def test_dropout_and_random_slopes_act_in_training_only_and_by_their_key(setting
 
 
 def test_random_slopes_lie_between_the_bounds_of_torch_and_leave_positive_numbers_alone():
-    activation, peer = KeyedRReLU(), torch.nn.RReLU()
+    peer, drawn = torch.nn.RReLU(), noise.Noise(5, 0.0, 0)
     ones = torch.ones(100, 6)
-    slopes = -activation(-ones, 5, None)
-    assert (activation.lower, activation.upper) == (peer.lower, peer.upper)
+    slopes = -noise.with_noise(-ones, None, drawn)
+    assert (peer.lower, peer.upper) == noise.SLOPES
     assert ((slopes >= peer.lower) & (slopes < peer.upper)).all()
     assert slopes.unique().numel() > 590
-    assert float(slopes.mean()) == pytest.approx((peer.lower + peer.upper) / 2, abs=0.01)
-    assert torch.equal(activation(ones, 5, None), ones)
-    torch.testing.assert_close(activation.eval()(-ones, 5, None), peer.eval()(-ones))
+    assert float(slopes.mean()) == pytest.approx(sum(noise.SLOPES) / 2, abs=0.01)
+    assert torch.equal(noise.with_noise(ones, None, drawn), ones)
+    torch.testing.assert_close(KeyedRReLU()(-ones), peer.eval()(-ones))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -16,7 +16,7 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.train.device_plan import DevicePlan, batch_bytes, plan_device, step_bytes
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
-from tests.meta_device import META, MetaDevice, no_autocast
+from tests.meta_device import META, MetaDevice, meta_autocast
 from tests.model.graphs import random_features
 from tests.train.test_train import events, losses
 
@@ -45,7 +45,7 @@ def configured(train=None, **model):
 
 def peak_of(folder, graph, config):
     """Bytes that a forward and a backward pass over the whole graph takes at its peak, beside the graph."""
-    with no_autocast():
+    with meta_autocast():
         with MetaDevice():
             inputs = prepare_inputs(graph, config.model, META)
             model = build_model(config.model, graph.num_features, 0).to(META)

@@ -1,0 +1,1 @@
+"""The kernels in Triton; imported only where they run."""

@@ -1,0 +1,43 @@
+"""What the kernels are tried with, in the interpreter and on a GPU."""
+
+import torch
+
+from tests.model.test_pairs import case as pairs_case
+
+LOSSES = [
+    # hops, ranking, positives, gate, step, weighted, hop zero: each with each other at least once
+    (1, "listwise", "in", 1.0, 0.0, False, 0.0),
+    (3, "listwise", "in", 0.3, 0.1, True, 1.7),
+    (2, "listwise", "out", 1.0, 0.1, False, 1.7),
+    (3, "listwise", "out", 0.3, 0.0, True, 0.0),
+    (2, "pairwise", "in", 0.3, 0.0, False, 1.7),
+    (3, "pairwise", "in", 1.0, 0.1, True, 0.0),
+    (3, "pairwise", "out", 0.3, 0.1, False, 0.0),
+    (2, "pairwise", "out", 1.0, 0.0, True, 1.7),
+]
+
+
+def assert_close(found, expected, tolerance=1e-6):
+    """Within so much of the largest number, or of 1."""
+    scale = max(1.0, float(expected.abs().max()) if expected.numel() else 0.0)
+    torch.testing.assert_close(found.double(), expected.double(), rtol=0, atol=tolerance * scale)
+
+
+def gradient_of(function, *inputs):
+    """The result of a function, and the gradients of its weighted sum."""
+    inputs = [one.detach().clone().requires_grad_() for one in inputs]
+    result = function(*inputs)
+    weights = torch.linspace(-1, 2, result.numel()).bfloat16().to(result)
+    (result * weights.view(result.shape)).sum().backward()
+    return [result.detach(), *(one.grad for one in inputs)]
+
+
+def padded_case(anchors):
+    """(rows of anchors and nodes in double precision, pattern, which entries of padded rows are members)."""
+    left, right, pattern, _ = pairs_case(anchors)
+    left, right = (torch.cat([side.detach()] * 33, dim=1) for side in (left, right))  # 132 columns: two blocks
+    counts = pattern.indptr.diff()
+    member = torch.zeros(anchors, int(counts.max()) + 34, dtype=torch.bool)  # and two blocks of entries
+    for row, count in enumerate(counts.tolist()):
+        member[row, torch.randperm(member.shape[1], generator=torch.Generator().manual_seed(row))[:count]] = True
+    return left, right, pattern, member
