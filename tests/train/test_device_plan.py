@@ -97,8 +97,9 @@ def test_a_cpu_has_no_plan(folder):
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_training_by_a_plan_tells_it_and_is_the_one_without(folder, tmp_path, monkeypatch, capsys, whole):
-    curves, made = [], []
-    real = training.NeighbourSampler
+    curves, made, computed = [], [], []
+    real, arithmetic = training.NeighbourSampler, training.gpu_arithmetic
+    monkeypatch.setattr(training, "gpu_arithmetic", lambda *given: computed.append(given) or arithmetic(*given))
     monkeypatch.setattr(training, "NeighbourSampler", lambda *arguments: made.append(arguments) or real(*arguments))
     for plan in (None, DevicePlan(whole, GIB, "Each step encodes what fits.")):
         monkeypatch.setattr(training, "device_plan", lambda *_, plan=plan: plan)
@@ -113,6 +114,7 @@ def test_a_training_by_a_plan_tells_it_and_is_the_one_without(folder, tmp_path, 
     assert [(event["whole_graph"], event["room_for_rounds"]) for event in events(run, "device plan")] == [(whole, GIB)]
     assert len(curves[0]) == 8
     assert len(made) == (1 if whole else 2)
+    assert computed == [(config.train, torch.device("cpu"))] * 2
     if whole:  # sums are over other rows, in another order
         curves = [[loss for _, loss in curve] for curve in curves]
         assert curves[1] == pytest.approx(curves[0], rel=1e-4)
