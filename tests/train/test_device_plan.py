@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 
 import pytest
@@ -16,7 +17,7 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.train.device_plan import DevicePlan, batch_bytes, plan_device, step_bytes
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
-from tests.meta_device import META, MetaDevice, meta_autocast
+from tests.meta_device import META, MetaDevice, meta_autocast, meta_kernels
 from tests.model.graphs import random_features
 from tests.train.test_train import events, losses
 
@@ -55,15 +56,17 @@ def peak_of(folder, graph, config):
     return device.peak
 
 
+@pytest.mark.parametrize("kernels", [False, True], ids=["plain", "kernels"])
 @pytest.mark.parametrize(("encoder", "columns"), [("gcn", 8), ("sage", 128), ("gat", 8)])
-def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folder, encoder, columns):
+def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folder, encoder, columns, kernels):
     graph = Graph.open(folder / f"{columns}")
     for layers, activation, dropout in itertools.product((1, 3), ("prelu", "rrelu"), DROPOUTS):
         if encoder == "gat" and "message_dropout" in dropout:
             continue
         config = configured(encoder=encoder, layers=layers, activation=activation, **dropout)
-        said = step_bytes(config.model, NODES, graph.features.size, graph.indices.size + NODES)
-        ratio = said / peak_of(folder, graph, config)
+        said = step_bytes(config.model, NODES, graph.features.size, graph.indices.size + NODES, kernels)
+        with meta_kernels() if kernels else contextlib.nullcontext():
+            ratio = said / peak_of(folder, graph, config)
         assert 1.1 <= ratio <= 2.6, (layers, activation, dropout, ratio)
 
 
