@@ -28,6 +28,7 @@ from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.io.verdicts import Verdicts
 from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
+from gscl_scale.model.fused.availability import has_kernels
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
 from gscl_scale.model.model import Model, build_model
 from gscl_scale.model.scaling import Scaling
@@ -183,7 +184,8 @@ def device_plan(config: Config, graph: Graph, device: torch.device) -> DevicePla
     features = graph.features
     # dropout of single stored values takes their rows and columns besides
     num_values = 3 * features.indices.size if isinstance(features, SparseFeatures) else features.size
-    return plan_device(config, graph.num_nodes, num_values, graph.indices.size + graph.num_nodes, free)
+    num_messages = graph.indices.size + graph.num_nodes
+    return plan_device(config, graph.num_nodes, num_values, num_messages, free, has_kernels(device))
 
 
 def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:

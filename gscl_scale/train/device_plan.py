@@ -28,17 +28,20 @@ class DevicePlan:
     reason: str
 
 
-def plan_device(config: Config, num_nodes: int, num_values: int, num_messages: int, free: int) -> DevicePlan:
+def plan_device(
+    config: Config, num_nodes: int, num_values: int, num_messages: int, free: int, kernels: bool = False
+) -> DevicePlan:
     """Decide for a graph that lies on a device with so much memory left.
 
     num_values     numbers that the features store
     num_messages   that one layer gathers
+    kernels        whether the device has the fused kernels
     """
     usable = int(_USABLE * free)
     beside = int(_BESIDE_FIELDS * usable)
     if config.model.propagation == "sampled":
         return DevicePlan(False, beside, "Each step encodes sampled neighbours (model.propagation is sampled).")
-    need = step_bytes(config.model, num_nodes, num_values, num_messages) + batch_bytes(config, num_nodes)
+    need = step_bytes(config.model, num_nodes, num_values, num_messages, kernels) + batch_bytes(config, num_nodes)
     numbers = (
         f"a step over all nodes takes about {format_bytes(need)} of GPU memory, {format_bytes(usable)} can be used"
     )
@@ -47,17 +50,18 @@ def plan_device(config: Config, num_nodes: int, num_values: int, num_messages: i
     return DevicePlan(True, usable - need, f"Each step encodes the whole graph: {numbers}.")
 
 
-def step_bytes(model: ModelConfig, num_nodes: int, num_values: int, num_messages: int) -> int:
+def step_bytes(model: ModelConfig, num_nodes: int, num_values: int, num_messages: int, kernels: bool = False) -> int:
     """Bytes that encoding all nodes takes at its peak, forward and backward, beside the graph.
 
     In rows of the width of a layer per node: what each layer saves for its gradient, and what is there at once in the
-    layer that takes most. Keyed noise passes through three 64-bit numbers per value. Counted on the device `meta`.
+    layer that takes most. Without the fused kernels, keyed noise passes through three 64-bit numbers per value. Counted
+    on the device `meta`.
     """
-    noise = model.activation == "rrelu" or (model.hidden_dropout > 0 and model.layers > 1)
+    noise = not kernels and (model.activation == "rrelu" or (model.hidden_dropout > 0 and model.layers > 1))
     once, layer = (4.0, 3.3) if noise else (2.5, 3.0 if model.encoder == "sage" else 2.0)
     saved = layer + model.layers if model.recompute else layer * model.layers
     rows = num_nodes * model.width * (once + saved)
-    features = num_values * 6.5 if model.feature_dropout > 0 else 0.0
+    features = num_values * (2.0 if kernels else 6.5) if model.feature_dropout > 0 else 0.0
     layers = 1 if model.recompute else model.layers
     attention = model.width * (2.6 + 1.7 * layers) + 16 * layers  # the latter of the heads
     messages = num_messages * attention if model.encoder == "gat" else 0.0

@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 
 import pytest
@@ -16,7 +17,7 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.train.device_plan import DevicePlan, batch_bytes, plan_device, step_bytes
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
-from tests.meta_device import META, MetaDevice, meta_autocast
+from tests.meta_device import META, MetaDevice, meta_autocast, meta_kernels
 from tests.model.graphs import random_features
 from tests.train.test_train import events, losses
 
@@ -55,15 +56,17 @@ def peak_of(folder, graph, config):
     return device.peak
 
 
+@pytest.mark.parametrize("kernels", [False, True], ids=["plain", "kernels"])
 @pytest.mark.parametrize(("encoder", "columns"), [("gcn", 8), ("sage", 128), ("gat", 8)])
-def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folder, encoder, columns):
+def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folder, encoder, columns, kernels):
     graph = Graph.open(folder / f"{columns}")
     for layers, activation, dropout in itertools.product((1, 3), ("prelu", "rrelu"), DROPOUTS):
         if encoder == "gat" and "message_dropout" in dropout:
             continue
         config = configured(encoder=encoder, layers=layers, activation=activation, **dropout)
-        said = step_bytes(config.model, NODES, graph.features.size, graph.indices.size + NODES)
-        ratio = said / peak_of(folder, graph, config)
+        said = step_bytes(config.model, NODES, graph.features.size, graph.indices.size + NODES, kernels)
+        with meta_kernels() if kernels else contextlib.nullcontext():
+            ratio = said / peak_of(folder, graph, config)
         assert 1.1 <= ratio <= 2.6, (layers, activation, dropout, ratio)
 
 
@@ -97,8 +100,9 @@ def test_a_cpu_has_no_plan(folder):
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_training_by_a_plan_tells_it_and_is_the_one_without(folder, tmp_path, monkeypatch, capsys, whole):
-    curves, made = [], []
-    real = training.NeighbourSampler
+    curves, made, computed = [], [], []
+    real, arithmetic = training.NeighbourSampler, training.gpu_arithmetic
+    monkeypatch.setattr(training, "gpu_arithmetic", lambda *given: computed.append(given) or arithmetic(*given))
     monkeypatch.setattr(training, "NeighbourSampler", lambda *arguments: made.append(arguments) or real(*arguments))
     for plan in (None, DevicePlan(whole, GIB, "Each step encodes what fits.")):
         monkeypatch.setattr(training, "device_plan", lambda *_, plan=plan: plan)
@@ -113,6 +117,7 @@ def test_a_training_by_a_plan_tells_it_and_is_the_one_without(folder, tmp_path, 
     assert [(event["whole_graph"], event["room_for_rounds"]) for event in events(run, "device plan")] == [(whole, GIB)]
     assert len(curves[0]) == 8
     assert len(made) == (1 if whole else 2)
+    assert computed == [(config.train, torch.device("cpu"))] * 2
     if whole:  # sums are over other rows, in another order
         curves = [[loss for _, loss in curve] for curve in curves]
         assert curves[1] == pytest.approx(curves[0], rel=1e-4)
