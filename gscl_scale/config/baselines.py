@@ -1,10 +1,10 @@
 """The sections of the methods to compare with."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gscl_scale.config.section import Result, Section
+from gscl_scale.config.section import Key, Result, Section
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Views = Annotated[list[Share] | None, Field(min_length=2, max_length=2)]
@@ -15,13 +15,23 @@ class BaselineConfig(Section):
 
     DECIDES: ClassVar[Result] = "training"
 
-    edges: Views = Field(None, description="grace, bgrl, cca-ssg: share of edges to drop in each view.")
-    features: Views = Field(None, description="grace, bgrl, cca-ssg: share of columns to mask in each view.")
-    temperature: float | None = Field(None, gt=0, description="grace: temperature of the similarities.")
-    negatives: int | None = Field(None, ge=2, description="grace: negatives per step; by default all of a small graph.")
+    edges: Views = Field(None, description="grace, gca, bgrl, cca-ssg, g-bt: share of edges to drop in each view.")
+    features: Views = Field(None, description="grace, gca, bgrl, cca-ssg, g-bt: share of columns to mask in each view.")
+    temperature: float | None = Field(None, gt=0, description="grace, gca: temperature of the similarities.")
+    negatives: int | None = Field(
+        None, ge=2, description="grace, gca: negatives per step; by default all of a small graph."
+    )
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")
-    decorrelation: float | None = Field(None, ge=0, description="cca-ssg: weight of the decorrelation of columns.")
+    decorrelation: float | None = Field(
+        None, ge=0, description="cca-ssg, g-bt: weight of the decorrelation of columns; g-bt: by default 1 / width."
+    )
+    centrality: Annotated[Literal["degree", "pagerank", "eigenvector"] | None, Key(revision=5)] = Field(
+        None, description="gca: which edges and columns count as central and are dropped less often."
+    )
+    most_dropped: Annotated[float | None, Key(revision=5)] = Field(
+        None, gt=0, lt=1, description="gca: largest chance of an edge or column to be dropped."
+    )
 
     @model_validator(mode="before")
     @classmethod

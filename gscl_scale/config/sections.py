@@ -192,7 +192,7 @@ class TrainConfig(Section):
     DECIDES: ClassVar[Result] = "training"
 
     objective: Annotated[
-        Literal["gscl", "supervised", "dgi", "grace", "bgrl", "cca-ssg"], Key(revision=1, neutral="gscl")
+        Literal["gscl", "supervised", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt"], Key(revision=1, neutral="gscl")
     ] = Field(
         "gscl",
         description="Training objective; all but gscl read no samples and take one step over the graph per epoch.",

@@ -190,7 +190,7 @@ def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:
 def _objective(config: Config, graph: Graph) -> Objective:
     """The objective, with the labels of one split's training nodes where it learns from labels."""
     if config.train.objective != "supervised":
-        return build_objective(config, graph.num_features)
+        return build_objective(config, graph)
     split = next(iter(make_splits(graph, config.evaluate, config.train.label_seed)), None)
     if split is None or graph.labels is None:
         reason = why_no_class(graph) or why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
@@ -198,7 +198,7 @@ def _objective(config: Config, graph: Graph) -> Objective:
             f"train.objective: supervised learns from labels of a split, but {reason}; choose another objective"
         )
     targets = torch.from_numpy(np.where(split.codes == SPLIT_CODES["train"], graph.labels, -1))
-    return build_objective(config, graph.num_features, len(graph.classes), targets)
+    return build_objective(config, graph, len(graph.classes), targets)
 
 
 class TrainingCall(TypedDict):

@@ -91,8 +91,10 @@ CURVES = {
     "dgi": ["train.objective=dgi", WHOLE_GRAPH],
     "grace": ["train.objective=grace", WHOLE_GRAPH],
     "grace, drawn negatives": ["train.objective=grace", "baseline.negatives=50", WHOLE_GRAPH],
+    "gca": ["train.objective=gca", WHOLE_GRAPH],
     "bgrl": ["train.objective=bgrl", WHOLE_GRAPH],
     "cca-ssg, batch norm": ["train.objective=cca-ssg", "model.norm=batch", WHOLE_GRAPH],
+    "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
 }  # fmt: skip
 
 

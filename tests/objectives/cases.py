@@ -45,6 +45,6 @@ def case_of(name, step=3, width=WIDTH, **settings):
     graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES))
     model = build_model(config.model, FEATURES, seed=0).train()
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-    objective = build_objective(config, FEATURES, 3, torch.from_numpy(TARGETS))
+    objective = build_objective(config, graph, 3, torch.from_numpy(TARGETS))
     views = ViewStream(graph, inputs, config, objective.views).views(step)
     return Case(model, objective, views, [model.encode(view, key=1) for view in views])

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from gscl_scale.errors import ConfigError
-from gscl_scale.train.objectives import grace
+from gscl_scale.train.objectives import gca, grace
 from gscl_scale.train.objectives.grace import contrast
 from gscl_scale.train.objectives.methods import OBJECTIVES
-from tests.model.graphs import NUM_NODES
+from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features
 from tests.objectives.cases import FEATURES, TARGETS, WIDTH, case_of
 
 
@@ -75,6 +75,54 @@ def test_grace_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
         torch.testing.assert_close(whole, blocks)
 
 
+def slow_gca_chances(scores, share, most):
+    """Zhu et al. (2021), eq. 4 and 6."""
+    highest, mean = max(scores), sum(scores) / len(scores)
+    return [min((highest - score) / (highest - mean) * share, most) for score in scores]
+
+
+def slow_centrality(edges, kind):
+    adjacency = np.zeros((NUM_NODES, NUM_NODES))
+    for u, v in edges:
+        adjacency[u, v] = adjacency[v, u] = 1
+    degree = adjacency.sum(axis=0)
+    if kind == "degree":
+        return degree
+    if kind == "eigenvector":
+        values, vectors = np.linalg.eigh(adjacency)
+        return np.abs(vectors[:, np.argmax(values)])
+    share = np.where(degree > 0, adjacency.T / np.maximum(degree, 1), 1 / NUM_NODES)
+    return NUM_NODES * np.linalg.solve(np.eye(NUM_NODES) - 0.85 * share, np.full(NUM_NODES, 0.15 / NUM_NODES))
+
+
+@pytest.mark.parametrize("kind", ["degree", "pagerank", "eigenvector"])
+def test_gca_drops_what_is_less_central_more_often(kind):
+    case = case_of("gca", centrality=kind, edges=[0.4, 0.1], features=[0.2, 0.3], most_dropped=0.5)
+    scores = slow_centrality(EDGES, kind)
+    both = sorted([*EDGES, *((v, u) for u, v in EDGES)])
+    of_edges = [np.log((scores[u] + scores[v]) / 2 + 1) for u, v in both]
+    features = random_features(NUM_NODES, FEATURES)
+    of_columns = [np.log(sum(abs(features[u, i]) * scores[u] for u in range(NUM_NODES)) + 1) for i in range(FEATURES)]
+    for view, edges, columns in zip(case.objective.views, (0.4, 0.1), (0.2, 0.3), strict=True):
+        found = view.shares()
+        assert found[0] == pytest.approx(slow_gca_chances(of_edges, edges, 0.5), rel=1e-6, abs=1e-12)
+        assert found[1] == pytest.approx(slow_gca_chances(of_columns, columns, 0.5), rel=1e-6, abs=1e-12)
+
+
+def test_gca_has_the_loss_of_grace_over_its_views():
+    case = case_of("gca", temperature=0.3)
+    one, other = (case.model.project(rows).detach().numpy().astype(np.float64) for rows in case.hidden)
+    expected = np.mean(slow_grace(one, other, range(NUM_NODES), 0.3) + slow_grace(other, one, range(NUM_NODES), 0.3))
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+
+
+def test_gca_drops_alike_where_everything_is_as_central():
+    weights = case_of("gca").objective.views[0].weights
+    assert gca._relative(np.full(3, 2.0)).tolist() == [1, 1, 1]
+    assert weights.edges.mean() == pytest.approx(1)
+    assert gca.centrality(graph_of([(0, 1), (0, 2)], random_features(3, 2), False), "degree").tolist() == [0, 1, 1]
+
+
 def test_bgrl_predicts_the_other_view_of_the_target_encoder():
     case = case_of("bgrl", predictor=5)
     target = case.rows([case.objective.target(view, 5) for view in case.views])
@@ -128,6 +176,19 @@ def test_cca_ssg_gives_a_column_without_variance_no_gradient():
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(rows.grad).all() for rows in hidden)
+
+
+@pytest.mark.parametrize("decorrelation", [None, 0.3])
+def test_g_bt_brings_the_cross_correlation_of_two_views_close_to_the_identity(decorrelation):
+    case = case_of("g-bt", decorrelation=decorrelation)
+    one, other = (rows - rows.mean(axis=0) for rows in case.rows())
+    expected = 0.0
+    for a in range(WIDTH):
+        for b in range(WIDTH):
+            correlation = cosine(one[:, a], other[:, b])
+            weight = 1 / WIDTH if decorrelation is None else decorrelation
+            expected += (1 - correlation) ** 2 if a == b else weight * correlation**2
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():

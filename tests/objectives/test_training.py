@@ -145,7 +145,8 @@ def test_a_method_has_its_own_encoder_and_loss_where_its_paper_says_so():
     grace = configured(user, "grace")
     assert (grace.model.projection, grace.model.message_dropout) == (128, 0.0)
     assert configured(user, "gscl-listwise").model == user.model
-    assert [configured(user, name).model.bias for name in METHODS] == [False, *[True] * 4, *[False] * 3]
+    unbiased = [name for name in METHODS if not configured(user, name).model.bias]
+    assert unbiased == ["supervised", "first-hop", "gscl-pairwise", "gscl-listwise"]
     gscl = [configured(user, name).loss.hop_zero for name in ("first-hop", "gscl-pairwise", "gscl-listwise")]
     assert gscl == [0, 2, 2]
 
@@ -156,7 +157,7 @@ def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other(
     assert (grace.train.epochs, grace.baseline.temperature, grace.train.learning_rate) == (40, 0.7, 5e-4)
     assert dgi.baseline.temperature is None
     assert configured(user, "first-hop").loss.positives == "out"
-    assert list(METHODS)[:5] == list(OBJECTIVES)
+    assert [name for name in METHODS if name in OBJECTIVES] == list(OBJECTIVES)
 
 
 def test_a_run_of_an_earlier_version_with_other_keys_is_resumed(tmp_path):

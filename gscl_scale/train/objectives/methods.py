@@ -11,9 +11,12 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.read import apply_setting
 from gscl_scale.config.sections import MOST_EPOCHS, TrainConfig
 from gscl_scale.errors import ConfigError
+from gscl_scale.graph.graph import Graph
 from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
 from gscl_scale.train.objectives.dgi import Dgi
+from gscl_scale.train.objectives.g_bt import GraphBarlowTwins
+from gscl_scale.train.objectives.gca import Gca
 from gscl_scale.train.objectives.grace import Grace
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.supervised import Supervised
@@ -22,8 +25,10 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "supervised": Supervised,
     "dgi": Dgi,
     "grace": Grace,
+    "gca": Gca,
     "bgrl": Bgrl,
     "cca-ssg": CcaSsg,
+    "g-bt": GraphBarlowTwins,
 }
 
 
@@ -102,11 +107,9 @@ def settings_of(config: Config) -> dict[str, Any]:
     return {**known, **given}
 
 
-def build_objective(
-    config: Config, num_features: int, num_classes: int = 0, targets: Tensor | None = None
-) -> Objective:
+def build_objective(config: Config, graph: Graph, num_classes: int = 0, targets: Tensor | None = None) -> Objective:
     """The objective of a configuration; its first weights depend on the seed alone, torch's generator is left alone."""
-    given = ObjectiveInputs(config.model, num_features, num_classes, targets, **settings_of(config))
+    given = ObjectiveInputs(config.model, graph, num_classes, targets, **settings_of(config))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seeding.integer("objective", config.train.seed))
         return OBJECTIVES[config.train.objective](given)

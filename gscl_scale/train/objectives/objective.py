@@ -11,6 +11,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.graph import Graph
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.train.objectives.views import View
@@ -24,14 +25,14 @@ Sections = Mapping[str, Mapping[str, Value]]
 class ObjectiveInputs:
     """What an objective is built from.
 
-    num_features    F
+    graph           the graph in which the views are drawn
     num_classes     of the labels; 0 without labels
     targets [N]     class of the nodes whose labels may be learnt from, -1 of all others; None where none may
     others          settings of the section `baseline`: those in the objective's `defaults` are given
     """
 
     model: ModelConfig
-    num_features: int
+    graph: Graph
     num_classes: int = 0
     targets: Tensor | None = None
     edges: Sequence[float] = ()
@@ -40,7 +41,9 @@ class ObjectiveInputs:
     negatives: int | None = None
     predictor: int = 1
     momentum: float = 1.0
-    decorrelation: float = 0.0
+    decorrelation: float | None = None
+    centrality: str = "degree"
+    most_dropped: float = 1.0
 
 
 class Objective(nn.Module, ABC):
