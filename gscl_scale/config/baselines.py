@@ -19,7 +19,9 @@ class BaselineConfig(Section):
     features: Views = Field(None, description="grace, gca, bgrl, cca-ssg, g-bt: share of columns to mask in each view.")
     temperature: float | None = Field(None, gt=0, description="grace, gca: temperature of the similarities.")
     negatives: int | None = Field(
-        None, ge=2, description="grace, gca: negatives per step; by default all of a small graph."
+        None,
+        ge=2,
+        description="grace, gca: negatives per step; gae: pairs without an edge; by default all of a small graph.",
     )
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")

@@ -192,7 +192,8 @@ class TrainConfig(Section):
     DECIDES: ClassVar[Result] = "training"
 
     objective: Annotated[
-        Literal["gscl", "supervised", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt"], Key(revision=1, neutral="gscl")
+        Literal["gscl", "supervised", "gae", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt"],
+        Key(revision=1, neutral="gscl"),
     ] = Field(
         "gscl",
         description="Training objective; all but gscl read no samples and take one step over the graph per epoch.",

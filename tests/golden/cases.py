@@ -88,6 +88,8 @@ CURVES = {
     "gscl, gat": ["model.encoder=gat", "model.layers=2"],
     "gscl, gat, sampled": ["model.encoder=gat", "model.layers=2", "model.propagation=sampled", "model.fanout=[3]"],
     "supervised": ["train.objective=supervised", WHOLE_GRAPH],
+    "gae": ["train.objective=gae", WHOLE_GRAPH],
+    "gae, drawn pairs": ["train.objective=gae", "baseline.negatives=500", WHOLE_GRAPH],
     "dgi": ["train.objective=dgi", WHOLE_GRAPH],
     "grace": ["train.objective=grace", WHOLE_GRAPH],
     "grace, drawn negatives": ["train.objective=grace", "baseline.negatives=50", WHOLE_GRAPH],

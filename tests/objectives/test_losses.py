@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from gscl_scale import seeding
 from gscl_scale.errors import ConfigError
-from gscl_scale.train.objectives import gca, grace
+from gscl_scale.train.objectives import gae, gca, grace
 from gscl_scale.train.objectives.grace import contrast
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features
@@ -38,6 +39,51 @@ def test_dgi_looks_at_the_graph_and_at_the_same_graph_with_features_that_changed
     assert own.layers is shuffled.layers
     assert not torch.equal(own.features, shuffled.features)
     assert sorted(own.features.tolist()) == sorted(shuffled.features.tolist())
+
+
+def linked(u, v):
+    return u == v or (u, v) in EDGES or (v, u) in EDGES
+
+
+def slow_gae(rows, others):
+    """The code of Kipf and Welling (2016): cross entropy of pairs with pos_weight and norm, here as two means."""
+    pairs = [(u, v) for u in range(NUM_NODES) for v in range(NUM_NODES)]
+    edges = [np.log(1 + np.exp(-rows[u] @ rows[v])) for u, v in pairs if linked(u, v)]
+    return (np.mean(edges) + np.mean([np.log(1 + np.exp(rows[u] @ rows[v])) for u, v in others])) / 2
+
+
+def test_gae_is_the_weighted_cross_entropy_of_all_pairs():
+    case = case_of("gae")
+    (rows,) = case.rows()
+    truth = np.array([[linked(u, v) for u in range(NUM_NODES)] for v in range(NUM_NODES)])
+    pairs, edges = NUM_NODES**2, truth.sum()
+    scores = rows @ rows.T
+    weight, norm = (pairs - edges) / edges, pairs / (2 * (pairs - edges))
+    losses = np.where(truth, weight * np.log(1 + np.exp(-scores)), np.log(1 + np.exp(scores)))
+    assert case.loss() == pytest.approx(norm * losses.mean(), rel=1e-6)
+    assert case.loss() == pytest.approx(slow_gae(rows, np.argwhere(~truth)), rel=1e-6)
+
+
+def test_gae_with_drawn_pairs_is_the_mean_over_those_without_an_edge():
+    case = case_of("gae", negatives=40)
+    codes = np.sort(seeding.generator("negatives", 5).integers(0, NUM_NODES**2, 40))
+    others = [divmod(int(code), NUM_NODES) for code in codes if not linked(*divmod(int(code), NUM_NODES))]
+    assert 10 < len(others) < 40
+    assert case.loss(key=5) == pytest.approx(slow_gae(case.rows()[0], others), rel=1e-6)
+    assert case.loss(key=6) != case.loss(key=5)
+    assert case_of("gae", negatives=200_000).loss() == pytest.approx(case_of("gae").loss(), rel=0.01)
+
+
+def test_gae_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
+    results = []
+    for at_once in (1 << 20, 3 * NUM_NODES):
+        monkeypatch.setattr(gae, "_NUMBERS_AT_ONCE", at_once)
+        case = case_of("gae")
+        loss = case.objective.loss(case.model, case.views, case.hidden, 5)
+        loss.backward()
+        results.append((loss.detach(), case.model.encoder.layers[0].weight.grad))
+    for whole, blocks in zip(*results, strict=True):
+        torch.testing.assert_close(whole, blocks)
 
 
 def slow_grace(one, other, drawn, temperature):

@@ -16,6 +16,7 @@ from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
 from gscl_scale.train.objectives.dgi import Dgi
 from gscl_scale.train.objectives.g_bt import GraphBarlowTwins
+from gscl_scale.train.objectives.gae import Gae
 from gscl_scale.train.objectives.gca import Gca
 from gscl_scale.train.objectives.grace import Grace
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
@@ -23,6 +24,7 @@ from gscl_scale.train.objectives.supervised import Supervised
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "supervised": Supervised,
+    "gae": Gae,
     "dgi": Dgi,
     "grace": Grace,
     "gca": Gca,
