@@ -8,6 +8,7 @@ from gscl_scale.config.section import Key, Result, Section
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Views = Annotated[list[Share] | None, Field(min_length=2, max_length=2)]
+Option = bool | int | float | str | list[float] | None
 
 
 class BaselineConfig(Section):
@@ -33,6 +34,9 @@ class BaselineConfig(Section):
     )
     most_dropped: Annotated[float | None, Key(revision=5)] = Field(
         None, gt=0, lt=1, description="gca: largest chance of an edge or column to be dropped."
+    )
+    options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
+        {}, description="Settings of a method of another package, such as {alpha: 0.5}."
     )
 
     @model_validator(mode="before")

@@ -3,8 +3,9 @@
 import contextlib
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from gscl_scale.config.objectives import OwnObjective, check_objective
 from gscl_scale.config.section import Key, Result, Section, positive
 
 _STEPS, MOST_EPOCHS = 300, 100  # of a training with train.epochs=auto
@@ -191,12 +192,10 @@ class TrainConfig(Section):
 
     DECIDES: ClassVar[Result] = "training"
 
-    objective: Annotated[
-        Literal["gscl", "supervised", "gae", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt"],
-        Key(revision=1, neutral="gscl"),
-    ] = Field(
+    objective: Annotated[OwnObjective | str, AfterValidator(check_objective), Key(revision=1, neutral="gscl")] = Field(
         "gscl",
-        description="Training objective; all but gscl read no samples and take one step over the graph per epoch.",
+        description="Training objective, ours or of an installed package (docs/own_method.md); all but gscl read no "
+        "samples and take one step over the graph per epoch.",
     )
     epochs: Annotated[int | Literal["auto"], BeforeValidator(_check_epochs)] = Field(
         "auto", description="Passes over all anchors; auto: about 300 steps, in 1 to 100 passes."

@@ -5,7 +5,7 @@ Shapes: N nodes, D width of the embeddings.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ class ObjectiveInputs:
     graph           the graph in which the views are drawn
     num_classes     of the labels; 0 without labels
     targets [N]     class of the nodes whose labels may be learnt from, -1 of all others; None where none may
+    options         settings in the objective's `defaults` that the section `baseline` has no key for
     others          settings of the section `baseline`: those in the objective's `defaults` are given
     """
 
@@ -35,6 +36,7 @@ class ObjectiveInputs:
     graph: Graph
     num_classes: int = 0
     targets: Tensor | None = None
+    options: Mapping[str, Value] = field(default_factory=dict)
     edges: Sequence[float] = ()
     features: Sequence[float] = ()
     temperature: float = 1.0
