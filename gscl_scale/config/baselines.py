@@ -22,7 +22,7 @@ class BaselineConfig(Section):
     negatives: int | None = Field(
         None,
         ge=2,
-        description="grace, gca: negatives per step; gae: pairs without an edge; by default all of a small graph.",
+        description="grace, gca, gae, vgae: negatives per step; by default all of a small graph.",
     )
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")

@@ -90,6 +90,7 @@ CURVES = {
     "supervised": ["train.objective=supervised", WHOLE_GRAPH],
     "gae": ["train.objective=gae", WHOLE_GRAPH],
     "gae, drawn pairs": ["train.objective=gae", "baseline.negatives=500", WHOLE_GRAPH],
+    "vgae": ["train.objective=vgae", WHOLE_GRAPH],
     "dgi": ["train.objective=dgi", WHOLE_GRAPH],
     "grace": ["train.objective=grace", WHOLE_GRAPH],
     "grace, drawn negatives": ["train.objective=grace", "baseline.negatives=50", WHOLE_GRAPH],

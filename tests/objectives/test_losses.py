@@ -86,6 +86,21 @@ def test_gae_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
         torch.testing.assert_close(whole, blocks)
 
 
+def test_vgae_is_gae_at_drawn_rows_and_their_divergence_from_the_standard_normal_distribution():
+    case = case_of("vgae")
+    (mean,) = case.rows()
+    (log_sigma,) = case.rows([case.objective.log_sigma(case.views[0], 5)])
+    noise = seeding.generator("noise", 5).standard_normal((NUM_NODES, WIDTH), "float32").astype(np.float64)
+    others = [(u, v) for u in range(NUM_NODES) for v in range(NUM_NODES) if not linked(u, v)]
+    expected = slow_gae(mean + np.exp(log_sigma) * noise, others)
+    for u in range(NUM_NODES):
+        for d in range(WIDTH):
+            spread = 1 + 2 * log_sigma[u, d] - mean[u, d] ** 2 - np.exp(log_sigma[u, d]) ** 2
+            expected -= spread / (2 * NUM_NODES**2)
+    assert case.loss(key=5) == pytest.approx(expected, rel=1e-6)
+    assert case.loss(key=6) != case.loss(key=5)
+
+
 def slow_grace(one, other, drawn, temperature):
     """Zhu et al. (2020), eq. 1 for each node: it is no negative of its own, in neither view."""
     losses = []

@@ -24,10 +24,12 @@ from gscl_scale.train.objectives.grace import Grace
 from gscl_scale.train.objectives.installed import load_objective
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.supervised import Supervised
+from gscl_scale.train.objectives.vgae import Vgae
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "supervised": Supervised,
     "gae": Gae,
+    "vgae": Vgae,
     "dgi": Dgi,
     "grace": Grace,
     "gca": Gca,
