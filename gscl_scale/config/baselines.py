@@ -35,6 +35,15 @@ class BaselineConfig(Section):
     most_dropped: Annotated[float | None, Key(revision=5)] = Field(
         None, gt=0, lt=1, description="gca: largest chance of an edge or column to be dropped."
     )
+    masked: Annotated[Share | None, Key(revision=5)] = Field(
+        None, description="graphmae: share of nodes whose features are masked in a step."
+    )
+    replaced: Annotated[Share | None, Key(revision=5)] = Field(
+        None, description="graphmae: share of the masked nodes that get the features of another node."
+    )
+    sharpness: Annotated[float | None, Key(revision=5)] = Field(
+        None, gt=0, description="graphmae: power of the cosine error (gamma in the paper)."
+    )
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."
     )

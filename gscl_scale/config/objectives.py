@@ -9,7 +9,9 @@ from gscl_scale.errors import ConfigError
 
 GROUP = "gscl_scale.objectives"
 
-OwnObjective = Literal["gscl", "supervised", "gae", "vgae", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt"]
+OwnObjective = Literal[
+    "gscl", "supervised", "gae", "vgae", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt", "graphmae"
+]
 OWN_OBJECTIVES: tuple[str, ...] = get_args(OwnObjective)
 OTHER_ROWS = (
     "raw", "untrained", "spectral", "cleora", "prone", "deepwalk", "node2vec",

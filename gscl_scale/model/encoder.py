@@ -239,6 +239,11 @@ class GatLayer(GraphLayer):
 _LAYERS: dict[str, Callable[[int, int, bool], GraphLayer]] = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}
 
 
+def build_layer(kind: str, width_in: int, width_out: int, bias: bool) -> GraphLayer:
+    """A layer of a kind of encoder."""
+    return _LAYERS[kind](width_in, width_out, bias)
+
+
 def _with_dropout(rows: Tensor, share: float, key: int, nodes: Tensor | None) -> Tensor:
     """Rows of nodes with a share of their values dropped, by node, column and `key`, and the others scaled up."""
     if share == 0:

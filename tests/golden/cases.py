@@ -98,6 +98,7 @@ CURVES = {
     "bgrl": ["train.objective=bgrl", WHOLE_GRAPH],
     "cca-ssg, batch norm": ["train.objective=cca-ssg", "model.norm=batch", WHOLE_GRAPH],
     "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
+    "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],
 }  # fmt: skip
 
 

@@ -9,12 +9,19 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.train.objectives import gae, gca, grace
 from gscl_scale.train.objectives.grace import contrast
 from gscl_scale.train.objectives.methods import OBJECTIVES
-from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features
-from tests.objectives.cases import FEATURES, TARGETS, WIDTH, case_of
+from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
+from tests.objectives.cases import FEATURES, KEY, TARGETS, WIDTH, case_of
 
 
 def cosine(a, b):
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
+
+
+def slow_adjacency():
+    """D^-1/2 (A + I) D^-1/2."""
+    linked_both = np.array([[float(linked(u, v)) for u in range(NUM_NODES)] for v in range(NUM_NODES)])
+    scale = 1 / np.sqrt(linked_both.sum(axis=0))
+    return scale[:, None] * linked_both * scale
 
 
 def weights(module):
@@ -250,6 +257,35 @@ def test_g_bt_brings_the_cross_correlation_of_two_views_close_to_the_identity(de
             weight = 1 / WIDTH if decorrelation is None else decorrelation
             expected += (1 - correlation) ** 2 if a == b else weight * correlation**2
     assert case.loss() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "features", [random_features(NUM_NODES, FEATURES), random_sparse_features(NUM_NODES, FEATURES)]
+)
+def test_graphmae_decodes_the_features_of_masked_nodes(features):
+    case = case_of("graphmae", features=features, masked=0.5, replaced=0.3, sharpness=3)
+    generator = seeding.generator("mask", KEY)
+    masked, others = generator.permutation(NUM_NODES)[:4], generator.permutation(NUM_NODES)
+    given = (features.toarray() if hasattr(features, "toarray") else features).astype(np.float64)
+    token = torch.nn.init.normal_(case.objective.token).detach().numpy()
+    expected = given.copy()
+    expected[masked[1:]] = token
+    expected[masked[0]] = given[others[0]]
+    (read,) = case.objective.prepare(case.views, KEY)
+    assert np.array_equal(read.features.detach().numpy(), expected)
+    parts = weights(case.objective)
+    (rows,) = case.rows()
+    rows = rows @ parts["to_decoder.weight"].T
+    rows[masked] = 0
+    decoded = slow_adjacency() @ rows @ parts["decoder.weight"] + parts["decoder.bias"]
+    errors = [(1 - (cosine(given[v], decoded[v]) if given[v].any() and decoded[v].any() else 0)) ** 3 for v in masked]
+    assert case.loss() == pytest.approx(np.mean(errors), rel=1e-6)
+
+
+def test_graphmae_learns_its_token_and_the_decoder():
+    case = case_of("graphmae")
+    case.objective.loss(case.model, case.views, case.hidden, KEY).backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in case.objective.parameters())
 
 
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():

@@ -129,6 +129,14 @@ def test_what_an_objective_of_the_whole_graph_cannot_do_is_refused(tmp_path):
         training._refuse_shared_work(ray, World())
 
 
+def test_a_step_that_needs_more_memory_than_there_is_is_refused(tmp_path, monkeypatch):
+    config, run, console = prepared(tmp_path / "run", "graphmae")
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    says = r"graphmae needs at least \d+ KiB of memory for 60 nodes with \d+ features, and 1 KiB are available; choose"
+    with pytest.raises(ConfigError, match=says):
+        training.train(config, run, console)
+
+
 def test_a_method_is_validated_and_saved_as_often_as_the_users_training():
     user = Config.load(
         None, ["train.epochs=80", "train.validate_every=5", "model.feature_dropout=0.5", "model.hidden_dropout=0.5"]

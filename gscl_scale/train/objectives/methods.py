@@ -21,6 +21,7 @@ from gscl_scale.train.objectives.g_bt import GraphBarlowTwins
 from gscl_scale.train.objectives.gae import Gae
 from gscl_scale.train.objectives.gca import Gca
 from gscl_scale.train.objectives.grace import Grace
+from gscl_scale.train.objectives.graphmae import GraphMae
 from gscl_scale.train.objectives.installed import load_objective
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.supervised import Supervised
@@ -36,6 +37,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "bgrl": Bgrl,
     "cca-ssg": CcaSsg,
     "g-bt": GraphBarlowTwins,
+    "graphmae": GraphMae,
 }
 
 

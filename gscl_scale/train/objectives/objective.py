@@ -46,6 +46,9 @@ class ObjectiveInputs:
     decorrelation: float | None = None
     centrality: str = "degree"
     most_dropped: float = 1.0
+    masked: float = 0.0
+    replaced: float = 0.0
+    sharpness: float = 1.0
 
 
 class Objective(nn.Module, ABC):
@@ -67,6 +70,18 @@ class Objective(nn.Module, ABC):
         super().__init__()
         if given.edges:
             self.views = [View(*shares) for shares in zip(given.edges, given.features, strict=True)]
+
+    @classmethod
+    def step_bytes(cls, graph: Graph) -> int:
+        """Bytes of memory that a step needs at least, beside those of the encoder."""
+        return 0
+
+    def begin(self, model: Model) -> None:
+        """Take what is needed of the model before its first step."""
+
+    def prepare(self, views: Sequence[Inputs], key: int) -> Sequence[Inputs]:
+        """What the encoder reads of each view: the view itself, unless the method changes its features."""
+        return views
 
     @abstractmethod
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
