@@ -30,7 +30,7 @@ VALUES = {
     "runtime": {"workers": 1, "device": "cpu"},
     "compare": {
         "settings": {
-            **{name: ["train.epochs=4"] for name in OBJECTIVES},
+            **{name: ["train.epochs=4"] for name in (*OBJECTIVES, "gat")},
             "bgrl": ["train.epochs=4", "baseline.predictor=8"],
             **{name: ["walks=1", "length=5", "window=2"] for name in ("deepwalk", "node2vec")},
         }

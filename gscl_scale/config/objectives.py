@@ -15,7 +15,7 @@ OwnObjective = Literal[
 OWN_OBJECTIVES: tuple[str, ...] = get_args(OwnObjective)
 OTHER_ROWS = (
     "raw", "untrained", "spectral", "cleora", "prone", "deepwalk", "node2vec",
-    "first-hop", "gscl-pairwise", "gscl-listwise",
+    "gat", "first-hop", "gscl-pairwise", "gscl-listwise",
 )  # fmt: skip
 
 

@@ -88,6 +88,7 @@ CURVES = {
     "gscl, gat": ["model.encoder=gat", "model.layers=2"],
     "gscl, gat, sampled": ["model.encoder=gat", "model.layers=2", "model.propagation=sampled", "model.fanout=[3]"],
     "supervised": ["train.objective=supervised", WHOLE_GRAPH],
+    "supervised gat": ["train.objective=supervised", "model.encoder=gat", "model.layers=2", WHOLE_GRAPH],
     "gae": ["train.objective=gae", WHOLE_GRAPH],
     "gae, drawn pairs": ["train.objective=gae", "baseline.negatives=500", WHOLE_GRAPH],
     "vgae": ["train.objective=vgae", WHOLE_GRAPH],

@@ -159,6 +159,17 @@ def test_a_method_has_its_own_encoder_and_loss_where_its_paper_says_so():
     assert gscl == [0, 2, 2]
 
 
+def test_a_supervised_gat_is_trained_on_the_encoder_gat_whatever_the_users_encoder_is(tmp_path):
+    changed = {"normalisation": "mean", "self_loops": False, "message_dropout": 0.3, "width": 16}
+    config, run, console = prepared(tmp_path / "run", "gscl", model=changed)
+    gat = configured(config, "gat")
+    assert (gat.model.encoder, gat.model.feature_dropout, gat.model.width) == ("gat", 0.6, 16)
+    assert (gat.train.objective, gat.train.epochs, gat.train.label_seed) == ("supervised", 1000, 0)
+    short = gat.model_copy(update={"train": gat.train.model_copy(update={"epochs": 2})})
+    training.train(short, run, console)
+    assert "encoder.layers.0.conv.att_src" in training.checkpoints_of(short, run).chosen()[0]["model"]
+
+
 def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other():
     user = Config.parse({"compare": {"settings": {"grace": ["train.epochs=40", "baseline.temperature=0.7"]}}})
     grace, dgi = configured(user, "grace"), configured(user, "dgi")
