@@ -21,8 +21,8 @@ class BaselineConfig(Section):
     temperature: float | None = Field(None, gt=0, description="grace, gca: temperature of the similarities.")
     negatives: int | None = Field(
         None,
-        ge=2,
-        description="grace, gca, gae, vgae: negatives per step; by default all of a small graph.",
+        ge=1,
+        description="grace, gca, gae, vgae: negatives per step, by default all of a small graph; sugrl: per node.",
     )
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")
@@ -43,6 +43,15 @@ class BaselineConfig(Section):
     )
     sharpness: Annotated[float | None, Key(revision=5)] = Field(
         None, gt=0, description="graphmae: power of the cosine error (gamma in the paper)."
+    )
+    margin: Annotated[float | None, Key(revision=5)] = Field(
+        None, ge=0, description="sugrl: how much farther negatives should be than positives (alpha in the paper)."
+    )
+    bound: Annotated[float | None, Key(revision=5)] = Field(
+        None, ge=0, description="sugrl: how much farther than that they may be (beta in the paper)."
+    )
+    weight: Annotated[float | None, Key(revision=5)] = Field(
+        None, ge=0, description="sugrl: weight of both triplet losses against the upper bound."
     )
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."

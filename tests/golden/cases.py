@@ -100,6 +100,7 @@ CURVES = {
     "cca-ssg, batch norm": ["train.objective=cca-ssg", "model.norm=batch", WHOLE_GRAPH],
     "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
     "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],
+    "sugrl": ["train.objective=sugrl", WHOLE_GRAPH],
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.errors import ConfigError
 from gscl_scale.train.objectives import gae, gca, grace
-from gscl_scale.train.objectives.grace import contrast
+from gscl_scale.train.objectives.grace import contrast, draw_nodes
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 from tests.objectives.cases import FEATURES, KEY, TARGETS, WIDTH, case_of
@@ -122,12 +122,17 @@ def slow_grace(one, other, drawn, temperature):
 def test_grace_is_the_mean_over_both_views_against_all_nodes_or_those_drawn(negatives):
     case = case_of("grace", temperature=0.3, negatives=negatives)
     one, other = (case.model.project(rows).detach().numpy().astype(np.float64) for rows in case.hidden)
-    drawn = case.objective._draw(NUM_NODES, 5).tolist()
+    drawn = draw_nodes(NUM_NODES, negatives, 5).tolist()
     assert len(set(drawn)) == (negatives or NUM_NODES)
     expected = np.mean(slow_grace(one, other, drawn, 0.3) + slow_grace(other, one, drawn, 0.3))
     assert case.loss(key=5) == pytest.approx(expected, rel=1e-5)
     if negatives:
         assert case.loss(key=6) != case.loss(key=5)
+
+
+def test_grace_needs_two_negatives_because_one_may_be_the_node_itself():
+    with pytest.raises(ConfigError, match=r"baseline\.negatives: expected 2 or more here, got 1"):
+        case_of("grace", negatives=1)
 
 
 def test_grace_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
@@ -286,6 +291,44 @@ def test_graphmae_learns_its_token_and_the_decoder():
     case = case_of("graphmae")
     case.objective.loss(case.model, case.views, case.hidden, KEY).backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in case.objective.parameters())
+
+
+def test_sugrl_is_both_triplet_losses_and_the_upper_bound():
+    case = case_of("sugrl", margin=0.4, bound=0.1, weight=3.0, negatives=2)
+    own, structural = case.rows()
+    around = [[u for u in range(NUM_NODES) if linked(v, u)] for v in range(NUM_NODES)]
+    drawn = [case.objective._neighbours(KEY, number).tolist() for number in range(5)]
+    assert all(drawn[n][v] in around[v] for n in range(5) for v in range(NUM_NODES))
+    mean = np.mean([own[nodes] for nodes in drawn], axis=0)
+
+    def distance(a, b):
+        return np.sqrt(((a - b + 1e-6) ** 2).sum())  # as torch has it
+
+    expected = 0.0
+    for number in range(2):
+        order = seeding.generator("negatives", KEY, number).permutation(NUM_NODES)
+        for v in range(NUM_NODES):
+            far = distance(own[v], own[order[v]])
+            for positive in (structural[v], mean[v]):
+                expected += 3 * max(0, distance(own[v], positive) - far + 0.4) / NUM_NODES
+            expected += max(0, far - distance(own[v], structural[v]) - 0.4 - 0.1) / 2
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+
+
+def test_sugrl_draws_a_neighbor_or_the_node_itself_with_the_same_chance():
+    objective = case_of("sugrl").objective
+    drawn = np.array([objective._neighbours(key, 0).numpy() for key in range(2000)])
+    for v in range(NUM_NODES):
+        around = [u for u in range(NUM_NODES) if linked(v, u)]
+        shares = [(drawn[:, v] == u).mean() for u in around]
+        assert shares == pytest.approx([1 / len(around)] * len(around), abs=0.05)
+
+
+def test_sugrl_has_rows_without_edges_which_the_adjacency_makes_rows_on_the_graph():
+    case = case_of("sugrl")
+    case.model.encoder.activations[0] = torch.nn.Identity()
+    own, structural = case.rows([case.model.encode(view) for view in case.views])
+    np.testing.assert_allclose(slow_adjacency() @ own, structural, rtol=1e-5, atol=1e-6)
 
 
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():

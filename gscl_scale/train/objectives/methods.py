@@ -24,6 +24,7 @@ from gscl_scale.train.objectives.grace import Grace
 from gscl_scale.train.objectives.graphmae import GraphMae
 from gscl_scale.train.objectives.installed import load_objective
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
+from gscl_scale.train.objectives.sugrl import Sugrl
 from gscl_scale.train.objectives.supervised import Supervised
 from gscl_scale.train.objectives.vgae import Vgae
 
@@ -38,6 +39,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "cca-ssg": CcaSsg,
     "g-bt": GraphBarlowTwins,
     "graphmae": GraphMae,
+    "sugrl": Sugrl,
 }
 
 

@@ -49,6 +49,9 @@ class ObjectiveInputs:
     masked: float = 0.0
     replaced: float = 0.0
     sharpness: float = 1.0
+    margin: float = 0.0
+    bound: float = 0.0
+    weight: float = 1.0
 
 
 class Objective(nn.Module, ABC):
