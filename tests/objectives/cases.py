@@ -35,7 +35,7 @@ class Case:
         return [rows.detach().numpy().astype(np.float64) for rows in of or self.hidden]
 
 
-def case_of(name, step=3, width=WIDTH, features=None, **settings):
+def case_of(name, step=3, width=WIDTH, given_features=None, **settings):
     values = {
         "graph": {"source": "memory"},
         "model": {"width": width, "projection": 3},
@@ -43,7 +43,7 @@ def case_of(name, step=3, width=WIDTH, features=None, **settings):
         "baseline": settings,
     }
     config = Config.parse(values)
-    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES) if features is None else features)
+    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES) if given_features is None else given_features)
     model = build_model(config.model, FEATURES, seed=0).train()
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     objective = build_objective(config, graph, 3, torch.from_numpy(TARGETS))

@@ -268,7 +268,7 @@ def test_g_bt_brings_the_cross_correlation_of_two_views_close_to_the_identity(de
     "features", [random_features(NUM_NODES, FEATURES), random_sparse_features(NUM_NODES, FEATURES)]
 )
 def test_graphmae_decodes_the_features_of_masked_nodes(features):
-    case = case_of("graphmae", features=features, masked=0.5, replaced=0.3, sharpness=3)
+    case = case_of("graphmae", given_features=features, masked=0.5, replaced=0.3, sharpness=3)
     generator = seeding.generator("mask", KEY)
     masked, others = generator.permutation(NUM_NODES)[:4], generator.permutation(NUM_NODES)
     given = (features.toarray() if hasattr(features, "toarray") else features).astype(np.float64)
