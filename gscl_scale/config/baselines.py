@@ -16,9 +16,13 @@ class BaselineConfig(Section):
 
     DECIDES: ClassVar[Result] = "training"
 
-    edges: Views = Field(None, description="grace, gca, bgrl, cca-ssg, g-bt: share of edges to drop in each view.")
-    features: Views = Field(None, description="grace, gca, bgrl, cca-ssg, g-bt: share of columns to mask in each view.")
-    temperature: float | None = Field(None, gt=0, description="grace, gca: temperature of the similarities.")
+    edges: Views = Field(
+        None, description="grace, gca, bgrl, cca-ssg, g-bt, costa: share of edges to drop in each view."
+    )
+    features: Views = Field(
+        None, description="grace, gca, bgrl, cca-ssg, g-bt, costa: share of columns to mask in each view."
+    )
+    temperature: float | None = Field(None, gt=0, description="grace, gca, costa: temperature of the similarities.")
     negatives: int | None = Field(
         None,
         ge=1,
@@ -52,6 +56,9 @@ class BaselineConfig(Section):
     )
     weight: Annotated[float | None, Key(revision=5)] = Field(
         None, ge=0, description="sugrl: weight of both triplet losses against the upper bound."
+    )
+    sketched: Annotated[float | None, Key(revision=5)] = Field(
+        None, gt=0, le=1, description="costa: rows of the sketch as a share of the nodes."
     )
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."

@@ -101,6 +101,7 @@ CURVES = {
     "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
     "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],
     "sugrl": ["train.objective=sugrl", WHOLE_GRAPH],
+    "costa": ["train.objective=costa", WHOLE_GRAPH],
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import torch
 
 from gscl_scale import seeding
 from gscl_scale.errors import ConfigError
-from gscl_scale.train.objectives import gae, gca, grace
+from gscl_scale.train.objectives import costa, gae, gca, grace
 from gscl_scale.train.objectives.grace import contrast, draw_nodes
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
@@ -329,6 +329,31 @@ def test_sugrl_has_rows_without_edges_which_the_adjacency_makes_rows_on_the_grap
     case.model.encoder.activations[0] = torch.nn.Identity()
     own, structural = case.rows([case.model.encode(view) for view in case.views])
     np.testing.assert_allclose(slow_adjacency() @ own, structural, rtol=1e-5, atol=1e-6)
+
+
+def test_costa_contrasts_rows_of_one_sketch_of_both_views():
+    case = case_of("costa", temperature=0.5, sketched=0.7)
+    noise = seeding.generator("sketch", KEY, 0).standard_normal((5, NUM_NODES), "float32").astype(np.float64)
+    mixed = [torch.from_numpy(noise / np.sqrt(5) @ rows).float() for rows in case.rows()]
+    one, other = (case.model.project(rows).detach().numpy().astype(np.float64) for rows in mixed)
+    expected = 0.0
+    for i in range(5):
+        scores = [np.exp(cosine(one[i], other[j]) / 0.5) for j in range(5)]
+        back = [np.exp(cosine(one[j], other[i]) / 0.5) for j in range(5)]
+        expected -= (np.log(scores[i] / sum(scores)) + np.log(back[i] / sum(back))) / 10
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+    assert case.loss(key=6) != case.loss(key=5)
+
+
+def test_costa_sketches_blocks_of_nodes_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(costa, "_NUMBERS_AT_ONCE", 3 * 4)
+    rows = torch.rand(10, 2, dtype=torch.float32).requires_grad_()
+    noise = np.concatenate([seeding.generator("sketch", 1, n).standard_normal((4, size), "float32")
+                            for n, size in enumerate((3, 3, 3, 1))], axis=1) / 2  # fmt: skip
+    found = costa.sketch(rows, 4, key=1)
+    found.sum().backward()
+    torch.testing.assert_close(found, torch.from_numpy(noise) @ rows)
+    torch.testing.assert_close(rows.grad[:, 0], torch.from_numpy(noise.sum(axis=0)))
 
 
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():

@@ -16,6 +16,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
+from gscl_scale.train.objectives.costa import Costa
 from gscl_scale.train.objectives.dgi import Dgi
 from gscl_scale.train.objectives.g_bt import GraphBarlowTwins
 from gscl_scale.train.objectives.gae import Gae
@@ -40,6 +41,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "g-bt": GraphBarlowTwins,
     "graphmae": GraphMae,
     "sugrl": Sugrl,
+    "costa": Costa,
 }
 
 

@@ -52,6 +52,7 @@ class ObjectiveInputs:
     margin: float = 0.0
     bound: float = 0.0
     weight: float = 1.0
+    sketched: float = 1.0
 
 
 class Objective(nn.Module, ABC):
