@@ -22,14 +22,18 @@ class BaselineConfig(Section):
     features: Views = Field(
         None, description="grace, gca, bgrl, cca-ssg, g-bt, costa: share of columns to mask in each view."
     )
-    temperature: float | None = Field(None, gt=0, description="grace, gca, costa: temperature of the similarities.")
+    temperature: float | None = Field(
+        None, gt=0, description="grace, gca, costa, graphacl: temperature of the similarities."
+    )
     negatives: int | None = Field(
         None,
         ge=1,
-        description="grace, gca, gae, vgae: negatives per step, by default all of a small graph; sugrl: per node.",
+        description="sugrl: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small graph.",
     )
     predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
-    momentum: float | None = Field(None, ge=0, le=1, description="bgrl: momentum of the target encoder in step 1.")
+    momentum: float | None = Field(
+        None, ge=0, le=1, description="bgrl, graphacl: momentum of the target encoder; of bgrl in step 1."
+    )
     decorrelation: float | None = Field(
         None, ge=0, description="cca-ssg, g-bt: weight of the decorrelation of columns; g-bt: by default 1 / width."
     )

@@ -10,7 +10,20 @@ from gscl_scale.errors import ConfigError
 GROUP = "gscl_scale.objectives"
 
 OwnObjective = Literal[
-    "gscl", "supervised", "gae", "vgae", "dgi", "grace", "gca", "bgrl", "cca-ssg", "g-bt", "graphmae", "sugrl", "costa"
+    "gscl",
+    "supervised",
+    "gae",
+    "vgae",
+    "dgi",
+    "grace",
+    "gca",
+    "bgrl",
+    "cca-ssg",
+    "g-bt",
+    "graphmae",
+    "sugrl",
+    "costa",
+    "graphacl",
 ]
 OWN_OBJECTIVES: tuple[str, ...] = get_args(OwnObjective)
 OTHER_ROWS = (

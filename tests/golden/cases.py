@@ -102,6 +102,7 @@ CURVES = {
     "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],
     "sugrl": ["train.objective=sugrl", WHOLE_GRAPH],
     "costa": ["train.objective=costa", WHOLE_GRAPH],
+    "graphacl": ["train.objective=graphacl", WHOLE_GRAPH],
 }  # fmt: skip
 
 

@@ -356,6 +356,33 @@ def test_costa_sketches_blocks_of_nodes_one_after_the_other(monkeypatch):
     torch.testing.assert_close(rows.grad[:, 0], torch.from_numpy(noise.sum(axis=0)))
 
 
+@pytest.mark.parametrize("negatives", [None, 3])
+def test_graphacl_predicts_neighbors_against_all_nodes_or_those_drawn(negatives):
+    case = case_of("graphacl", temperature=0.5, negatives=negatives)
+    parts = weights(case.objective)
+    (rows,), (target,) = case.rows(), case.rows([case.objective.target(case.views[0], KEY)])
+    predicted = rows @ parts["predictor.weight"].T + parts["predictor.bias"]
+    drawn = draw_nodes(NUM_NODES, negatives, KEY).tolist()
+    losses = []
+    for v in range(NUM_NODES):
+        others = NUM_NODES / len(drawn) * sum(np.exp(cosine(rows[v], rows[w]) / 0.5) for w in drawn)
+        around = [np.exp(cosine(predicted[v], target[u]) / 0.5) for u in range(NUM_NODES) if linked(v, u)]
+        losses.append(np.mean([-np.log(score / (score + others)) for score in around]))
+    assert case.loss() == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+def test_graphacl_has_a_target_that_begins_with_the_weights_of_the_encoder_and_follows():
+    case = case_of("graphacl", momentum=0.75)
+    first, online = case.objective.target.layers[0].weight.clone(), case.model.encoder.layers[0].weight
+    assert torch.equal(first, online)
+    case.objective.loss(case.model, case.views, case.hidden, KEY).backward()
+    assert all(parameter.grad is None for parameter in case.objective.target.parameters())
+    with torch.no_grad():
+        online += 1
+    case.objective.after_step(case.model, 0.5)
+    torch.testing.assert_close(case.objective.target.layers[0].weight, first + 0.25)
+
+
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():
     case = case_of("supervised")
     (rows,) = case.rows()

@@ -13,6 +13,7 @@ from torch.nn.functional import cosine_similarity
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
+from gscl_scale.train.objectives.moving_average import follow
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 from gscl_scale.train.objectives.schedule import cosine, warm_up_then_cosine
 
@@ -52,7 +53,4 @@ class Bgrl(Objective):
 
     def after_step(self, model: Model, done: float) -> None:
         """The target follows by a moving average whose momentum rises to 1 along a cosine."""
-        momentum = 1 - (1 - self._momentum) * cosine(done)
-        with torch.no_grad():
-            for target, online in zip(self.target.parameters(), model.encoder.parameters(), strict=True):
-                target.lerp_(online, 1 - momentum)
+        follow(self.target, model, 1 - (1 - self._momentum) * cosine(done))

@@ -22,7 +22,8 @@ from torch.utils.checkpoint import checkpoint
 from gscl_scale import seeding
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.model.pairs import Nodes, PairPattern, pair_products
+from gscl_scale.model.pairs import Nodes, pair_products
+from gscl_scale.train.objectives.linked import LinkedPairs, pattern_of
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 from gscl_scale.train.objectives.views import View
 
@@ -44,15 +45,9 @@ class Gae(Objective):
 
     def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
-        graph, self._num_nodes = given.graph, given.graph.num_nodes
-        nodes = np.arange(self._num_nodes)
-        firsts = np.concatenate([np.repeat(nodes, np.diff(graph.indptr)), nodes])
-        self._codes = np.sort(firsts * self._num_nodes + np.concatenate([graph.indices, nodes]))
-        default = None if self._num_nodes <= _ALL_UP_TO else self._codes.size
+        self._num_nodes, self.pairs = given.graph.num_nodes, LinkedPairs(given.graph)
+        default = None if self._num_nodes <= _ALL_UP_TO else self.pairs.codes.size
         self._negatives = given.negatives or default
-        self._names = list(vars(pattern := self._pattern(self._codes)))
-        for name in self._names:
-            self.register_buffer(name, getattr(pattern, name), persistent=False)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Weighted binary cross entropy of pairs."""
@@ -60,24 +55,20 @@ class Gae(Objective):
 
     def reconstruction(self, rows_ND: Tensor, key: int) -> Tensor:
         """Half the mean loss of edges and of other pairs."""
-        edges = PairPattern(*(getattr(self, name) for name in self._names))
-        products_P = pair_products(rows_ND, rows_ND, edges)
+        products_P = pair_products(rows_ND, rows_ND, self.pairs())
         if self._negatives is None:
-            number = max(1, self._num_nodes**2 - self._codes.size)
+            number = max(1, self._num_nodes**2 - products_P.shape[0])
             others = (_sum_of_all(rows_ND) - softplus(products_P).sum()) / number
         else:
-            drawn = self._pattern(self._draw(self._negatives, key)).to(rows_ND.device)
+            drawn = pattern_of(self._draw(self._negatives, key), self._num_nodes).to(rows_ND.device)
             others = softplus(pair_products(rows_ND, rows_ND, drawn)).sum() / max(1, drawn.indices.shape[0])
         return (softplus(-products_P).mean() + others) / 2
-
-    def _pattern(self, codes: Nodes) -> PairPattern:
-        return PairPattern.of(*np.divmod(codes, self._num_nodes), self._num_nodes)
 
     def _draw(self, number: int, key: int) -> Nodes:
         """Pairs drawn with replacement, without those that are edges or loops, in ascending order."""
         drawn = np.sort(seeding.generator("negatives", key).integers(0, self._num_nodes**2, number))
-        place = np.searchsorted(self._codes, drawn).clip(max=self._codes.size - 1)
-        return drawn[self._codes[place] != drawn]
+        linked = self.pairs.codes
+        return drawn[linked[np.searchsorted(linked, drawn).clip(max=linked.size - 1)] != drawn]
 
 
 def _sum_of_all(rows_ND: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from gscl_scale.train.objectives.g_bt import GraphBarlowTwins
 from gscl_scale.train.objectives.gae import Gae
 from gscl_scale.train.objectives.gca import Gca
 from gscl_scale.train.objectives.grace import Grace
+from gscl_scale.train.objectives.graph_acl import GraphAcl
 from gscl_scale.train.objectives.graphmae import GraphMae
 from gscl_scale.train.objectives.installed import load_objective
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
@@ -42,6 +43,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "graphmae": GraphMae,
     "sugrl": Sugrl,
     "costa": Costa,
+    "graphacl": GraphAcl,
 }
 
 
