@@ -30,9 +30,9 @@ class BaselineConfig(Section):
         ge=1,
         description="sugrl: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small graph.",
     )
-    predictor: int | None = Field(None, ge=1, description="bgrl: width of the predictor's hidden layer.")
+    predictor: int | None = Field(None, ge=1, description="bgrl, afgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(
-        None, ge=0, le=1, description="bgrl, graphacl: momentum of the target encoder; of bgrl in step 1."
+        None, ge=0, le=1, description="bgrl, afgrl, graphacl: momentum of the target encoder, in step 1."
     )
     decorrelation: float | None = Field(
         None, ge=0, description="cca-ssg, g-bt: weight of the decorrelation of columns; g-bt: by default 1 / width."
@@ -64,6 +64,10 @@ class BaselineConfig(Section):
     sketched: Annotated[float | None, Key(revision=5)] = Field(
         None, gt=0, le=1, description="costa: rows of the sketch as a share of the nodes."
     )
+    nearest: Annotated[int | None, Key(revision=5)] = Field(
+        None, ge=1, description="afgrl: most similar nodes among which positives are, the node itself among them."
+    )
+    clusters: Annotated[int | None, Key(revision=5)] = Field(None, ge=1, description="afgrl: clusters of k-means.")
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."
     )

@@ -18,6 +18,7 @@ OwnObjective = Literal[
     "grace",
     "gca",
     "bgrl",
+    "afgrl",
     "cca-ssg",
     "g-bt",
     "graphmae",

@@ -97,6 +97,7 @@ CURVES = {
     "grace, drawn negatives": ["train.objective=grace", "baseline.negatives=50", WHOLE_GRAPH],
     "gca": ["train.objective=gca", WHOLE_GRAPH],
     "bgrl": ["train.objective=bgrl", WHOLE_GRAPH],
+    "afgrl": ["train.objective=afgrl", WHOLE_GRAPH],
     "cca-ssg, batch norm": ["train.objective=cca-ssg", "model.norm=batch", WHOLE_GRAPH],
     "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
     "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],

@@ -6,8 +6,9 @@ import torch
 
 from gscl_scale import seeding
 from gscl_scale.errors import ConfigError
-from gscl_scale.train.objectives import costa, gae, gca, grace
+from gscl_scale.train.objectives import afgrl, costa, gae, gca, grace
 from gscl_scale.train.objectives.grace import contrast, draw_nodes
+from gscl_scale.train.objectives.k_means import k_means
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 from tests.objectives.cases import FEATURES, KEY, TARGETS, WIDTH, case_of
@@ -228,6 +229,47 @@ def test_bgrl_leaves_the_target_without_gradient_and_lets_it_follow_ever_more_sl
 def test_bgrl_warms_up_for_a_tenth_and_then_goes_down_along_a_cosine():
     rate = case_of("bgrl").objective.rate
     assert [rate(done) for done in (0, 0.05, 0.1, 0.55, 1)] == pytest.approx([0, 0.5, 1, 0.5, 0])
+
+
+@pytest.mark.parametrize("nearest", [1, 3, 100])
+def test_afgrl_predicts_similar_nodes_that_are_neighbors_or_in_its_cluster(nearest):
+    case = case_of("afgrl", nearest=nearest, clusters=3, predictor=5)
+    (rows,), (target,) = case.rows(), case.rows([case.objective.target(case.views[0], KEY)])
+    unit = torch.nn.functional.normalize(torch.from_numpy(target).float())
+    runs = [k_means(unit, 3, 20, seeding.integer("run", KEY, run)).tolist() for run in range(5)]
+    parts = weights(case.objective.predictor)
+    inner = rows @ parts["0.weight"].T + parts["0.bias"]
+    inner = (inner - inner.mean(axis=0)) / np.sqrt(inner.var(axis=0) + 1e-5)
+    inner = np.where(inner > 0, inner, inner * parts["2.weight"])
+    predicted = inner @ parts["3.weight"].T + parts["3.bias"]
+    losses = []
+    for i in range(NUM_NODES):
+        others = sorted(range(NUM_NODES), key=lambda j, i=i: (j != i, -cosine(rows[i], target[j])))[:nearest]
+        for j in others:
+            if linked(i, j) or any(run[i] == run[j] for run in runs):
+                losses.append(4 - 2 * cosine(predicted[i], target[j]) - 2 * cosine(predicted[j], target[i]))
+    assert NUM_NODES <= len(losses) <= NUM_NODES * min(nearest, NUM_NODES)
+    assert case.loss() == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+def test_afgrl_compares_blocks_of_nodes_one_after_the_other(monkeypatch):
+    rows, others = torch.rand(10, 4), torch.rand(10, 4)
+    whole = afgrl.most_similar(rows, others, 3)
+    monkeypatch.setattr(afgrl, "_NUMBERS_AT_ONCE", 3 * 10)
+    assert torch.equal(afgrl.most_similar(rows, others, 3), whole)
+    assert whole[:, 0].tolist() == list(range(10))
+
+
+def test_k_means_is_lloyds_from_drawn_rows():
+    rows = torch.from_numpy(np.random.default_rng(1).normal(size=(40, 2)))
+    drawn = seeding.generator("clusters", 3).permutation(40)
+    centers = rows.numpy()[drawn[:4]]
+    for _ in range(6):
+        nearest = [min(range(4), key=lambda c: ((row - centers[c]) ** 2).sum()) for row in rows.numpy()]
+        centers = np.array([rows.numpy()[np.array(nearest) == c].mean(axis=0) for c in range(4)])
+    expected = [min(range(4), key=lambda c: ((row - centers[c]) ** 2).sum()) for row in rows.numpy()]
+    assert k_means(rows, 4, 6, key=3).tolist() == expected
+    assert k_means(torch.zeros(3, 2), 5, 2, key=1).tolist() == [0, 0, 0]
 
 
 def test_cca_ssg_correlates_columns_of_two_views_and_decorrelates_those_of_each():

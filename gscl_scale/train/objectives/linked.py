@@ -17,9 +17,7 @@ class LinkedPairs(nn.Module):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self._num_nodes, nodes = graph.num_nodes, np.arange(graph.num_nodes)
-        firsts = np.concatenate([np.repeat(nodes, np.diff(graph.indptr)), nodes])
-        self.codes = np.sort(firsts * graph.num_nodes + np.concatenate([graph.indices, nodes]))
+        self.codes = linked_codes(graph)
         pattern = pattern_of(self.codes, graph.num_nodes)
         for part in fields(pattern):
             self.register_buffer(part.name, getattr(pattern, part.name), persistent=False)
@@ -27,6 +25,13 @@ class LinkedPairs(nn.Module):
     def forward(self) -> PairPattern:
         """The pattern of the pairs."""
         return PairPattern(*(getattr(self, part.name) for part in fields(PairPattern)))
+
+
+def linked_codes(graph: Graph) -> Nodes:
+    """first * N + second of each node with its neighbors and with itself, in ascending order."""
+    nodes = np.arange(graph.num_nodes)
+    firsts = np.concatenate([np.repeat(nodes, np.diff(graph.indptr)), nodes])
+    return np.sort(firsts * graph.num_nodes + np.concatenate([graph.indices, nodes]))
 
 
 def pattern_of(codes: Nodes, num_nodes: int) -> PairPattern:

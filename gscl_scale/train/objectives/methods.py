@@ -14,6 +14,7 @@ from gscl_scale.config.read import apply_setting
 from gscl_scale.config.sections import MOST_EPOCHS, TrainConfig
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.train.objectives.afgrl import Afgrl
 from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
 from gscl_scale.train.objectives.costa import Costa
@@ -38,6 +39,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "grace": Grace,
     "gca": Gca,
     "bgrl": Bgrl,
+    "afgrl": Afgrl,
     "cca-ssg": CcaSsg,
     "g-bt": GraphBarlowTwins,
     "graphmae": GraphMae,

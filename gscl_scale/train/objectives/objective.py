@@ -53,6 +53,8 @@ class ObjectiveInputs:
     bound: float = 0.0
     weight: float = 1.0
     sketched: float = 1.0
+    nearest: int = 1
+    clusters: int = 1
 
 
 class Objective(nn.Module, ABC):
