@@ -31,7 +31,7 @@ VALUES = {
     "compare": {
         "settings": {
             **{name: ["train.epochs=4"] for name in (*OBJECTIVES, "gat")},
-            **{name: ["train.epochs=4", "baseline.predictor=8"] for name in ("bgrl", "afgrl")},
+            **{name: ["train.epochs=4", "baseline.predictor=8"] for name in ("bgrl", "blnn", "afgrl")},
             **{name: ["walks=1", "length=5", "window=2"] for name in ("deepwalk", "node2vec")},
         }
     },

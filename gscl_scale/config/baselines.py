@@ -17,22 +17,22 @@ class BaselineConfig(Section):
     DECIDES: ClassVar[Result] = "training"
 
     edges: Views = Field(
-        None, description="grace, gca, bgrl, cca-ssg, g-bt, costa: share of edges to drop in each view."
+        None, description="grace, gca, bgrl, blnn, cca-ssg, g-bt, costa: share of edges to drop in each view."
     )
     features: Views = Field(
-        None, description="grace, gca, bgrl, cca-ssg, g-bt, costa: share of columns to mask in each view."
+        None, description="grace, gca, bgrl, blnn, cca-ssg, g-bt, costa: share of columns to mask in each view."
     )
     temperature: float | None = Field(
-        None, gt=0, description="grace, gca, costa, graphacl: temperature of the similarities."
+        None, gt=0, description="grace, gca, costa, graphacl, blnn: temperature of the similarities."
     )
     negatives: int | None = Field(
         None,
         ge=1,
         description="sugrl: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small graph.",
     )
-    predictor: int | None = Field(None, ge=1, description="bgrl, afgrl: width of the predictor's hidden layer.")
+    predictor: int | None = Field(None, ge=1, description="bgrl, blnn, afgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(
-        None, ge=0, le=1, description="bgrl, afgrl, graphacl: momentum of the target encoder, in step 1."
+        None, ge=0, le=1, description="bgrl, blnn, afgrl, graphacl: momentum of the target encoder, in step 1."
     )
     decorrelation: float | None = Field(
         None, ge=0, description="cca-ssg, g-bt: weight of the decorrelation of columns; g-bt: by default 1 / width."

@@ -25,6 +25,7 @@ OwnObjective = Literal[
     "sugrl",
     "costa",
     "graphacl",
+    "blnn",
 ]
 OWN_OBJECTIVES: tuple[str, ...] = get_args(OwnObjective)
 OTHER_ROWS = (

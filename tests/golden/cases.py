@@ -104,6 +104,7 @@ CURVES = {
     "sugrl": ["train.objective=sugrl", WHOLE_GRAPH],
     "costa": ["train.objective=costa", WHOLE_GRAPH],
     "graphacl": ["train.objective=graphacl", WHOLE_GRAPH],
+    "blnn": ["train.objective=blnn", WHOLE_GRAPH],
 }  # fmt: skip
 
 

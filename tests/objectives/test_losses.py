@@ -272,6 +272,25 @@ def test_k_means_is_lloyds_from_drawn_rows():
     assert k_means(torch.zeros(3, 2), 5, 2, key=1).tolist() == [0, 0, 0]
 
 
+def test_blnn_predicts_nodes_from_themselves_and_from_neighbors_that_agree():
+    case = case_of("blnn", predictor=5, temperature=0.7)
+    parts = weights(case.objective.predictor)
+    target, predicted = case.rows([case.objective.target(view, KEY) for view in case.views]), []
+    for rows in case.rows():
+        inner = rows @ parts["0.weight"].T + parts["0.bias"]
+        inner = np.where(inner > 0, inner, inner * parts["1.weight"])
+        predicted.append(inner @ parts["2.weight"].T + parts["2.bias"])
+    expected = 2.0
+    for v in range(NUM_NODES):
+        expected -= (cosine(predicted[0][v], target[1][v]) + cosine(predicted[1][v], target[0][v])) / NUM_NODES
+        around = [u for u in range(NUM_NODES) if linked(u, v) and u != v]
+        scores = [np.exp(cosine(target[0][u], target[1][v]) / 0.7) for u in around]
+        for u, score in zip(around, scores, strict=True):
+            both = cosine(predicted[0][u], target[1][v]) + cosine(predicted[1][u], target[0][v])
+            expected -= score / sum(scores) * both / NUM_NODES
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+
+
 def test_cca_ssg_correlates_columns_of_two_views_and_decorrelates_those_of_each():
     case = case_of("cca-ssg", decorrelation=0.2)
     one, other = ((rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1) for rows in case.rows())

@@ -16,6 +16,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.train.objectives.afgrl import Afgrl
 from gscl_scale.train.objectives.bgrl import Bgrl
+from gscl_scale.train.objectives.blnn import Blnn
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
 from gscl_scale.train.objectives.costa import Costa
 from gscl_scale.train.objectives.dgi import Dgi
@@ -46,6 +47,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "sugrl": Sugrl,
     "costa": Costa,
     "graphacl": GraphAcl,
+    "blnn": Blnn,
 }
 
 
