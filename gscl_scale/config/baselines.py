@@ -32,7 +32,10 @@ class BaselineConfig(Section):
     )
     predictor: int | None = Field(None, ge=1, description="bgrl, blnn, afgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(
-        None, ge=0, le=1, description="bgrl, blnn, afgrl, graphacl: momentum of the target encoder, in step 1."
+        None,
+        ge=0,
+        le=1,
+        description="bgrl, blnn, afgrl, graphacl, graphmae2: momentum of the target encoder, in step 1.",
     )
     decorrelation: float | None = Field(
         None, ge=0, description="cca-ssg, g-bt: weight of the decorrelation of columns; g-bt: by default 1 / width."
@@ -44,13 +47,13 @@ class BaselineConfig(Section):
         None, gt=0, lt=1, description="gca: largest chance of an edge or column to be dropped."
     )
     masked: Annotated[Share | None, Key(revision=5)] = Field(
-        None, description="graphmae: share of nodes whose features are masked in a step."
+        None, description="graphmae, graphmae2: share of nodes whose features are masked in a step."
     )
     replaced: Annotated[Share | None, Key(revision=5)] = Field(
         None, description="graphmae: share of the masked nodes that get the features of another node."
     )
     sharpness: Annotated[float | None, Key(revision=5)] = Field(
-        None, gt=0, description="graphmae: power of the cosine error (gamma in the paper)."
+        None, gt=0, description="graphmae, graphmae2: power of the cosine error (gamma in the paper)."
     )
     margin: Annotated[float | None, Key(revision=5)] = Field(
         None, ge=0, description="sugrl: how much farther negatives should be than positives (alpha in the paper)."
@@ -59,7 +62,7 @@ class BaselineConfig(Section):
         None, ge=0, description="sugrl: how much farther than that they may be (beta in the paper)."
     )
     weight: Annotated[float | None, Key(revision=5)] = Field(
-        None, ge=0, description="sugrl: weight of both triplet losses against the upper bound."
+        None, ge=0, description="sugrl: weight of both triplet losses; graphmae2: of the latent error."
     )
     sketched: Annotated[float | None, Key(revision=5)] = Field(
         None, gt=0, le=1, description="costa: rows of the sketch as a share of the nodes."
@@ -68,6 +71,12 @@ class BaselineConfig(Section):
         None, ge=1, description="afgrl: most similar nodes among which positives are, the node itself among them."
     )
     clusters: Annotated[int | None, Key(revision=5)] = Field(None, ge=1, description="afgrl: clusters of k-means.")
+    remasked: Annotated[Share | None, Key(revision=5)] = Field(
+        None, description="graphmae2: share of nodes whose rows are masked before a decoding."
+    )
+    decodings: Annotated[int | None, Key(revision=5)] = Field(
+        None, ge=1, description="graphmae2: decodings in a step, each with other masked rows."
+    )
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."
     )

@@ -22,6 +22,7 @@ OwnObjective = Literal[
     "cca-ssg",
     "g-bt",
     "graphmae",
+    "graphmae2",
     "sugrl",
     "costa",
     "graphacl",

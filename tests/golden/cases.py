@@ -101,6 +101,7 @@ CURVES = {
     "cca-ssg, batch norm": ["train.objective=cca-ssg", "model.norm=batch", WHOLE_GRAPH],
     "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
     "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],
+    "graphmae2": ["train.objective=graphmae2", WHOLE_GRAPH],
     "sugrl": ["train.objective=sugrl", WHOLE_GRAPH],
     "costa": ["train.objective=costa", WHOLE_GRAPH],
     "graphacl": ["train.objective=graphacl", WHOLE_GRAPH],

@@ -444,6 +444,39 @@ def test_graphacl_has_a_target_that_begins_with_the_weights_of_the_encoder_and_f
     torch.testing.assert_close(case.objective.target.layers[0].weight, first + 0.25)
 
 
+def test_graphmae2_decodes_rows_that_are_masked_at_random_and_predicts_the_rows_of_its_target():
+    case = case_of("graphmae2", masked=0.5, sharpness=2, remasked=0.4, decodings=2, weight=0.3, momentum=0.75)
+    given = random_features(NUM_NODES, FEATURES).astype(np.float64)
+    masked = seeding.generator("mask", KEY).permutation(NUM_NODES)[:4]
+    parts, (rows,) = weights(case.objective), case.rows()
+    (target,) = case.rows([case.objective.target(case.views[0], KEY)])
+
+    def project(rows, name):
+        inner = rows @ parts[f"{name}.0.weight"].T + parts[f"{name}.0.bias"]
+        inner = np.where(inner > 0, inner, inner * parts[f"{name}.1.weight"])
+        return inner @ parts[f"{name}.2.weight"].T + parts[f"{name}.2.bias"]
+
+    latent, target = project(rows, "projector"), project(target, "target_projector")
+    latent = np.where(latent > 0, latent, latent * parts["predictor.0.weight"])
+    latent = latent @ parts["predictor.1.weight"].T + parts["predictor.1.bias"]
+    expected = 0.3 * np.mean([1 - cosine(a, b) for a, b in zip(latent, target, strict=True)])
+    for number in range(2):
+        decoded = rows @ parts["to_decoder.weight"].T
+        decoded[seeding.generator("remask", KEY, number).permutation(NUM_NODES)[:3]] = parts["decoder_token"]
+        decoded = slow_adjacency() @ decoded @ parts["decoder.weight"] + parts["decoder.bias"]
+        expected += np.mean([(1 - cosine(given[v], decoded[v])) ** 2 for v in masked])
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+    case.objective.loss(case.model, case.views, case.hidden, KEY).backward()
+    still = {name for name, parameter in case.objective.named_parameters() if parameter.grad is None}
+    assert {name.partition(".")[0] for name in still} == {"target", "target_projector"}
+    before, online = case.objective.target_projector[0].weight.clone(), case.objective.projector[0].weight
+    assert torch.equal(before, online)
+    with torch.no_grad():
+        online += 1
+    case.objective.after_step(case.model, 0.5)
+    torch.testing.assert_close(case.objective.target_projector[0].weight, before + 0.25)
+
+
 def test_the_first_columns_of_a_supervised_encoder_are_scores_of_the_classes_that_it_was_given():
     case = case_of("supervised")
     (rows,) = case.rows()

@@ -59,7 +59,7 @@ class Afgrl(Objective):
 
     def begin(self, model: Model) -> None:
         """The target encoder begins with the weights of the encoder."""
-        follow(self.target, model, momentum=0.0)
+        follow(self.target, model.encoder, momentum=0.0)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Mean over pairs of a node and a similar one, eq. 6 in both directions."""
@@ -91,7 +91,7 @@ class Afgrl(Objective):
 
     def after_step(self, model: Model, done: float) -> None:
         """The target follows by a moving average whose momentum rises to 1 along a cosine."""
-        follow(self.target, model, 1 - (1 - self._momentum) * cosine(done))
+        follow(self.target, model.encoder, 1 - (1 - self._momentum) * cosine(done))
 
 
 def most_similar(rows_ND: Tensor, others_ND: Tensor, count: int) -> Tensor:

@@ -53,4 +53,4 @@ class Bgrl(Objective):
 
     def after_step(self, model: Model, done: float) -> None:
         """The target follows by a moving average whose momentum rises to 1 along a cosine."""
-        follow(self.target, model, 1 - (1 - self._momentum) * cosine(done))
+        follow(self.target, model.encoder, 1 - (1 - self._momentum) * cosine(done))

@@ -53,7 +53,7 @@ class GraphAcl(Objective):
 
     def begin(self, model: Model) -> None:
         """The target encoder begins with the weights of the encoder."""
-        follow(self.target, model, momentum=0.0)
+        follow(self.target, model.encoder, momentum=0.0)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Mean over nodes, and of each over its neighbors and itself."""
@@ -82,4 +82,4 @@ class GraphAcl(Objective):
 
     def after_step(self, model: Model, done: float) -> None:
         """The target follows by a moving average."""
-        follow(self.target, model, self._momentum)
+        follow(self.target, model.encoder, self._momentum)

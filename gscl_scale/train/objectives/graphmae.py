@@ -57,19 +57,26 @@ class GraphMae(Objective):
     def prepare(self, views: Sequence[Inputs], key: int) -> Sequence[Inputs]:
         """The graph with masked features."""
         features_NF = _dense(views[0])
-        drawn = _Drawn.of(features_NF.shape[0], self._masked, self._replaced, key, features_NF.device)
+        drawn = self._draw(features_NF, key)
         rows_NF = features_NF.index_copy(0, drawn.replaced_R, features_NF[drawn.others_R])
         rows_NF = rows_NF.index_put((drawn.tokens_T,), self.token)
         return [replace(views[0], features=rows_NF, propagated=None)]
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Scaled cosine error of the masked nodes, eq. 2."""
+        masked_M = self._draw(_dense(views[0]), key).masked_M
+        return self.error(views, self.to_decoder(hidden_ND[0]).index_fill(0, masked_M, 0.0), key)
+
+    def error(self, views: Sequence[Inputs], rows_ND: Tensor, key: int) -> Tensor:
+        """Scaled cosine error of the masked nodes, decoded from these rows."""
         features_NF = _dense(views[0])
-        masked_M = _Drawn.of(features_NF.shape[0], self._masked, self._replaced, key, features_NF.device).masked_M
-        rows_ND = self.to_decoder(hidden_ND[0]).index_fill(0, masked_M, 0.0)
+        masked_M = self._draw(features_NF, key).masked_M
         decoded_NF = self.decoder(rows_ND, views[0].layers[-1], None)
         similarity_M = cosine_similarity(features_NF[masked_M], decoded_NF[masked_M])
         return ((1 - similarity_M) ** self._sharpness).mean()
+
+    def _draw(self, features_NF: Tensor, key: int) -> "_Drawn":
+        return _Drawn.of(features_NF.shape[0], self._masked, self._replaced, key, features_NF.device)
 
     def rate(self, done: float) -> float:
         """A cosine down to 0."""

@@ -26,6 +26,7 @@ from gscl_scale.train.objectives.gca import Gca
 from gscl_scale.train.objectives.grace import Grace
 from gscl_scale.train.objectives.graph_acl import GraphAcl
 from gscl_scale.train.objectives.graphmae import GraphMae
+from gscl_scale.train.objectives.graphmae2 import GraphMae2
 from gscl_scale.train.objectives.installed import load_objective
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.sugrl import Sugrl
@@ -44,6 +45,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "cca-ssg": CcaSsg,
     "g-bt": GraphBarlowTwins,
     "graphmae": GraphMae,
+    "graphmae2": GraphMae2,
     "sugrl": Sugrl,
     "costa": Costa,
     "graphacl": GraphAcl,

@@ -53,6 +53,8 @@ class ObjectiveInputs:
     bound: float = 0.0
     weight: float = 1.0
     sketched: float = 1.0
+    remasked: float = 0.0
+    decodings: int = 1
     nearest: int = 1
     clusters: int = 1
 
