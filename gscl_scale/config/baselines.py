@@ -77,6 +77,9 @@ class BaselineConfig(Section):
     decodings: Annotated[int | None, Key(revision=5)] = Field(
         None, ge=1, description="graphmae2: decodings in a step, each with other masked rows."
     )
+    teleport: Annotated[float | None, Key(revision=5)] = Field(
+        None, gt=0, lt=1, description="mvgrl: chance that the walk of the diffusion returns to its start."
+    )
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."
     )

@@ -15,6 +15,7 @@ OwnObjective = Literal[
     "gae",
     "vgae",
     "dgi",
+    "mvgrl",
     "grace",
     "gca",
     "bgrl",

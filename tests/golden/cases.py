@@ -93,6 +93,7 @@ CURVES = {
     "gae, drawn pairs": ["train.objective=gae", "baseline.negatives=500", WHOLE_GRAPH],
     "vgae": ["train.objective=vgae", WHOLE_GRAPH],
     "dgi": ["train.objective=dgi", WHOLE_GRAPH],
+    "mvgrl": ["train.objective=mvgrl", WHOLE_GRAPH],
     "grace": ["train.objective=grace", WHOLE_GRAPH],
     "grace, drawn negatives": ["train.objective=grace", "baseline.negatives=50", WHOLE_GRAPH],
     "gca": ["train.objective=gca", WHOLE_GRAPH],

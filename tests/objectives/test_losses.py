@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from gscl_scale import seeding
+from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError
 from gscl_scale.train.objectives import afgrl, costa, gae, gca, grace
 from gscl_scale.train.objectives.grace import contrast, draw_nodes
 from gscl_scale.train.objectives.k_means import k_means
-from gscl_scale.train.objectives.methods import OBJECTIVES
+from gscl_scale.train.objectives.methods import OBJECTIVES, build_objective
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 from tests.objectives.cases import FEATURES, KEY, TARGETS, WIDTH, case_of
 
@@ -47,6 +48,40 @@ def test_dgi_looks_at_the_graph_and_at_the_same_graph_with_features_that_changed
     assert own.layers is shuffled.layers
     assert not torch.equal(own.features, shuffled.features)
     assert sorted(own.features.tolist()) == sorted(shuffled.features.tolist())
+
+
+def test_mvgrl_tells_nodes_on_the_graph_by_the_summary_of_the_diffusion_and_the_reverse():
+    case = case_of("mvgrl", teleport=0.3)
+    case.model.encoder.eval()
+    case.objective.diffusion_encoder.eval()
+    parts = weights(case.objective)
+    dense = 0.3 * np.linalg.inv(np.eye(NUM_NODES) - 0.7 * slow_adjacency())
+    assert case.objective.matrix.to_dense().numpy() == pytest.approx(dense, rel=1e-5, abs=1e-7)
+    on_graph, diffused = case.rows(), []
+    for view in case.views:
+        rows = dense @ view.features.numpy() @ parts["diffusion_encoder.layers.0.weight"]
+        rows += parts["diffusion_encoder.layers.0.bias"]
+        diffused.append(np.where(rows > 0, rows, rows * parts["diffusion_encoder.activations.0.weight"]))
+    total = 0.0
+    for nodes, other in ((on_graph, diffused), (diffused, on_graph)):
+        summary = 1 / (1 + np.exp(-other[0].mean(axis=0)))
+        for rows, truth in zip(nodes, (1, 0), strict=True):
+            for row in rows:
+                chance = 1 / (1 + np.exp(-(row @ parts["weight"] @ summary + parts["bias"])))
+                total -= np.log(chance if truth else 1 - chance)
+    assert case.loss() == pytest.approx(total / (4 * NUM_NODES), rel=1e-6)
+
+
+def test_mvgrl_is_refused_with_an_encoder_that_reads_no_weights_of_pairs():
+    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES))
+    config = Config.parse({"train": {"objective": "mvgrl"}, "model": {"encoder": "gat"}})
+    with pytest.raises(ConfigError, match=r"model\.encoder: mvgrl weights pairs of nodes, which gat does not read"):
+        build_objective(config, graph)
+
+
+def test_mvgrl_needs_memory_for_each_pair_of_nodes():
+    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES))
+    assert OBJECTIVES["mvgrl"].step_bytes(graph) == 32 * NUM_NODES**2
 
 
 def linked(u, v):

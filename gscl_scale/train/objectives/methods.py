@@ -28,6 +28,7 @@ from gscl_scale.train.objectives.graph_acl import GraphAcl
 from gscl_scale.train.objectives.graphmae import GraphMae
 from gscl_scale.train.objectives.graphmae2 import GraphMae2
 from gscl_scale.train.objectives.installed import load_objective
+from gscl_scale.train.objectives.mvgrl import Mvgrl
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.sugrl import Sugrl
 from gscl_scale.train.objectives.supervised import Supervised
@@ -38,6 +39,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "gae": Gae,
     "vgae": Vgae,
     "dgi": Dgi,
+    "mvgrl": Mvgrl,
     "grace": Grace,
     "gca": Gca,
     "bgrl": Bgrl,

@@ -55,6 +55,7 @@ class ObjectiveInputs:
     sketched: float = 1.0
     remasked: float = 0.0
     decodings: int = 1
+    teleport: float = 0.2
     nearest: int = 1
     clusters: int = 1
 
