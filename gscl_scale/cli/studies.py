@@ -31,10 +31,10 @@ def compare(
 ) -> None:
     """Compare methods on the same graph.
 
-    Methods: input features, the untrained encoder, supervised, gat, gae, vgae, dgi, mvgrl, grace, gca, bgrl, afgrl,
-    cca- ssg, g-bt, graphmae, graphmae2, sugrl, costa, graphacl, blnn, first-hop, gscl-pairwise and gscl-listwise;
-    those of installed packages; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and
-    node2vec. Skips finished methods."""
+    Methods: input features, the untrained encoder, supervised, gat, gae, vgae, dgi, mvgrl, gmi, grace, gca, bgrl,
+    afgrl, cca- ssg, g-bt, graphmae, graphmae2, sugrl, costa, graphacl, blnn, first-hop, gscl-pairwise and gscl-
+    listwise; those of installed packages; and peers, which embed the structure alone: spectral, cleora, prone,
+    deepwalk and node2vec. Skips finished methods."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command

@@ -28,7 +28,7 @@ class BaselineConfig(Section):
     negatives: int | None = Field(
         None,
         ge=1,
-        description="sugrl: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small graph.",
+        description="sugrl, gmi: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small graph.",
     )
     predictor: int | None = Field(None, ge=1, description="bgrl, blnn, afgrl: width of the predictor's hidden layer.")
     momentum: float | None = Field(
@@ -79,6 +79,9 @@ class BaselineConfig(Section):
     )
     teleport: Annotated[float | None, Key(revision=5)] = Field(
         None, gt=0, lt=1, description="mvgrl: chance that the walk of the diffusion returns to its start."
+    )
+    terms: Annotated[list[Annotated[float, Field(ge=0)]] | None, Key(revision=5)] = Field(
+        None, min_length=3, max_length=3, description="gmi: weights of the terms of features, neighbors and edges."
     )
     options: Annotated[dict[str, Option], Key(revision=5, neutral={})] = Field(
         {}, description="Settings of a method of another package, such as {alpha: 0.5}."

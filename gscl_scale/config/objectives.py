@@ -16,6 +16,7 @@ OwnObjective = Literal[
     "vgae",
     "dgi",
     "mvgrl",
+    "gmi",
     "grace",
     "gca",
     "bgrl",

@@ -94,6 +94,7 @@ CURVES = {
     "vgae": ["train.objective=vgae", WHOLE_GRAPH],
     "dgi": ["train.objective=dgi", WHOLE_GRAPH],
     "mvgrl": ["train.objective=mvgrl", WHOLE_GRAPH],
+    "gmi": ["train.objective=gmi", WHOLE_GRAPH],
     "grace": ["train.objective=grace", WHOLE_GRAPH],
     "grace, drawn negatives": ["train.objective=grace", "baseline.negatives=50", WHOLE_GRAPH],
     "gca": ["train.objective=gca", WHOLE_GRAPH],

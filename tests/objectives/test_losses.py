@@ -7,7 +7,7 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError
-from gscl_scale.train.objectives import afgrl, costa, gae, gca, grace
+from gscl_scale.train.objectives import afgrl, costa, gca, grace, reconstruction
 from gscl_scale.train.objectives.grace import contrast, draw_nodes
 from gscl_scale.train.objectives.k_means import k_means
 from gscl_scale.train.objectives.methods import OBJECTIVES, build_objective
@@ -120,7 +120,7 @@ def test_gae_with_drawn_pairs_is_the_mean_over_those_without_an_edge():
 def test_gae_in_blocks_of_rows_has_the_same_loss_and_gradient(monkeypatch):
     results = []
     for at_once in (1 << 20, 3 * NUM_NODES):
-        monkeypatch.setattr(gae, "_NUMBERS_AT_ONCE", at_once)
+        monkeypatch.setattr(reconstruction, "_NUMBERS_AT_ONCE", at_once)
         case = case_of("gae")
         loss = case.objective.loss(case.model, case.views, case.hidden, 5)
         loss.backward()
@@ -142,6 +142,40 @@ def test_vgae_is_gae_at_drawn_rows_and_their_divergence_from_the_standard_normal
             expected -= spread / (2 * NUM_NODES**2)
     assert case.loss(key=5) == pytest.approx(expected, rel=1e-6)
     assert case.loss(key=6) != case.loss(key=5)
+
+
+def test_gmi_is_the_information_of_features_and_neighbors_and_the_reconstruction_of_edges():
+    case = case_of("gmi", terms=[0.8, 0.5, 0.3], negatives=2)
+    parts, (rows,) = weights(case.objective), case.rows()
+    features = random_features(NUM_NODES, FEATURES).astype(np.float64)
+    sent = features @ weights(case.model)["encoder.layers.0.weight"]
+    around = np.array([np.mean([sent[u] for u in range(NUM_NODES) if linked(u, v) and u != v] or [0 * sent[v]], axis=0)
+                       for v in range(NUM_NODES)])  # fmt: skip
+    around = np.where(around > 0, around, around * parts["activation.weight"])
+    drawn = []
+    for number in range(2):
+        others = seeding.generator("negatives", KEY, number).integers(0, NUM_NODES - 1, NUM_NODES)
+        drawn.append([u + (u >= v) for v, u in enumerate(others)])
+
+    def information(seen, own, name):
+        def score(u, v):
+            return 1 / (1 + np.exp(-(seen[u] @ parts[f"{name}.weight"] @ own[v] + parts[f"{name}.bias"])))
+
+        true = np.mean([np.log(1 + np.exp(-score(v, v))) for v in range(NUM_NODES)])
+        return true + np.mean([np.log(1 + np.exp(score(nodes[v], v))) for nodes in drawn for v in range(NUM_NODES)])
+
+    truth = np.array([[linked(u, v) for u in range(NUM_NODES)] for v in range(NUM_NODES)])
+    pairs, half, chance = NUM_NODES**2, truth.sum() / 2, 1 / (1 + np.exp(-(rows @ rows.T)))
+    errors = np.where(truth, -(pairs - half) / half * np.log(chance), -np.log(1 - chance))
+    expected = 0.8 * information(features, rows, "of_features") + 0.5 * information(rows, around, "of_neighbours")
+    expected += 0.3 * errors.mean() * pairs / (pairs - half)
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+
+
+def test_gmi_reads_sparse_features_as_dense_ones():
+    features = random_sparse_features(NUM_NODES, FEATURES)
+    sparse, dense = case_of("gmi", given_features=features), case_of("gmi", given_features=features.toarray())
+    assert sparse.loss() == pytest.approx(dense.loss(), rel=1e-6)
 
 
 def slow_grace(one, other, drawn, temperature):

@@ -23,6 +23,7 @@ from gscl_scale.train.objectives.dgi import Dgi
 from gscl_scale.train.objectives.g_bt import GraphBarlowTwins
 from gscl_scale.train.objectives.gae import Gae
 from gscl_scale.train.objectives.gca import Gca
+from gscl_scale.train.objectives.gmi import Gmi
 from gscl_scale.train.objectives.grace import Grace
 from gscl_scale.train.objectives.graph_acl import GraphAcl
 from gscl_scale.train.objectives.graphmae import GraphMae
@@ -40,6 +41,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "vgae": Vgae,
     "dgi": Dgi,
     "mvgrl": Mvgrl,
+    "gmi": Gmi,
     "grace": Grace,
     "gca": Gca,
     "bgrl": Bgrl,

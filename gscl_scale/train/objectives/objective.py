@@ -56,6 +56,7 @@ class ObjectiveInputs:
     remasked: float = 0.0
     decodings: int = 1
     teleport: float = 0.2
+    terms: Sequence[float] = ()
     nearest: int = 1
     clusters: int = 1
 
