@@ -14,7 +14,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.compare import _Cost, _cost, _reference, compare
 from gscl_scale.studies.peers.table import PEERS
-from gscl_scale.train.objectives.methods import METHODS
+from gscl_scale.train.objectives.methods import METHODS, OBJECTIVES
 from tests.commands import cli
 
 QUIET = Console(quiet=True)
@@ -30,8 +30,8 @@ VALUES = {
     "runtime": {"workers": 1, "device": "cpu"},
     "compare": {
         "settings": {
-            **{name: ["train.epochs=4"] for name in ("supervised", "dgi", "grace", "cca-ssg")},
-            "bgrl": ["train.epochs=4", "baseline.predictor=8"],
+            **{name: ["train.epochs=4"] for name in (*OBJECTIVES, "gat")},
+            **{name: ["train.epochs=4", "baseline.predictor=8"] for name in ("bgrl", "blnn", "afgrl")},
             **{name: ["walks=1", "length=5", "window=2"] for name in ("deepwalk", "node2vec")},
         }
     },
@@ -142,7 +142,8 @@ def test_each_method_has_its_own_settings_over_the_same_encoder_and_protocol(who
     assert len(configs) == len(METHODS) + len(PEERS)
     evaluate = asked().dump()["evaluate"]
     for one in configs:
-        scaling = {"supervised": "none", "cca-ssg": "auto"}.get(one["train"]["objective"], evaluate["probe_scaling"])
+        paper = METHODS[one["train"]["objective"]].settings if one["train"]["objective"] in METHODS else {}
+        scaling = paper.get("evaluate", evaluate)["probe_scaling"]
         assert (one["model"]["width"], one["evaluate"]) == (8, {**evaluate, "probe_scaling": scaling})
 
 

@@ -31,13 +31,14 @@ def compare(
 ) -> None:
     """Compare methods on the same graph.
 
-    Methods: input features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop, gscl-pairwise and
-    gscl-listwise; and peers, which embed the structure alone: spectral, cleora, prone, deepwalk and node2vec. Skips
-    finished methods."""
+    Methods: input features, the untrained encoder, supervised, gat, gae, vgae, dgi, mvgrl, gmi, grace, gca, bgrl,
+    afgrl, cca- ssg, g-bt, graphmae, graphmae2, sugrl, costa, graphacl, blnn, first-hop, gscl-pairwise and gscl-
+    listwise; those of installed packages; and peers, which embed the structure alone: spectral, cleora, prone,
+    deepwalk and node2vec. Skips finished methods."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command
-    from gscl_scale.studies.compare import MEASURED, compare
+    from gscl_scale.studies.compare import compare, measured_methods
 
     with lead_command(config) as leads:
         if not leads:
@@ -51,7 +52,7 @@ def compare(
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
     if failed := [
-        row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or MEASURED)
+        row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or measured_methods())
     ]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from gscl_scale.config.baselines import BaselineConfig, CompareConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.config.explain import explain, refuse_true_as_number
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig
 from gscl_scale.config.loss import LossConfig
@@ -13,7 +14,7 @@ from gscl_scale.config.read import apply_setting, expand_paths, read_yaml, refus
 from gscl_scale.config.retrain import GateConfig, RetrainConfig
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.config.section import Section
-from gscl_scale.config.sections import EvaluateConfig, ModelConfig, RingsConfig, TrainConfig
+from gscl_scale.config.sections import ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError
 
 

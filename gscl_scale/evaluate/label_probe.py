@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate.linear_probe import ProbeResult
 from gscl_scale.evaluate.one_vs_rest import OneVsRest, Part, fit_one_vs_rest
 from gscl_scale.evaluate.schema import LabelsProtocol

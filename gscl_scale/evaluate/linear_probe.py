@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate.schema import Accuracy, MeanAccuracy, ScalingKind
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
 from gscl_scale.evaluate.vectors import KINDS, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.errors import RunError
 from gscl_scale.evaluate import link_schema, schema
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate.schema import RingLevel, Spread
 from gscl_scale.evaluate.vectors import Vectors, cosines, num_rows, take, unit, width
 from gscl_scale.graph.graph import Graph

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import SplitsConfig
+from gscl_scale.config.evaluate import SplitsConfig
 from gscl_scale.evaluate.schema import SplitCounts
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gscl_scale.config.sections import EvaluateConfig, SplitsConfig
+from gscl_scale.config.evaluate import EvaluateConfig, SplitsConfig
 from gscl_scale.evaluate.label_probe import probe_label_sets
 from gscl_scale.evaluate.linear_probe import ProbeResult, probe_splits
 from gscl_scale.evaluate.splits import TEST, VAL, Split, make_splits

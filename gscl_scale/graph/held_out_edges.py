@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.edge_weights import COLUMN, FILE, map_weights
 from gscl_scale.graph.graph import Graph

@@ -241,6 +241,11 @@ class GatLayer(GraphLayer):
 _LAYERS: dict[str, Callable[[int, int, bool], GraphLayer]] = {"gcn": GcnLayer, "sage": SageLayer, "gat": GatLayer}
 
 
+def build_layer(kind: str, width_in: int, width_out: int, bias: bool) -> GraphLayer:
+    """A layer of a kind of encoder."""
+    return _LAYERS[kind](width_in, width_out, bias)
+
+
 def _own(rows: Tensor, read: Layer) -> Tensor:
     return rows if read.own is None else rows[read.own]
 

@@ -1,8 +1,10 @@
 """Products of anchors with the nodes that each is compared with, in the cheaper of two ways."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -12,6 +14,8 @@ from gscl_scale.model.propagation import entry_rows, pattern_times_dense
 DENSE_PER_PAIR = 20  # on the CPU a pair costs as much as this many products of the dense matrix
 _MOST_DENSE = 1 << 28  # entries
 _PIECE = 1 << 18  # pairs
+
+Nodes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,22 @@ class PairPattern:
     back_indptr: Tensor
     back_indices: Tensor
     order: Tensor
+
+    @classmethod
+    def of(cls, firsts: Nodes, seconds: Nodes, num_nodes: int) -> "PairPattern":
+        """Pairs of nodes, in ascending order of the first."""
+        order = np.argsort(seconds, kind="stable")
+        parts = (_pointers(firsts, num_nodes), seconds, _pointers(seconds, num_nodes), firsts[order])
+        indptr, indices, back_indptr, back_indices = (torch.from_numpy(part.astype(np.int32)) for part in parts)
+        return cls(indptr, indices, back_indptr, back_indices, torch.from_numpy(order))
+
+    def to(self, device: torch.device) -> "PairPattern":
+        """The pattern on a device."""
+        return PairPattern(*(getattr(self, part.name).to(device) for part in fields(self)))
+
+
+def _pointers(nodes: Nodes, num_nodes: int) -> Nodes:
+    return np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=num_nodes))])
 
 
 def pair_products(left_AD: Tensor, right_UD: Tensor, pattern: PairPattern) -> Tensor:

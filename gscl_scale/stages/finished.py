@@ -52,6 +52,7 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
         rounds = asked if config.rings.ahead else samples.num_rounds
         made_from |= {"loss": settings["loss"], "samples": samples.identity(), "rounds": rounds}
     else:
+        from gscl_scale.train.objectives.installed import installed_package
         from gscl_scale.train.objectives.methods import settings_of
 
         splits = {
@@ -64,6 +65,8 @@ def checkpoints_of(config: Config, run: Run) -> Checkpoints:
             "settings": settings_of(config),
             "labels": splits if config.train.objective == "supervised" else None,
         }
+        if package := installed_package(config.train.objective):
+            made_from["package"] = package
     if run.start.exists():
         made_from["start"] = sha256_of(run.start)
     return Checkpoints(run.checkpoints, fingerprint_of(made_from))

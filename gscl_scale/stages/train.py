@@ -26,7 +26,7 @@ from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.io.verdicts import Verdicts
-from gscl_scale.machine import keep_freed_memory, processor_name, total_memory, usable_cores
+from gscl_scale.machine import available_memory, keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
 from gscl_scale.model.fused.availability import has_kernels
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
@@ -44,11 +44,12 @@ from gscl_scale.shards.reader import VERDICTS, RoundSource, Samples
 from gscl_scale.stages.collapse import warn_of_collapse
 from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.selection import quick_figure, selection_for_training
+from gscl_scale.text import format_bytes
 from gscl_scale.train.checkpoint import load_state, load_weights
 from gscl_scale.train.device_plan import DevicePlan, plan_device
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
-from gscl_scale.train.objectives.methods import build_objective
+from gscl_scale.train.objectives.methods import build_objective, objective_of
 from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
@@ -134,6 +135,7 @@ def train_here(
             stream = _batches(config, graph, inputs, rounds, world, console)
             trainer = Trainer(model, config.train)
         else:
+            _refuse_without_memory(config, graph, device)
             objective = _objective(config, graph).to(device)
             stream = ViewStream(graph, inputs, config, objective.views)
             trainer = ObjectiveTrainer(model, objective, config.train)
@@ -198,10 +200,21 @@ def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:
     return anchors
 
 
+def _refuse_without_memory(config: Config, graph: Graph, device: torch.device) -> None:
+    need = objective_of(config.train.objective).step_bytes(graph)
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()
+    if need > free:
+        raise ConfigError(
+            f"train.objective: a step of {config.train.objective} needs at least {format_bytes(need)} of memory for "
+            f"{graph.num_nodes:,} nodes with {graph.num_features:,} features, and {format_bytes(free)} are available; "
+            "choose another objective, or a machine with more memory"
+        )
+
+
 def _objective(config: Config, graph: Graph) -> Objective:
     """The objective, with the labels of one split's training nodes where it learns from labels."""
     if config.train.objective != "supervised":
-        return build_objective(config, graph.num_features)
+        return build_objective(config, graph)
     split = next(iter(make_splits(graph, config.evaluate, config.train.label_seed)), None)
     if split is None or graph.labels is None:
         reason = why_no_class(graph) or why_no_splits(graph, config.evaluate) or "no split has labelled training nodes"
@@ -209,7 +222,7 @@ def _objective(config: Config, graph: Graph) -> Objective:
             f"train.objective: supervised learns from labels of a split, but {reason}; choose another objective"
         )
     targets = torch.from_numpy(np.where(split.codes == SPLIT_CODES["train"], graph.labels, -1))
-    return build_objective(config, graph.num_features, len(graph.classes), targets)
+    return build_objective(config, graph, len(graph.classes), targets)
 
 
 class TrainingCall(TypedDict):

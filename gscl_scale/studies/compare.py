@@ -36,14 +36,18 @@ from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
-from gscl_scale.train.objectives.methods import METHODS, configured, settings_of
+from gscl_scale.train.objectives.methods import all_methods, configured, method_of, settings_of
 from gscl_scale.train.process_group import join_world
 
 FREE: dict[Method, str] = {
     name: title for name, title in TITLES.items() if name != "trained"
 }  # measured with every trained method
-MEASURED = (*PEERS, *METHODS)  # each with runs of its own, in the order of the table
 Seeds = list[tuple[Config, Run]]  # of one method, a run for each seed
+
+
+def measured_methods() -> list[str]:
+    """The methods with runs of their own, in the order of the table."""
+    return [*PEERS, *all_methods()]
 
 
 class _Earlier(TypedDict):
@@ -66,7 +70,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     comparison keep their rows; a row is of fewer seeds where its method has finished only these.
     """
     asked = _asked_for(config, names)
-    begun = [name for name in MEASURED if name in asked or (folder / "compare" / name).exists()]
+    begun = [name for name in measured_methods() if name in asked or (folder / "compare" / name).exists()]
     seeds = {name: _seeds(config, name, Run.at(folder)) for name in begun}
     for one, run in itertools.chain(*seeds.values()):
         refuse_other_work(one, run)
@@ -78,8 +82,8 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     graph = ingest(config, study, console)
     if ground_of(graph, config.evaluate) == "links" and not names:
         begun = [name for name in begun if not _learns_labels(config, name)]
-    for name in METHODS:
-        for one, _ in seeds[name] if name in asked and name in begun else ():
+    for name in begun:
+        for one, _ in seeds[name] if name in asked and name not in PEERS else ():
             refuse_untrainable(one, study)
     metrics: dict[str, Metrics] = {}
     rows = [
@@ -108,12 +112,14 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
 
 def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
     """The methods in the order of the table; ConfigError where a name or a setting is wrong."""
-    known = ", ".join([*FREE, *MEASURED])
+    measured = measured_methods()
     for source, given in (("--methods", names), ("compare.settings", config.compare.settings)):
         for name in given:
-            if name not in MEASURED and (name not in FREE or source == "compare.settings"):
-                raise ConfigError(f"{source}: there is no method {name!r}; the methods are {known}")
-    methods = [name for name in MEASURED if name in names or not names]
+            if name not in measured and (name not in FREE or source == "compare.settings"):
+                raise ConfigError(
+                    f"{source}: there is no method {name!r}; the methods are {', '.join([*FREE, *measured])}"
+                )
+    methods = [name for name in measured if name in names or not names]
     if not methods:
         raise ConfigError("--methods: raw and untrained are measured with a trained method; name one of those too")
     if config.baseline != BaselineConfig() or not config.train.reads_samples:
@@ -130,7 +136,7 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
 
 
 def _learns_labels(config: Config, name: str) -> bool:
-    return name in METHODS and configured(config, name).train.label_seed is not None
+    return name not in PEERS and configured(config, name).train.label_seed is not None
 
 
 def _seeds(config: Config, name: str, study: Run) -> Seeds:
@@ -168,7 +174,7 @@ def _head(config: Config, name: str) -> MethodRow:
         for key, value in its[section].items()
         if value != ours[section].get(key)
     }
-    return {"method": name, "title": METHODS[name].title, "settings": settings}
+    return {"method": name, "title": method_of(name).title, "settings": settings}
 
 
 def _method(
@@ -235,7 +241,7 @@ def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str | None:
 
     If any has the user's protocol on all splits, and the user's encoder, it is one of these; of equal ones the last.
     """
-    ones = {name: configured(config, name) for name in METHODS if name in metrics}
+    ones = {name: configured(config, name) for name in all_methods() if name in metrics}
 
     def has_what_is_asked_for(name: str) -> tuple[bool, ...]:
         one = ones[name]

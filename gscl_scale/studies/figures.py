@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.evaluate.link_schema import LinkMethod
 from gscl_scale.evaluate.link_summary import LINK_TITLES

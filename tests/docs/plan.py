@@ -132,6 +132,18 @@ PLAN = {
         },
         world="fresh", mark="slow",
     ),
+    "docs/own_method.md 1: [project]": Elsewhere(
+        "tests/objectives/test_installed.py::test_the_method_of_the_page_is_a_row_and_a_training_from_the_shell"
+    ),
+    "docs/own_method.md 2: import torch": Elsewhere(
+        "tests/objectives/test_installed.py::test_the_method_of_the_page_has_the_loss_that_it_says"
+    ),
+    "docs/own_method.md 3: $ pip install -e .": Elsewhere(
+        "tests/objectives/test_installed.py::test_the_method_of_the_page_is_a_row_and_a_training_from_the_shell"
+    ),
+    "docs/own_method.md 4: embeddings = gscl_scale.fit(data, train__objective": Elsewhere(
+        "tests/objectives/test_installed.py::test_the_method_of_the_page_trains_from_python"
+    ),
     "docs/graphs_file.md 1: $ gscl-scale run edges.csv --nodes nodes.csv": Shell(
         {"run edges.csv": "ingest edges.parquet"}, world="fresh", then="test -s runs/edges/config.yaml",
     ),

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate import label_probe, one_vs_rest
 from gscl_scale.evaluate.label_probe import PENALTIES, _count, _Counts, probe_label_sets
 from gscl_scale.evaluate.linear_probe import ProbeResult

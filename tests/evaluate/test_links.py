@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.config.graphs import MemoryGraph
-from gscl_scale.config.sections import EvaluateConfig
 from gscl_scale.evaluate.links import (
     LinkPairs,
     by_adamic_adar,

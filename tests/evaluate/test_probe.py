@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate import linear_probe
 from gscl_scale.evaluate.linear_probe import ProbeResult, _correct, _gradient, _Labelled, probe_splits
 from gscl_scale.evaluate.splits import Split

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gscl_scale import seeding
-from gscl_scale.config.sections import EvaluateConfig, RingsConfig
+from gscl_scale.config.evaluate import EvaluateConfig
+from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import RunError
 from gscl_scale.evaluate import run
 from gscl_scale.evaluate.repeats import combine_repeats

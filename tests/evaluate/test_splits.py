@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import EvaluateConfig
+from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import Split, _random, make_splits, why_no_splits
 from gscl_scale.graph.graph import Graph

@@ -9,9 +9,9 @@ import pytest
 
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
+from gscl_scale.config.evaluate import EvaluateConfig, TunedOn
 from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.section import RESULTS
-from gscl_scale.config.sections import EvaluateConfig, TunedOn
 from gscl_scale.evaluate.linear_probe import probe_splits
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.schema import flaw_of_metrics, read_metrics

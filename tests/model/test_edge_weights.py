@@ -147,7 +147,7 @@ def test_sampled_neighbours_give_the_weighted_sums_on_average(by_pagerank):
 
 def test_dropped_edges_take_their_weights_along():
     graph = weighted_graph()
-    left = drop_edges(graph, 0.4, np.uint64(7))
+    left = drop_edges(graph, np.array([0.4]), np.uint64(7))
     before, after = entries_of(graph), entries_of(left)
     assert 0.4 < (after > 0).sum() / (before > 0).sum() < 0.8
     np.testing.assert_array_equal(after[after > 0], before[after > 0])

@@ -84,3 +84,15 @@ def test_the_cheaper_way_is_taken(monkeypatch):
     many = torch.rand(400, WIDTH, dtype=torch.float64)
     pair_products(left, torch.cat([right, many]), pattern)
     assert taken
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pairs_of_nodes_have_their_products_and_gradient(take_the_way, way):
+    take_the_way(way)
+    generator = np.random.default_rng(2)
+    firsts, seconds = np.sort(generator.integers(0, NODES, 30)), generator.integers(0, NODES, 30)
+    rows = torch.from_numpy(generator.normal(size=(NODES, WIDTH))).requires_grad_()
+    pattern = PairPattern.of(firsts, seconds, NODES).to(torch.device("cpu"))
+    expected = [float((rows[u] @ rows[v]).detach()) for u, v in zip(firsts, seconds, strict=True)]
+    assert pair_products(rows, rows, pattern).tolist() == pytest.approx(expected)
+    assert torch.autograd.gradcheck(lambda both: pair_products(both, both, pattern), (rows,))

@@ -14,6 +14,7 @@ from gscl_scale.train.objectives.views import ViewStream
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features
 
 WIDTH, FEATURES = 4, 6
+KEY = 5  # of what is drawn in a step
 TARGETS = np.array([0, 1, 2, -1, 0, -1, 1, -1])
 
 
@@ -26,7 +27,7 @@ class Case:
     views: list[Inputs]
     hidden: list[torch.Tensor]
 
-    def loss(self, key=5):
+    def loss(self, key=KEY):
         return float(self.objective.loss(self.model, self.views, self.hidden, key).detach())
 
     def rows(self, of=None):
@@ -34,7 +35,7 @@ class Case:
         return [rows.detach().numpy().astype(np.float64) for rows in of or self.hidden]
 
 
-def case_of(name, step=3, width=WIDTH, **settings):
+def case_of(name, step=3, width=WIDTH, given_features=None, **settings):
     values = {
         "graph": {"source": "memory"},
         "model": {"width": width, "projection": 3},
@@ -42,9 +43,10 @@ def case_of(name, step=3, width=WIDTH, **settings):
         "baseline": settings,
     }
     config = Config.parse(values)
-    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES))
+    graph = graph_of(EDGES, random_features(NUM_NODES, FEATURES) if given_features is None else given_features)
     model = build_model(config.model, FEATURES, seed=0).train()
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
-    objective = build_objective(config, FEATURES, 3, torch.from_numpy(TARGETS))
+    objective = build_objective(config, graph, 3, torch.from_numpy(TARGETS))
     views = ViewStream(graph, inputs, config, objective.views).views(step)
-    return Case(model, objective, views, [model.encode(view, key=1) for view in views])
+    objective.begin(model)
+    return Case(model, objective, views, [model.encode(view, key=1) for view in objective.prepare(views, KEY)])

@@ -5,7 +5,7 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.config.config import Config
 from gscl_scale.model.inputs import prepare_features, prepare_inputs
-from gscl_scale.train.objectives.views import View, ViewStream, drop_edges
+from gscl_scale.train.objectives.views import DropWeights, View, ViewStream, drop_edges
 from tests.graphs import make_graph, random_edges
 from tests.model.graphs import graph_of, random_features, random_sparse_features
 
@@ -34,7 +34,7 @@ def stream_of(graph, *views, seed=0, encoder="gcn"):
 def test_about_the_share_of_edges_is_dropped_and_no_other_edge_appears(undirected):
     graph = random_graph(undirected)
     edges = graph.indices.size // (1 + undirected)
-    dropped = drop_edges(graph, 0.3, seeding.key("edges", 0))
+    dropped = drop_edges(graph, np.array([0.3]), seeding.key("edges", 0))
     left = dropped.indices.size // (1 + undirected)
     assert abs(left - 0.7 * edges) < 4 * np.sqrt(0.21 * edges)
     assert entries(dropped) < entries(graph)
@@ -42,12 +42,29 @@ def test_about_the_share_of_edges_is_dropped_and_no_other_edge_appears(undirecte
     assert all((np.diff(row) > 0).all() for row in rows)
 
 
+def test_edges_and_columns_have_chances_of_their_own_where_a_view_has_weights():
+    graph = random_graph()
+    of_edges, of_columns = np.zeros(graph.indices.size), np.zeros(12)
+    first = np.repeat(np.arange(NUM_NODES), np.diff(graph.indptr))
+    of_edges[(first < 100) & (graph.indices < 100)] = 2.0
+    of_columns[::2] = 9.0
+    (view,) = stream_of(graph, View(0.4, 0.4, weights=DropWeights(of_edges, of_columns, most=0.999999))).views(1)
+    assert (view.features == 0).all(dim=0).tolist() == [True, False] * 6
+    left = entries(
+        drop_edges(graph, View(0.4, weights=DropWeights(of_edges, of_columns, 1.0)).shares()[0], np.uint64(3))
+    )
+    gone = entries(graph) - left
+    assert gone == {(v, u) for u, v in gone}
+    assert all(u < 100 and v < 100 for u, v in gone)
+    assert len(gone) == pytest.approx(0.8 * (of_edges > 0).sum(), rel=0.1)
+
+
 @pytest.mark.parametrize(("undirected", "least", "most"), [(True, 1, 1), (False, 0.3, 0.7)])
 def test_both_directions_of_an_edge_go_together_where_it_is_undirected_and_one_by_one_elsewhere(
     undirected, least, most
 ):
     graph = graph_of([(u, v) for u in range(20) for v in range(20) if u != v], random_features(20, 3), undirected)
-    left = entries(drop_edges(graph, 0.5, seeding.key("edges", 0)))
+    left = entries(drop_edges(graph, np.array([0.5]), seeding.key("edges", 0)))
     assert least <= sum((v, u) in left for u, v in left) / len(left) <= most
 
 
@@ -56,7 +73,7 @@ def test_both_directions_of_an_edge_go_together_where_it_is_undirected_and_one_b
 def test_a_view_is_normalised_as_a_graph_of_its_own(tmp_path, undirected, encoder):
     graph = random_graph(undirected)
     (view,) = stream_of(graph, View(edges=0.4), encoder=encoder).views(7)
-    left = drop_edges(graph, 0.4, seeding.key("edges", 0, 7, 0))
+    left = drop_edges(graph, np.array([0.4]), seeding.key("edges", 0, 7, 0))
     features = np.array(graph.features)
     alone = make_graph(tmp_path / "g", sorted(entries(left)), NUM_NODES, features=features, undirected=undirected)
     (expected,) = stream_of(alone, View(), encoder=encoder).views(0)

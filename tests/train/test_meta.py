@@ -207,7 +207,7 @@ def test_a_step_of_every_objective_fits_together(folders, name, encoder):
         inputs = prepare_inputs(graph, config.model, META)
         model = build_model(config.model, graph.num_features, 0).to(META)
         targets = torch.arange(NODES) % 4 - 1
-        objective = build_objective(config, graph.num_features, 3, targets).to(META)
+        objective = build_objective(config, graph, 3, targets).to(META)
         views = ViewStream(graph, inputs, config, objective.views).views(0)
     with MetaDevice() as device:
         launched = ObjectiveTrainer(model, objective, config.train).step(inputs, [views], config, ALONE, False)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import TunedOn
+from gscl_scale.config.evaluate import TunedOn
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import yaml
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.sections import SplitsConfig, TunedOn
+from gscl_scale.config.evaluate import SplitsConfig, TunedOn
 from gscl_scale.evaluate.validation import MOST_SPLITS
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import write_json

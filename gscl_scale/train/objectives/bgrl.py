@@ -3,7 +3,6 @@
 Shapes: N nodes, D width.
 """
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -14,9 +13,9 @@ from torch.nn.functional import cosine_similarity
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
+from gscl_scale.train.objectives.moving_average import follow
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
-
-_WARM_UP = 0.1  # share of the training: 1,000 of 10,000 steps
+from gscl_scale.train.objectives.schedule import cosine, warm_up_then_cosine
 
 
 class Bgrl(Objective):
@@ -38,7 +37,7 @@ class Bgrl(Objective):
         self._momentum = given.momentum
         width, hidden = given.model.width, given.predictor
         self.predictor = nn.Sequential(nn.Linear(width, hidden), nn.PReLU(), nn.Linear(hidden, width))
-        self.target = Encoder(given.model, given.num_features).requires_grad_(False)
+        self.target = Encoder(given.model, given.graph.num_features).requires_grad_(False)
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """2 minus the mean cosine of each prediction and the target of the other view, eq. 3 in both directions."""
@@ -49,16 +48,9 @@ class Bgrl(Objective):
         return 2 - cosine_N.mean()
 
     def rate(self, done: float) -> float:
-        """A linear rise, then a cosine down to 0."""
-        return done / _WARM_UP if done < _WARM_UP else _cosine((done - _WARM_UP) / (1 - _WARM_UP))
+        """A linear rise in 1,000 of 10,000 steps, then a cosine down to 0."""
+        return warm_up_then_cosine(done)
 
     def after_step(self, model: Model, done: float) -> None:
         """The target follows by a moving average whose momentum rises to 1 along a cosine."""
-        momentum = 1 - (1 - self._momentum) * _cosine(done)
-        with torch.no_grad():
-            for target, online in zip(self.target.parameters(), model.encoder.parameters(), strict=True):
-                target.lerp_(online, 1 - momentum)
-
-
-def _cosine(done: float) -> float:
-    return (1 + math.cos(math.pi * done)) / 2
+        follow(self.target, model.encoder, 1 - (1 - self._momentum) * cosine(done))

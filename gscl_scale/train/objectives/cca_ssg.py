@@ -32,6 +32,7 @@ class CcaSsg(Objective):
 
     def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
+        assert given.decorrelation is not None
         self._decorrelation = given.decorrelation
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from gscl_scale import seeding
+from gscl_scale.errors import ConfigError
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
@@ -32,20 +33,24 @@ class Grace(Objective):
     def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__(given)
         self._temperature, self._negatives = given.temperature, given.negatives
+        if given.negatives == 1:  # it may be the node itself, which is no negative of its own
+            raise ConfigError("baseline.negatives: expected 2 or more here, got 1; leave it out, or set it to 2048")
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Mean over nodes and both views as the anchor, eq. 1 and 2."""
         one_NP, other_NP = (model.project(rows) for rows in hidden_ND)
-        drawn_K = self._draw(one_NP.shape[0], key).to(one_NP.device)
+        drawn_K = draw_nodes(one_NP.shape[0], self._negatives, key).to(one_NP.device)
         both = (contrast(*pair, drawn_K, self._temperature) for pair in ((one_NP, other_NP), (other_NP, one_NP)))
         return torch.cat(list(both)).mean()
 
-    def _draw(self, num_nodes: int, key: int) -> Tensor:
-        count = self._negatives or (num_nodes if num_nodes <= _ALL_UP_TO else _DRAWN)
-        if count >= num_nodes:
-            return torch.arange(num_nodes)
-        drawn = seeding.generator("negatives", key).choice(num_nodes, count, replace=False, shuffle=False)
-        return torch.from_numpy(drawn)
+
+def draw_nodes(num_nodes: int, number: int | None, key: int) -> Tensor:
+    """So many nodes, drawn without repeats; by default all of a small graph and 2,048 of a large one."""
+    count = number or (num_nodes if num_nodes <= _ALL_UP_TO else _DRAWN)
+    if count >= num_nodes:
+        return torch.arange(num_nodes)
+    drawn = seeding.generator("negatives", key).choice(num_nodes, count, replace=False, shuffle=False)
+    return torch.from_numpy(drawn)
 
 
 def contrast(anchor_NP: Tensor, positive_NP: Tensor, drawn_K: Tensor, temperature: float) -> Tensor:

@@ -5,12 +5,13 @@ Shapes: N nodes, D width of the embeddings.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Tensor, nn
 
 from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.graph import Graph
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.train.objectives.views import View
@@ -24,23 +25,40 @@ Sections = Mapping[str, Mapping[str, Value]]
 class ObjectiveInputs:
     """What an objective is built from.
 
-    num_features    F
+    graph           the graph in which the views are drawn
     num_classes     of the labels; 0 without labels
     targets [N]     class of the nodes whose labels may be learnt from, -1 of all others; None where none may
+    options         settings in the objective's `defaults` that the section `baseline` has no key for
     others          settings of the section `baseline`: those in the objective's `defaults` are given
     """
 
     model: ModelConfig
-    num_features: int
+    graph: Graph
     num_classes: int = 0
     targets: Tensor | None = None
+    options: Mapping[str, Value] = field(default_factory=dict)
     edges: Sequence[float] = ()
     features: Sequence[float] = ()
     temperature: float = 1.0
     negatives: int | None = None
     predictor: int = 1
     momentum: float = 1.0
-    decorrelation: float = 0.0
+    decorrelation: float | None = None
+    centrality: str = "degree"
+    most_dropped: float = 1.0
+    masked: float = 0.0
+    replaced: float = 0.0
+    sharpness: float = 1.0
+    margin: float = 0.0
+    bound: float = 0.0
+    weight: float = 1.0
+    sketched: float = 1.0
+    remasked: float = 0.0
+    decodings: int = 1
+    teleport: float = 0.2
+    terms: Sequence[float] = ()
+    nearest: int = 1
+    clusters: int = 1
 
 
 class Objective(nn.Module, ABC):
@@ -62,6 +80,18 @@ class Objective(nn.Module, ABC):
         super().__init__()
         if given.edges:
             self.views = [View(*shares) for shares in zip(given.edges, given.features, strict=True)]
+
+    @classmethod
+    def step_bytes(cls, graph: Graph) -> int:
+        """Bytes of memory that a step needs at least, beside those of the encoder."""
+        return 0
+
+    def begin(self, model: Model) -> None:
+        """Take what is needed of the model before its first step."""
+
+    def prepare(self, views: Sequence[Inputs], key: int) -> Sequence[Inputs]:
+        """What the encoder reads of each view: the view itself, unless the method changes its features."""
+        return views
 
     @abstractmethod
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from gscl_scale.errors import ConfigError
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
-from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
+from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
 from gscl_scale.train.objectives.views import View
 
 
@@ -29,6 +29,15 @@ class Supervised(Objective):
         "model": {"feature_dropout": 0.5, "hidden_dropout": 0.5, "last_activation": False, "bias": False},
         "evaluate": {"probe_scaling": "none"},
     }
+    #: the supervised GAT (Velickovic et al., ICLR 2018), whose code stops by the validation loss within 100,000 epochs
+    gat: ClassVar[Sections] = {
+        "train": {"objective": "supervised", "epochs": 1000, "learning_rate": 5e-3, "weight_decay": 5e-4},
+        "model": {
+            "encoder": "gat", "normalisation": "symmetric", "self_loops": True, "message_dropout": 0.0,
+            "feature_dropout": 0.6, "hidden_dropout": 0.6, "last_activation": False, "bias": True,
+        },
+        "evaluate": {"probe_scaling": "none"},
+    }  # fmt: skip
     views = (View(),)
     known_K: Tensor
     targets_K: Tensor

@@ -22,6 +22,7 @@ class ObjectiveTrainer(Trainer):
     def __init__(self, model: Model, objective: Objective, config: TrainConfig) -> None:
         super().__init__(model, config)
         self.objective = objective
+        objective.begin(model)
         both = (*model.parameters(), *objective.parameters())
         self._parameters = [parameter for parameter in both if parameter.requires_grad]
         kind = torch.optim.AdamW if objective.decoupled else torch.optim.Adam
@@ -45,7 +46,8 @@ class ObjectiveTrainer(Trainer):
         keys = [seeding.integer("step", config.train.seed, step, number) for number in range(len(views) + 1)]
         device = inputs.device.type
         with torch.autocast(device, torch.bfloat16, enabled=config.train.uses_bfloat16(device)):
-            hidden = [self.model.encode(view, key).float() for view, key in zip(views, keys, strict=False)]
+            read = self.objective.prepare(views, keys[-1])
+            hidden = [self.model.encode(view, key).float() for view, key in zip(read, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
         loss.backward()
         norm = descend(self.optimizer, self._parameters, config.train)
