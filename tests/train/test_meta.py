@@ -81,6 +81,7 @@ def stream_and_trainer(folders, features, config, whole):
     return stream, inputs, Trainer(build_model(config.model, graph.num_features, 0).to(META), config.train)
 
 
+@pytest.mark.usefixtures("kernels")
 def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_batch_and_copies_once(folders):
     config = configured({"layers": 3, "activation": "rrelu"}, loss={"weighting": "size"}, train={"members": "random"})
     with MetaDevice():

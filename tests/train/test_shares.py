@@ -18,7 +18,7 @@ from gscl_scale.model.inputs import MappedFeatures, prepare_inputs
 from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import build_model
 from gscl_scale.shards.reader import Samples
-from gscl_scale.train import step as step_module
+from gscl_scale.train import comparison
 from gscl_scale.train.process_group import join_world
 from gscl_scale.train.step import batch_inputs, batch_loss, training_step
 from tests.forked import begin
@@ -116,7 +116,7 @@ def test_losses_figures_and_gradients_of_the_shares_add_up_to_those_of_the_batch
 
 def test_hop_zero_compares_each_anchor_with_itself_seen_otherwise(folder, monkeypatch):
     given = []
-    monkeypatch.setattr(step_module, "ring_loss", lambda *values: given.append(values) or ring_loss(*values))
+    monkeypatch.setattr(comparison, "ring_loss", lambda *values: given.append(values) or ring_loss(*values))
     for loss in ({"hop_zero": 0.7}, {}):
         worker = Worker(folder, configured(MODELS["gcn"], loss))
         worker.part(0)

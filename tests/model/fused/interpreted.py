@@ -151,6 +151,19 @@ def test_a_loss_that_is_no_number_stays_none():
     assert fused_ranking.ring_loss(whole, masks, widths, None, settings(), 3, None).loss.isnan()
 
 
+def test_an_empty_share_of_a_batch_has_no_loss_and_gradients_of_zero():
+    left, right, _, member = padded_case(6)
+    none = [torch.zeros(0, dtype=torch.int64), *[torch.zeros(count, dtype=torch.int64) for count in (0, 10, 0, 0)]]
+    member, right = member[:0], right.float().requires_grad_()
+    products = fused_pairs.member_products(left[:0].float(), right, member, *none)
+    result = fused_ranking.ring_loss(products, member, [2, member.shape[1] - 2], None, settings(), 4, None)
+    result.loss.backward()
+    assert result.flat().tolist() == [0] * 5
+    assert (right.grad == 0).all()
+    empty = fused_noise.noise(torch.zeros(0, 5), None, 1, 0.1, 0.3, 1, 0.2)
+    assert fused_rows.unit_rows(empty, 1e-12).shape == (0, 5)
+
+
 class Operations(TorchDispatchMode):
     """Notes how many kernels in Triton each operation is said to start."""
 
