@@ -12,9 +12,9 @@ from gscl_scale.io.json import read_json, write_json
 from gscl_scale.report.compare_methods import comparison_page
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
-from gscl_scale.studies.compare import _Cost, _cost, _reference, compare
+from gscl_scale.studies.compare import _Cost, _cost, _reference, compare, measured_methods, named_methods
 from gscl_scale.studies.peers.table import PEERS
-from gscl_scale.train.objectives.methods import METHODS, OBJECTIVES
+from gscl_scale.train.objectives.methods import METHODS, OBJECTIVES, USUAL
 from tests.commands import cli
 
 QUIET = Console(quiet=True)
@@ -77,7 +77,7 @@ def dgi(dgi_alone, tmp_path):
 
 def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(whole):
     _, folder, result = whole
-    assert [row["method"] for row in result["methods"]] == ["raw", "untrained", *PEERS, *METHODS]
+    assert [row["method"] for row in result["methods"]] == ["raw", "untrained", *PEERS, *USUAL]
     assert result["seeds"] == [0, 1]
     for row in result["methods"]:
         assert 0 <= row["test_mean"] <= 1
@@ -85,13 +85,20 @@ def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(
         if row["method"] in METHODS:
             assert row["training_s"] > 0
             assert row["steps"] == 4
-        if row["method"] in (*PEERS, *METHODS):
+        if row["method"] in (*PEERS, *USUAL):
             assert row["cpu_s"] > 0
             assert row["peak_bytes"] > 1 << 20
     assert read_json(folder / "compare.json") == result
     page = (folder / "compare.md").read_text()
     assert all(row["title"] in page for row in result["methods"])
     assert (folder / "compare.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_no_name_asks_for_the_usual_methods_and_all_for_every_one():
+    assert named_methods([]) == [*PEERS, *USUAL]
+    assert set(USUAL) < set(METHODS)
+    assert named_methods(["dgi", "gae"]) == ["dgi", "gae"]
+    assert named_methods(["raw", "all"]) == ["raw", *measured_methods()]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +146,7 @@ def test_each_method_has_its_own_settings_over_the_same_encoder_and_protocol(who
     assert rows["first-hop"]["settings"] == {"rings.hops": 1, "loss.positives": "out"}
     assert rows["grace"]["settings"]["train.learning_rate"] == 5e-4
     configs = [json.loads(path.read_text())["config"] for path in (folder / "compare").glob("*/seed-0/run.json")]
-    assert len(configs) == len(METHODS) + len(PEERS)
+    assert len(configs) == len(USUAL) + len(PEERS)
     evaluate = asked().dump()["evaluate"]
     for one in configs:
         paper = METHODS[one["train"]["objective"]].settings if one["train"]["objective"] in METHODS else {}

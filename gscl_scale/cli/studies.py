@@ -26,19 +26,21 @@ def compare(
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
-    methods: Annotated[str, typer.Option(metavar="NAMES", help="Comma-separated method names. Defaults to all.")] = "",
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="Comma-separated method names, or all. Defaults to the usual ones.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on the same graph.
 
-    Methods: input features, the untrained encoder, supervised, gat, gae, vgae, dgi, mvgrl, gmi, grace, gca, bgrl,
-    afgrl, cca- ssg, g-bt, graphmae, graphmae2, sugrl, costa, graphacl, blnn, first-hop, gscl-pairwise and gscl-
-    listwise; those of installed packages; and peers, which embed the structure alone: spectral, cleora, prone,
-    deepwalk and node2vec. Skips finished methods."""
+    The usual methods: input features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop,
+    gscl-pairwise and gscl-listwise; and the peers, which embed the structure alone: spectral, cleora, prone, deepwalk
+    and node2vec. Others by name, or all: gat, gae, vgae, mvgrl, gmi, gca, afgrl, g-bt, graphmae, graphmae2, sugrl,
+    costa, graphacl, blnn, and those of installed packages. Skips finished methods."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command
-    from gscl_scale.studies.compare import compare, measured_methods
+    from gscl_scale.studies.compare import compare, named_methods
 
     with lead_command(config) as leads:
         if not leads:
@@ -52,7 +54,7 @@ def compare(
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
     if failed := [
-        row["method"] for row in result["methods"] if "error" in row and row["method"] in (names or measured_methods())
+        row["method"] for row in result["methods"] if "error" in row and row["method"] in named_methods(names)
     ]:
         raise RunError(f"{', '.join(failed)} failed, for the reasons above; the figures of the others are kept")
 

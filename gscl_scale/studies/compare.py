@@ -36,9 +36,10 @@ from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
-from gscl_scale.train.objectives.methods import all_methods, configured, method_of, settings_of
+from gscl_scale.train.objectives.methods import USUAL, all_methods, configured, method_of, settings_of
 from gscl_scale.train.process_group import join_world
 
+ALL = "all"
 FREE: dict[Method, str] = {
     name: title for name, title in TITLES.items() if name != "trained"
 }  # measured with every trained method
@@ -48,6 +49,13 @@ Seeds = list[tuple[Config, Run]]  # of one method, a run for each seed
 def measured_methods() -> list[str]:
     """The methods with runs of their own, in the order of the table."""
     return [*PEERS, *all_methods()]
+
+
+def named_methods(names: Sequence[str]) -> list[str]:
+    """The methods that names ask for: all by `ALL`, and the usual ones by none."""
+    if ALL in names:
+        return [*(name for name in names if name != ALL), *measured_methods()]
+    return list(names) or [*PEERS, *USUAL]
 
 
 class _Earlier(TypedDict):
@@ -64,7 +72,7 @@ class _Cost(NamedTuple):
 
 
 def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> Comparison:
-    """Run the methods named, or all, and write compare.json, compare.md and compare.png into the run folder.
+    """Run the methods named (see `named_methods`), and write compare.json, .md and .png into the run folder.
 
     A method that fails has its reason in place of figures. Finished runs are skipped, and methods of an earlier
     comparison keep their rows; a row is of fewer seeds where its method has finished only these.
@@ -80,7 +88,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     failed = _earlier_failures(config, unfinished, folder / "compare.json")
     study = open_run(config, folder)
     graph = ingest(config, study, console)
-    if ground_of(graph, config.evaluate) == "links" and not names:
+    if ground_of(graph, config.evaluate) == "links" and (not names or ALL in names):
         begun = [name for name in begun if not _learns_labels(config, name)]
     for name in begun:
         for one, _ in seeds[name] if name in asked and name not in PEERS else ():
@@ -112,14 +120,14 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
 
 def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
     """The methods in the order of the table; ConfigError where a name or a setting is wrong."""
-    measured = measured_methods()
+    measured, names = measured_methods(), named_methods(names)
     for source, given in (("--methods", names), ("compare.settings", config.compare.settings)):
         for name in given:
             if name not in measured and (name not in FREE or source == "compare.settings"):
                 raise ConfigError(
                     f"{source}: there is no method {name!r}; the methods are {', '.join([*FREE, *measured])}"
                 )
-    methods = [name for name in measured if name in names or not names]
+    methods = [name for name in measured if name in names]
     if not methods:
         raise ConfigError("--methods: raw and untrained are measured with a trained method; name one of those too")
     if config.baseline != BaselineConfig() or not config.train.reads_samples:

@@ -87,6 +87,8 @@ METHODS = {
     "gscl-listwise": Method("GSCL listwise", {"loss": {"ranking": "listwise"}}),
 }
 
+USUAL = ("supervised", "dgi", "grace", "bgrl", "cca-ssg", "first-hop", "gscl-pairwise", "gscl-listwise")
+
 
 def all_methods() -> list[str]:
     """The names of our methods and of those of installed packages, in the order of the tables."""
