@@ -1,6 +1,7 @@
 """Processes to kill, freeze and stop, forked from one that has imported torch already: importing it takes seconds."""
 
 import multiprocessing
+import multiprocessing.util
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 from tests.maps import shorten_maps
 
+multiprocessing.util.get_temp_dir()  # of its socket, whose path must be short: some tests have a long TMPDIR
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(
     ["gscl_scale.retrain.night", "torch._dynamo", "sklearn.cluster", "openTSNE", "matplotlib.backends.backend_svg"]

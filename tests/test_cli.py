@@ -560,4 +560,4 @@ def test_config_prints_the_resolved_values_and_the_schema(tmp_path):
     (tmp_path / "again.yaml").write_text(printed)
     assert cli("config", "--config", "again.yaml", cwd=tmp_path).stdout == printed
     schema = cli("config", "--schema", cwd=tmp_path).stdout
-    assert "train.batch_size\n    number; default 1024\n    Anchors per step." in schema
+    assert "train.batch_size\n    number; default 1024\n    Anchors per step; 0: by batch_size_per_worker." in schema

@@ -208,7 +208,7 @@ class TrainConfig(Section):
         False,
         description="On a GPU: round the factors of float32 matrix products to TF32; faster and less exact.",
     )
-    deterministic: Annotated[bool, Key("nothing")] = Field(
+    deterministic: Annotated[bool, Key("nothing", revision=4, neutral=False)] = Field(
         False, description="On a GPU: use only algorithms that give the same bits each time; may be slower."
     )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")

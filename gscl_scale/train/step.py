@@ -85,8 +85,7 @@ def training_step(
     Dropout depends on (seed, step) and the node alone, so a resumed run repeats it, and micro-batches are as one.
     `stop` of one process becomes the `stop` of all.
     """
-    if not model.training:
-        model.train()
+    model.train()
     optimizer.zero_grad(set_to_none=True)
     key = seeding.integer("step", config.train.seed, step)
     results, anchors, nodes, own, negatives, asked = list[Tensor](), 0, 0, 0, 0, 0
