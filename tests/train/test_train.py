@@ -247,6 +247,17 @@ def test_training_on_sampled_neighbours_runs_and_its_loss_falls(tmp_path, encode
     assert np.mean(curve[-6:]) < np.mean(curve[:6]) - 0.05
 
 
+@pytest.mark.parametrize("propagation", ["full", "sampled"])
+def test_a_validation_changes_nothing_of_the_training(tmp_path, propagation):
+    model = {**VALUES["model"], "activation": "rrelu", "feature_dropout": 0.2, "propagation": propagation}
+    curves = []
+    for every in (0, 1):
+        config, run = prepared(tmp_path / str(every), {**with_train(epochs=3, validate_every=every), "model": model})
+        train_stage(config, run, Console(run.log, quiet=True))
+        curves.append(losses(run))
+    assert curves[0] == curves[1]
+
+
 @pytest.mark.parametrize(("width", "number"), [(1, 64), (13, 100)])
 def test_a_step_with_fewer_negatives_than_asked_for_is_logged_and_the_setting_named(tmp_path, capsys, width, number):
     rings = {**VALUES["rings"], "hops": 4, "width": width, "per_ring": 1, "rounds": 1}
