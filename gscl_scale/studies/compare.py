@@ -126,6 +126,7 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
             if name not in measured and (name not in FREE or source == "compare.settings"):
                 raise ConfigError(
                     f"{source}: there is no method {name!r}; the methods are {', '.join([*FREE, *measured])}"
+                    f"{f', or {ALL}' * (source == '--methods')}"
                 )
     methods = [name for name in measured if name in names]
     if not methods:
