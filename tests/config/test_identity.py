@@ -132,4 +132,6 @@ def test_a_run_whose_positives_stood_for_another_loss_is_refused(old):
     record = read_json(run / "run.json")
     record["config"]["loss"]["positives"] = "out"
     write_json(run / "run.json", record)
-    assert "loss.positives='out', but the config now says 'each'" in names(PACKAGE, run, "loss.positives=out")["refused"]
+    assert (
+        "loss.positives='out', but the config now says 'each'" in names(PACKAGE, run, "loss.positives=out")["refused"]
+    )
