@@ -143,7 +143,7 @@ def test_each_method_has_its_own_settings_over_the_same_encoder_and_protocol(who
     _, folder, result = whole
     rows = rows_of(result)
     assert rows["gscl-pairwise"]["settings"] == {"loss.ranking": "pairwise"}
-    assert rows["first-hop"]["settings"] == {"rings.hops": 1, "loss.positives": "out"}
+    assert rows["first-hop"]["settings"] == {"rings.hops": 1, "loss.positives": "each"}
     assert rows["grace"]["settings"]["train.learning_rate"] == 5e-4
     configs = [json.loads(path.read_text())["config"] for path in (folder / "compare").glob("*/seed-0/run.json")]
     assert len(configs) == len(USUAL) + len(PEERS)

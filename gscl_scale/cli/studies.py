@@ -17,7 +17,7 @@ from gscl_scale.cli.options import (
     path_option,
 )
 from gscl_scale.cli.output import print_json, print_table
-from gscl_scale.errors import RunError
+from gscl_scale.errors import ConfigError, RunError
 
 
 def compare(
@@ -29,6 +29,12 @@ def compare(
     methods: Annotated[
         str, typer.Option(metavar="NAMES", help="Comma-separated method names, or all. Defaults to the usual ones.")
     ] = "",
+    trials: Annotated[
+        int | None, number_option("Search for the settings of each trained method first, with so many trials.", 1)
+    ] = None,
+    space: Annotated[
+        Path | None, path_option("YAML file of keys and values for --trials. Defaults to those of the paper.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on the same graph.
@@ -40,13 +46,17 @@ def compare(
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command
+    from gscl_scale.studies.budget import Budget
     from gscl_scale.studies.compare import compare, named_methods
 
+    if space and not trials:
+        raise ConfigError("--space is the space of a search; give --trials too")
+    budget = Budget(trials, space) if trials else None
     with lead_command(config) as leads:
         if not leads:
             return
         names = [name.strip() for name in methods.split(",") if name.strip()]
-        result = compare(config, folder, names, console)
+        result = compare(config, folder, names, console, budget)
     if as_json:
         print_json(result)
     else:

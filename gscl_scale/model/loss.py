@@ -56,6 +56,26 @@ class RingLoss:
 
 
 @dataclass(frozen=True)
+class _Nearer:
+    """What is compared with farther rings: logarithms [A, M], and which of them there are.
+
+    One sum of a ring (InfoNCE_in), each of its members (InfoNCE_out), or the anchor itself. `log_weight_A` is the
+    weight of a ring whose members stand alone: the sum over them outside the log stands for the whole ring too.
+    """
+
+    log_AM: Tensor
+    present_AM: Tensor
+    log_weight_A: Tensor | None = None
+
+    @property
+    def factor_A(self) -> Tensor | None:
+        """What the terms of an anchor are multiplied by; a ring without members has weights without meaning."""
+        if self.log_weight_A is None:
+            return None
+        return torch.where(self.present_AM.any(dim=1), self.log_weight_A, 0.0).exp().to(self.log_AM.dtype)
+
+
+@dataclass(frozen=True)
 class _Terms:
     """The terms of one ring: log ratios [A, T, M], which of them count, and a factor per anchor [A]."""
 
@@ -90,13 +110,15 @@ def ring_loss(
         if level == 0 or config.temperature_step > 0:  # with one temperature the sums of the first level serve all
             first, sums_AQ = level, _log_sums(similarity, present, log_weight, level, temperature)
         if level == 0 and own_A is not None:
-            ranked.append((_hop_zero(own_A / temperature, sums_AQ, exists_AQ, config.ranking), config.hop_zero))
-        terms = _terms(sums_AQ[:, level - first :], exists_AQ[:, level:], config.ranking)
-        if config.positives == "out":
+            itself = _Nearer(own_A[:, None] / temperature, torch.ones_like(exists_AQ[:, :1]))
+            ranked.append((_terms(itself, sums_AQ, exists_AQ, config.ranking), config.hop_zero))
+        if config.positives == "in":
+            nearer = _Nearer(sums_AQ[:, level - first, None], exists_AQ[:, level, None])
+        else:
             weight_A = None if log_weight is None else log_weight[level]
-            scaled_AM, own_sum_A = similarity[level] / temperature, sums_AQ[:, level - first]
-            terms = _per_member(terms, scaled_AM, present[level], own_sum_A, weight_A)
-        ranked.append((terms, 1.0))
+            nearer = _Nearer(similarity[level] / temperature, present[level], weight_A)
+        farther = slice(level - first + 1, None), slice(level + 1, None)
+        ranked.append((_terms(nearer, sums_AQ[:, farther[0]], exists_AQ[:, farther[1]], config.ranking), 1.0))
     summed = [_gated_sum(terms, config.gate) for terms, _ in ranked]
     costs = [-weight * value_A for (_, weight), (value_A, _) in zip(ranked, summed, strict=True)]
     return RingLoss(
@@ -122,39 +144,17 @@ def _log_sums(
     return torch.stack(sums, dim=1)
 
 
-def _terms(sums_AQ: Tensor, exists_AQ: Tensor, ranking: str) -> _Terms:
-    """The ring of the first column against all farther ones at once, or against each of them.
+def _terms(nearer: _Nearer, sums_AT: Tensor, exists_AT: Tensor, ranking: str) -> _Terms:
+    """What is nearer against all farther rings at once, or against each of them.
 
-    log(Z / (Z + Z_far)) is taken as logsigmoid(log Z - log Z_far): never above 0, and exact where it is close to 0.
+    log(z / (z + Z_far)) is taken as logsigmoid(log z - log Z_far): never above 0, and exact where it is close to 0.
     """
-    farther_AT, has_farther_AT = sums_AQ[:, 1:], exists_AQ[:, 1:]
     if ranking == "listwise":
-        farther_AT = _log_sum(farther_AT, has_farther_AT, 1.0)[:, None]
-        has_farther_AT = has_farther_AT.any(dim=1, keepdim=True)
-    comparable_AT = exists_AQ[:, :1] & has_farther_AT
-    margin_AT = torch.where(comparable_AT, sums_AQ[:, :1] - farther_AT, 0.0)
-    return _Terms(logsigmoid(margin_AT)[:, :, None], comparable_AT[:, :, None], None)
-
-
-def _hop_zero(itself_A: Tensor, sums_AQ: Tensor, exists_AQ: Tensor, ranking: str) -> _Terms:
-    """The anchor itself, as if it were the only member of a ring before the first."""
-    there_A1 = torch.ones_like(exists_AQ[:, :1])
-    return _terms(torch.cat([itself_A[:, None], sums_AQ], dim=1), torch.cat([there_A1, exists_AQ], dim=1), ranking)
-
-
-def _per_member(
-    terms: _Terms, scaled_AM: Tensor, present_AM: Tensor, own_sum_A: Tensor, log_weight_A: Tensor | None
-) -> _Terms:
-    """One term per member over the same denominators, with the sum outside the log (GSCL, InfoNCE_out).
-
-    That sum also stands for the whole ring: the ring's weight is a factor before the terms.
-    """
-    in_ring_AM = torch.where(present_AM, scaled_AM - own_sum_A[:, None], 0.0)
-    factor_A = None
-    if log_weight_A is not None:
-        factor_A = torch.where(present_AM.any(dim=1), log_weight_A, 0.0).exp().to(scaled_AM.dtype)
-    log_ratio_ATM = terms.log_ratio_ATM + in_ring_AM[:, None, :]
-    return _Terms(log_ratio_ATM, terms.present_ATM & present_AM[:, None, :], factor_A)
+        sums_AT = _log_sum(sums_AT, exists_AT, 1.0)[:, None]
+        exists_AT = exists_AT.any(dim=1, keepdim=True)
+    compared_ATM = nearer.present_AM[:, None, :] & exists_AT[:, :, None]
+    margin_ATM = torch.where(compared_ATM, nearer.log_AM[:, None, :] - sums_AT[:, :, None], 0.0)
+    return _Terms(logsigmoid(margin_ATM), compared_ATM, nearer.factor_A)
 
 
 def _gated_sum(terms: _Terms, gate: float) -> tuple[Tensor, Tensor]:

@@ -67,6 +67,7 @@ class Comparison(TypedDict):
     protocol: ProbeProtocol | None
     links_protocol: NotRequired[LinksProtocol]
     config: dict[str, dict[str, object]]
+    trials: NotRequired[int]  # of each trained method
     methods: list[MethodRow]
 
 
@@ -119,6 +120,11 @@ def comparison_remarks(result: Comparison) -> list[str]:
         ]
     if is_by_links(result):
         remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
+    if "trials" in result:
+        remarks.append(
+            f"Settings: for each trained method the best of {result['trials']} trials on validation nodes, in the same "
+            "space (searches/METHOD/leaderboard.md). Input features, the untrained encoder and peers have no trials."
+        )
     if remarks:
         remarks.append(
             "Training: seconds of all steps, batches included, a mean over seeds; memory: the most that was resident, "

@@ -32,6 +32,7 @@ from gscl_scale.stages.evaluate import evaluate
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
+from gscl_scale.studies.budget import Budget, Searched, search_methods
 from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_unmeasured
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
@@ -71,13 +72,19 @@ class _Cost(NamedTuple):
     cpu_s: float | None
 
 
-def compare(config: Config, folder: Path, names: Sequence[str], console: Console) -> Comparison:
+def compare(
+    config: Config, folder: Path, names: Sequence[str], console: Console, budget: Budget | None = None
+) -> Comparison:
     """Run the methods named (see `named_methods`), and write compare.json, .md and .png into the run folder.
 
     A method that fails has its reason in place of figures. Finished runs are skipped, and methods of an earlier
-    comparison keep their rows; a row is of fewer seeds where its method has finished only these.
+    comparison keep their rows; a row is of fewer seeds where its method has finished only these. With a budget the
+    settings of each trained method are searched first.
     """
     asked = _asked_for(config, names)
+    unsettled: dict[str, str] = {}
+    if budget is not None:
+        config, unsettled = _searched(config, asked, folder, budget, console)
     begun = [name for name in measured_methods() if name in asked or (folder / "compare" / name).exists()]
     seeds = {name: _seeds(config, name, Run.at(folder)) for name in begun}
     for one, run in itertools.chain(*seeds.values()):
@@ -86,6 +93,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         seeds[name] = [(one, run) for one, run in seeds[name] if _is_measured(name, one, run)]
     unfinished = [name for name in begun if name not in asked and len(seeds[name]) < config.train.repeats]
     failed = _earlier_failures(config, unfinished, folder / "compare.json")
+    failed |= {name: {**_head(config, name), "error": reason} for name, reason in unsettled.items()}
     study = open_run(config, folder)
     graph = ingest(config, study, console)
     if ground_of(graph, config.evaluate) == "links" and (not names or ALL in names):
@@ -110,6 +118,8 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
         "config": config.dump(),
         "methods": [*free_rows(reference, measured[0] if measured else None, FREE), *rows],
     }
+    if budget is not None:
+        result["trials"] = budget.trials
     if measured and "links" in measured[0]:
         result["links_protocol"] = measured[0]["links"]["protocol"]
     write_json(folder / "compare.json", result)
@@ -142,6 +152,18 @@ def _asked_for(config: Config, names: Sequence[str]) -> list[str]:
         elif not (one := configured(config, name)).train.reads_samples:
             settings_of(one)
     return methods
+
+
+def _searched(config: Config, asked: Sequence[str], folder: Path, budget: Budget, console: Console) -> Searched:
+    """Search for the settings of the trained methods that are asked for, and read those that were found earlier."""
+    graph, searches = ingest(config, open_run(config, folder), console), folder / "searches"
+    by_links = ground_of(graph, config.evaluate) == "links"
+    names = [
+        name
+        for name in all_methods()
+        if (name in asked or (searches / name).exists()) and not (by_links and _learns_labels(config, name))
+    ]
+    return search_methods(config, names, graph.num_nodes, searches, budget, console)
 
 
 def _learns_labels(config: Config, name: str) -> bool:

@@ -123,3 +123,15 @@ def test_a_renamed_key_is_refused_with_its_new_name_and_read_in_earlier_runs(old
     record["config"]["loss"]["weighing"] = record["config"]["loss"].pop("weighting")
     write_json(run / "run.json", record)
     assert names(PACKAGE, run) == before
+
+
+def test_a_run_whose_positives_stood_for_another_loss_is_refused(old):
+    """`out` has been the equation of the paper since it is recorded as `each`."""
+    assert Config.parse({"loss": {"positives": "out"}}) == Config.parse({"loss": {"positives": "each"}})
+    run, _ = old
+    record = read_json(run / "run.json")
+    record["config"]["loss"]["positives"] = "out"
+    write_json(run / "run.json", record)
+    assert (
+        "loss.positives='out', but the config now says 'each'" in names(PACKAGE, run, "loss.positives=out")["refused"]
+    )

@@ -132,6 +132,9 @@ PLAN = {
         },
         world="fresh", mark="slow",
     ),
+    "docs/compare.md 3: $ gscl-scale compare --config mine.yaml --methods": Elsewhere(
+        "tests/ray/test_tune.py::test_methods_are_compared_with_the_best_of_as_many_trials_each_and_not_searched_again"
+    ),
     "docs/own_method.md 1: [project]": Elsewhere(
         "tests/objectives/test_installed.py::test_the_method_of_the_page_is_a_row_and_a_training_from_the_shell"
     ),

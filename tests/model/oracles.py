@@ -32,11 +32,10 @@ def ring_loss(similarity, present, log_weight, config, own=None):
             farther = [q for q in range(j + 1, hops + 1) if rings[q]]
             if not rings[j] or not farther:
                 continue
-            denominators = [sum(z[j:])] if config.ranking == "listwise" else [z[j] + z[q] for q in farther]
-            if config.positives == "in":
-                factor, ratios = 1.0, [z[j] / d for d in denominators]
-            else:
-                factor, ratios = weights[j], [exp(t / tau) / d for d in denominators for t in rings[j]]
+            negatives = [sum(z[j + 1 :])] if config.ranking == "listwise" else [z[q] for q in farther]
+            nearer = [z[j]] if config.positives == "in" else [exp(t / tau) for t in rings[j]]
+            factor = 1.0 if config.positives == "in" else weights[j]
+            ratios = [one / (one + others) for others in negatives for one in nearer]
             term = -factor * sum(log(min(ratio, config.gate)) for ratio in ratios)
             stopped += sum(ratio > config.gate for ratio in ratios)
             counted += len(ratios)

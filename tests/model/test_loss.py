@@ -9,7 +9,7 @@ from gscl_scale.config.loss import LossConfig
 from gscl_scale.model.loss import ring_loss
 from tests.model import oracles
 
-RANKINGS, POSITIVES = ("listwise", "pairwise"), ("in", "out")
+RANKINGS, POSITIVES = ("listwise", "pairwise"), ("in", "each")
 VARIANTS = list(itertools.product(RANKINGS, POSITIVES))
 STEPS = (0.0, 0.1)
 

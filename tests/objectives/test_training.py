@@ -175,7 +175,7 @@ def test_settings_of_one_method_are_stronger_than_its_papers_and_reach_no_other(
     grace, dgi = configured(user, "grace"), configured(user, "dgi")
     assert (grace.train.epochs, grace.baseline.temperature, grace.train.learning_rate) == (40, 0.7, 5e-4)
     assert dgi.baseline.temperature is None
-    assert configured(user, "first-hop").loss.positives == "out"
+    assert configured(user, "first-hop").loss.positives == "each"
     assert [name for name in METHODS if name in OBJECTIVES] == list(OBJECTIVES)
 
 

@@ -15,6 +15,8 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import RunError, StoppedError
 from gscl_scale.io.json import read_json, read_json_lines
 from gscl_scale.runtime.console import Console
+from gscl_scale.studies.budget import Budget
+from gscl_scale.studies.compare import compare
 from gscl_scale.studies.tune.leaderboard import best_of
 from gscl_scale.studies.tune.tune import tune
 from tests.ray.clusters import ROOT, wait_until
@@ -187,3 +189,41 @@ def checkpointed(run, name):
 def events(run, name, event):
     log = read_json_lines(run / "trials" / name / "log.jsonl")
     return [line for line in log if line["stage"] == "train" and line["event"] == event]
+
+
+def test_methods_are_compared_with_the_best_of_as_many_trials_each_and_not_searched_again(two, tmp_path):
+    config, folder = on(two, epochs=2), tmp_path / "study"
+    budget = Budget(2, space_file(tmp_path, {**SPACE, "loss.ranking": ["listwise", "pairwise"]}))
+    names = ["dgi", "gscl-pairwise", "spectral"]
+    result = compare(config, folder, names, Console(quiet=True), budget)
+    rows = {row["method"]: row for row in result["methods"]}
+    for name, searched in (("dgi", {"model.width", "train.learning_rate"}), ("gscl-pairwise", set(SPACE))):
+        trials = records(folder / "searches" / name)
+        assert sorted(trials) == ["001", "002"]
+        assert all(set(trial["settings"]) == searched for trial in trials.values())
+        winner = yaml.safe_load((folder / "searches" / name / "best.yaml").read_text())
+        ran = read_json(next((folder / "compare" / name).glob("*/run.json")))["config"]
+        assert {key: _of(ran, key) for key in searched} == {key: _of(winner, key) for key in searched}
+        assert _of(ran, "evaluate.tuned_on") == result["config"]["evaluate"]["tuned_on"] != []
+        assert rows[name]["settings"].get("model.width", 16) == winner["model"]["width"]
+    assert not (folder / "searches/spectral").exists()
+    assert result["trials"] == 2
+    assert "the best of 2 trials" in (folder / "compare.md").read_text()
+
+    files = [*(folder / "searches").rglob("trial.json"), *(folder / "compare").rglob("metrics.json")]
+    written = {path: path.stat().st_mtime_ns for path in files}
+    assert compare(config, folder, ["dgi"], Console(quiet=True), budget)["methods"] == result["methods"]
+    assert {path: path.stat().st_mtime_ns for path in files} == written
+
+
+def test_a_method_whose_trials_all_fail_has_the_reason_in_its_row(two, tmp_path):
+    budget = Budget(1, space_file(tmp_path, {"train.learning_rate": [1e30]}))
+    result = compare(on(two, epochs=2), tmp_path / "study", ["dgi", "spectral"], Console(quiet=True), budget)
+    (failed,) = [row for row in result["methods"] if row["method"] == "dgi"]
+    assert "all of 1 trials failed" in failed["error"]
+    assert "test_mean" in next(row for row in result["methods"] if row["method"] == "spectral")
+
+
+def _of(config, key):
+    section, _, name = key.partition(".")
+    return config[section][name]

@@ -120,7 +120,7 @@ def test_a_forward_and_a_backward_pass_launch_as_much_as_is_documented(
     assert found == [plain, float32, bfloat16]
 
 
-@pytest.mark.parametrize("loss", [{}, {"ranking": "pairwise", "positives": "out", "temperature_step": 0.1}])
+@pytest.mark.parametrize("loss", [{}, {"ranking": "pairwise", "positives": "each", "temperature_step": 0.1}])
 def test_however_the_loss_is_set_a_pass_launches_at_most_150(folders, loss):
     with meta_kernels():
         model = {"layers": 3, "activation": "rrelu", **DROPOUT}
@@ -183,7 +183,7 @@ def test_a_step_over_what_a_batch_depends_on_fits_together(folders, encoder, fea
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize(("ranking", "positives"), list(product(("listwise", "pairwise"), ("in", "out"))))
+@pytest.mark.parametrize(("ranking", "positives"), list(product(("listwise", "pairwise"), ("in", "each"))))
 def test_every_loss_fits_together(folders, ranking, positives):
     loss = {"ranking": ranking, "positives": positives, "temperature_step": 0.1, "gate": 0.5}
     assert_step_fits(folders, "narrow", configured(loss=loss))

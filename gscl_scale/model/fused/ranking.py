@@ -31,7 +31,7 @@ def ring_loss(
 ) -> RingLoss:
     """`model.loss.ring_loss` of levels that stand beside each other, each with so many columns."""
     options = (config.temperature, config.temperature_step, math.log(config.gate))
-    ways = (config.ranking == "pairwise", config.positives == "out")
+    ways = (config.ranking == "pairwise", config.positives != "in")
     value_AR, counted_AR, stopped_AR = ring_terms(
         similarity_AM, present_AM, log_weight_AQ, own_A, list(widths), *options, *ways
     )

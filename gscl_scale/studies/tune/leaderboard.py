@@ -107,11 +107,11 @@ def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Tria
         *([f"{trial}. {other}", "The space:"] if other else by_probe),
         *(f"  {line}" for line in varied.splitlines()),
     ]
-    values = with_settings(_tuned_on_its_splits(config), best.settings).dump()
+    values = with_settings(tuned_on_its_splits(config), best.settings).dump()
     return "\n".join(f"# {line}" for line in head) + "\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
-def _tuned_on_its_splits(config: Config) -> Config:
+def tuned_on_its_splits(config: Config) -> Config:
     """The configuration with the splits of this search, if any, beside earlier ones in `evaluate.tuned_on`."""
     if config.evaluate.select_by in _TRIED_ON:
         return config

@@ -86,13 +86,18 @@ class Range:
 Space = dict[str, Choice | Range]
 
 
-def read_space(path: Path | None, config: Config) -> Space:
-    """The space of a YAML file, or that of the paper; every value is checked with the configuration."""
+def read_space(path: Path | None, config: Config, fixed: Collection[str] | None = None) -> Space:
+    """The space of a YAML file, or that of the paper; every value is checked with the configuration.
+
+    A space for several methods has `fixed`, the keys that make this one: these are left out, and what it does not read.
+    """
     if path is None:
-        return {key: _domain(key, given, config) for key, given in PAPER.items() if _is_read(key, config)}
+        return {key: _domain(key, given, config) for key, given in PAPER.items() if _is_free(key, config, fixed or ())}
     written = read_yaml(path, "space")
     if not written:
         raise ConfigError(f"space file {path} names no key; write lines such as 'model.width: [128, 256]'")
+    if fixed is not None:
+        written = {key: given for key, given in written.items() if _is_free(str(key), config, fixed)}
     try:
         return {str(key): _domain(str(key), given, config) for key, given in written.items()}
     except ConfigError as error:
@@ -129,6 +134,10 @@ def untried(space: Space, tried: Collection[Settings]) -> list[dict[str, Value]]
 def _is_read(key: str, config: Config) -> bool:
     """Whether the objective reads a key."""
     return config.train.reads_samples or key.partition(".")[0] not in _OF_SAMPLES
+
+
+def _is_free(key: str, config: Config, fixed: Collection[str]) -> bool:
+    return _is_read(key, config) and key not in fixed
 
 
 def _domain(key: str, given: object, config: Config) -> Choice | Range:

@@ -1,5 +1,6 @@
 """A search for settings: trials on Ray Tune, chosen on validation nodes, or on held-out edges or nodes, alone."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from gscl_scale.config.config import Config
@@ -17,17 +18,24 @@ from gscl_scale.studies.tune.trial import base_config
 
 
 def tune(
-    config: Config, space_file: Path | None, folder: Path, trials: int, minutes: float | None, console: Console
+    config: Config,
+    space_file: Path | None,
+    folder: Path,
+    trials: int,
+    minutes: float | None,
+    console: Console,
+    fixed: Collection[str] | None = None,
 ) -> list[Trial]:
     """Search for the best settings of a space, up to so many trials in all; returns those that have ended.
 
     Writes trials/NNN, leaderboard.json, leaderboard.md and best.yaml into the folder; the same command resumes.
+    `fixed` has keys that are not searched (`read_space`).
     """
     for package in ("optuna", "ray"):
         need_package(package, "tune", "tune")
     from gscl_scale.studies.tune.search import Search, search_on_ray
 
-    space = read_space(space_file, config)
+    space = read_space(space_file, config, fixed)
     run = open_run(config, folder)
     console = console.with_log(run.log)
     graph = ingest(config, run, console)

@@ -82,7 +82,7 @@ METHODS = {
     "supervised": Method.of("supervised", Supervised),
     "gat": Method("supervised GAT", Supervised.gat),
     **{name: Method.of(name, objective) for name, objective in OBJECTIVES.items() if name != "supervised"},
-    "first-hop": Method("first-hop positives", {"rings": {"hops": 1}, "loss": {"positives": "out", "hop_zero": 0.0}}),
+    "first-hop": Method("first-hop positives", {"rings": {"hops": 1}, "loss": {"positives": "each", "hop_zero": 0.0}}),
     "gscl-pairwise": Method("GSCL pairwise", {"loss": {"ranking": "pairwise"}}),
     "gscl-listwise": Method("GSCL listwise", {"loss": {"ranking": "listwise"}}),
 }

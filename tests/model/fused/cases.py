@@ -8,12 +8,12 @@ LOSSES = [
     # hops, ranking, positives, gate, step, weighted, hop zero: each with each other at least once
     (1, "listwise", "in", 1.0, 0.0, False, 0.0),
     (3, "listwise", "in", 0.3, 0.1, True, 1.7),
-    (2, "listwise", "out", 1.0, 0.1, False, 1.7),
-    (3, "listwise", "out", 0.3, 0.0, True, 0.0),
+    (2, "listwise", "each", 1.0, 0.1, False, 1.7),
+    (3, "listwise", "each", 0.3, 0.0, True, 0.0),
     (2, "pairwise", "in", 0.3, 0.0, False, 1.7),
     (3, "pairwise", "in", 1.0, 0.1, True, 0.0),
-    (3, "pairwise", "out", 0.3, 0.1, False, 0.0),
-    (2, "pairwise", "out", 1.0, 0.0, True, 1.7),
+    (3, "pairwise", "each", 0.3, 0.1, False, 0.0),
+    (2, "pairwise", "each", 1.0, 0.0, True, 1.7),
 ]
 
 

@@ -64,50 +64,47 @@ def _at(values_Q, level, QB: tl.constexpr):
 
 
 @triton.jit
-def _compare(nearer, sums_Q, farther_Q, PAIRWISE: tl.constexpr, QB: tl.constexpr):
-    """(margins [T], which count [T], share of each farther level in its comparison [Q]) of a ring with these ones."""
-    level_Q, nearer_T = tl.arange(0, QB), tl.zeros([QB], tl.float32) + nearer
-    there_T = nearer_T != float("-inf")  # a ring without members has this sum; one that is no number has not
+def _opponents(sums_Q, farther_Q, PAIRWISE: tl.constexpr, QB: tl.constexpr):
+    """(log sums to compare with [T], which count [T], share of each farther level in its comparison [Q])."""
     if PAIRWISE:
-        counts_T = farther_Q & there_T
-        margin_T, share_Q = nearer_T - sums_Q, tl.where(farther_Q, 1.0, 0.0)
-    else:
-        highest = tl.max(tl.where(farther_Q, sums_Q, float("-inf")), axis=0)
-        base = tl.where(highest == float("-inf"), 0.0, highest)
-        share_Q = tl.where(farther_Q, tl.exp(sums_Q - base), 0.0)
-        total = tl.sum(share_Q, axis=0)
-        share_Q = share_Q / tl.maximum(total, 1.0)  # the highest gives 1, so only 0 is below
-        number = tl.sum(farther_Q.to(tl.int32), axis=0)
-        counts_T = (level_Q < tl.minimum(number, 1)) & there_T
-        margin_T = nearer_T - (tl.log(total) + base)
-    return tl.where(counts_T, margin_T, 0.0), counts_T, share_Q
+        return sums_Q, farther_Q, tl.where(farther_Q, 1.0, 0.0)
+    highest = tl.max(tl.where(farther_Q, sums_Q, float("-inf")), axis=0)
+    base = tl.where(highest == float("-inf"), 0.0, highest)
+    share_Q = tl.where(farther_Q, tl.exp(sums_Q - base), 0.0)
+    total = tl.sum(share_Q, axis=0)
+    counts_T = tl.arange(0, QB) < tl.minimum(tl.sum(farther_Q.to(tl.int32), axis=0), 1)
+    far_T = tl.zeros([QB], tl.float32) + (tl.log(total) + base)
+    return far_T, counts_T, share_Q / tl.maximum(total, 1.0)  # the highest gives 1, so only 0 is below
 
 
 @triton.jit
-def _sum_of_members(
-    similarity, present, first, end, temperature, own_sum, term_T, counts_T, log_gate, BLOCK: tl.constexpr
-):
-    """One term per member: (sum of those at most the gate, how many the gate stops, how many it lets pass [T])."""
-    value, stopped, passing_T = 0.0, 0, tl.zeros_like(term_T)
+def _compare(nearer, far_T, counts_T):
+    """(margins, which count) of one sum with each of these."""
+    nearer_T = tl.zeros_like(far_T) + nearer
+    counts_T = counts_T & (nearer_T != float("-inf"))  # of a ring without members; one that is no number is compared
+    return tl.where(counts_T, nearer_T - far_T, 0.0), counts_T
+
+
+@triton.jit
+def _compare_members(similarity, present, first, end, temperature, far_T, counts_T, BLOCK: tl.constexpr):
+    """(columns, which are members, margins [M, T], which count [M, T]) of each member of a block with each of these."""
+    column, there, scaled = _entries(similarity, present, first, end, temperature, BLOCK)
+    counts = counts_T[None, :] & there[:, None]
+    return column, there, tl.where(counts, scaled[:, None] - far_T[None, :], 0.0), counts
+
+
+@triton.jit
+def _sum_of_members(similarity, present, first, end, temperature, far_T, counts_T, log_gate, BLOCK: tl.constexpr):
+    """A term for each member and comparison: the sum of those at most the gate, their number, how many are stopped."""
+    value, number, stopped = 0.0, 0, 0
     for begin in range(first, end, BLOCK):
-        _, there, scaled = _entries(similarity, present, begin, end, temperature, BLOCK)
-        term = term_T[None, :] + (scaled - own_sum)[:, None]
-        counts = counts_T[None, :] & there[:, None]
+        _, _, margin, counts = _compare_members(similarity, present, begin, end, temperature, far_T, counts_T, BLOCK)
+        term = _log_sigmoid(margin)
         over = counts & (term > log_gate)
         value += tl.sum(tl.where(counts, tl.where(over, log_gate, term), 0.0))
+        number += tl.sum(counts.to(tl.int32))
         stopped += tl.sum(over.to(tl.int32))
-        passing_T += tl.sum((counts & ~over).to(tl.float32), axis=0)
-    return value, stopped, passing_T
-
-
-@triton.jit
-def _members(present, first, end, BLOCK: tl.constexpr):
-    """How many members a level has."""
-    number = 0
-    for begin in range(first, end, BLOCK):
-        column = begin + tl.arange(0, BLOCK)
-        number += tl.sum((tl.load(present + column, mask=column < end, other=0) != 0).to(tl.int32), axis=0)
-    return number
+    return value, number, stopped
 
 
 @triton.jit
@@ -143,7 +140,8 @@ def terms(
     sums_Q = _log_sums(similarity, present, ends, 0, temperature, Q, QB, BLOCK) + weight_Q
     if HOP_ZERO:
         itself = tl.load(own + row).to(tl.float32) / temperature
-        margin_T, counts_T, _ = _compare(itself, sums_Q, sums_Q != float("-inf"), PAIRWISE, QB)
+        far_T, counts_T, _ = _opponents(sums_Q, sums_Q != float("-inf"), PAIRWISE, QB)
+        margin_T, counts_T = _compare(itself, far_T, counts_T)
         _store(values, counted, stopped, at, _log_sigmoid(margin_T), counts_T, log_gate)
         at += 1
     for level in tl.static_range(Q - 1):
@@ -151,18 +149,16 @@ def terms(
         if STEPS and level > 0:
             sums_Q = _log_sums(similarity, present, ends, level, warm, Q, QB, BLOCK) + weight_Q
         farther_Q = (sums_Q != float("-inf")) & (level_Q > level)
-        own_sum = _at(sums_Q, level, QB)
-        margin_T, counts_T, _ = _compare(own_sum, sums_Q, farther_Q, PAIRWISE, QB)
+        far_T, counts_T, _ = _opponents(sums_Q, farther_Q, PAIRWISE, QB)
         if OUTSIDE:
-            value, over, _ = _sum_of_members(
-                similarity, present, ends[level], ends[level + 1], warm, own_sum, _log_sigmoid(margin_T), counts_T,
-                log_gate, BLOCK,
-            )  # fmt: skip
-            number = _members(present, ends[level], ends[level + 1], BLOCK)
+            value, number, over = _sum_of_members(
+                similarity, present, ends[level], ends[level + 1], warm, far_T, counts_T, log_gate, BLOCK
+            )
             tl.store(values + at + level, value * tl.exp(_at(weight_Q, level, QB)))
-            tl.store(counted + at + level, number * tl.sum(counts_T.to(tl.int32), axis=0))
+            tl.store(counted + at + level, number)
             tl.store(stopped + at + level, over)
         else:
+            margin_T, counts_T = _compare(_at(sums_Q, level, QB), far_T, counts_T)
             _store(values, counted, stopped, at + level, _log_sigmoid(margin_T), counts_T, log_gate)
 
 
@@ -175,17 +171,27 @@ def _fill(out, end, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _slopes(margin, counts, log_gate):
+    """How fast each term grows with its margin; 0 where the gate stops it."""
+    passing = counts & ~(_log_sigmoid(margin) > log_gate)
+    return tl.where(passing, 1.0 / (1.0 + tl.exp(margin)), 0.0)
+
+
+@triton.jit
 def _add_to_members(
-    out, similarity, present, first, end, temperature, own_sum, term_T, counts_T, log_gate, factor,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Add what the terms of single members give directly: `factor` for each comparison that passes the gate."""
+    out, similarity, present, first, end, temperature, far_T, counts_T, log_gate, factor, BLOCK: tl.constexpr
+):
+    """Add the gradients of single members' terms to these; returns the sum of the slopes in each comparison [T]."""
+    total_T = tl.zeros_like(far_T)
     for begin in range(first, end, BLOCK):
-        column, there, scaled = _entries(similarity, present, begin, end, temperature, BLOCK)
-        term = term_T[None, :] + (scaled - own_sum)[:, None]
-        passing = counts_T[None, :] & there[:, None] & ~(term > log_gate)
-        added = factor / temperature * tl.sum(passing.to(tl.float32), axis=1)
+        column, there, margin, counts = _compare_members(
+            similarity, present, begin, end, temperature, far_T, counts_T, BLOCK
+        )
+        slope = factor * _slopes(margin, counts, log_gate)
+        added = tl.sum(slope, axis=1) / temperature
         tl.store(out + column, tl.load(out + column, mask=there, other=0.0) + added, mask=there)
+        total_T += tl.sum(slope, axis=0)
+    return total_T
 
 
 @triton.jit
@@ -200,13 +206,6 @@ def _add_of_sums(
             column, there, scaled = _entries(similarity, present, begin, ends[level + 1], temperature, BLOCK)
             added = factor * tl.exp(scaled - total)
             tl.store(out + column, tl.load(out + column, mask=there, other=0.0) + added, mask=there)
-
-
-@triton.jit
-def _slopes(margin_T, counts_T, log_gate):
-    """How fast each term grows with its margin; 0 where the gate stops it."""
-    passing_T = counts_T & ~(_log_sigmoid(margin_T) > log_gate)
-    return tl.where(passing_T, 1.0 / (1.0 + tl.exp(margin_T)), 0.0)
 
 
 @triton.jit
@@ -236,7 +235,8 @@ def terms_gradient(
     sums_Q, of_sums_Q = bare_Q + weight_Q, tl.zeros([QB], tl.float32)
     if HOP_ZERO:
         itself = tl.load(own + row).to(tl.float32) / temperature
-        margin_T, counts_T, share_Q = _compare(itself, sums_Q, sums_Q != float("-inf"), PAIRWISE, QB)
+        far_T, counts_T, share_Q = _opponents(sums_Q, sums_Q != float("-inf"), PAIRWISE, QB)
+        margin_T, counts_T = _compare(itself, far_T, counts_T)
         slope_T = _slopes(margin_T, counts_T, log_gate) * tl.load(gradient)
         of_sums_Q += _to_sums(slope_T, share_Q, PAIRWISE)
         tl.store(of_own + row, tl.sum(slope_T, axis=0) / temperature)
@@ -247,24 +247,19 @@ def terms_gradient(
             bare_Q = _log_sums(similarity, present, ends, level, warm, Q, QB, BLOCK)
             sums_Q, of_sums_Q = bare_Q + weight_Q, tl.zeros([QB], tl.float32)
         farther_Q = (sums_Q != float("-inf")) & (level_Q > level)
-        own_sum, coming = _at(sums_Q, level, QB), tl.load(gradient + level)
-        margin_T, counts_T, share_Q = _compare(own_sum, sums_Q, farther_Q, PAIRWISE, QB)
+        far_T, counts_T, share_Q = _opponents(sums_Q, farther_Q, PAIRWISE, QB)
+        coming = tl.load(gradient + level)
         if OUTSIDE:
-            factor, term_T = coming * tl.exp(_at(weight_Q, level, QB)), _log_sigmoid(margin_T)
-            _, _, passing_T = _sum_of_members(
-                similarity, present, ends[level], ends[level + 1], warm, own_sum, term_T, counts_T, log_gate, BLOCK
-            )
-            slope_T = factor * passing_T / (1.0 + tl.exp(margin_T))
-            own_slope = tl.sum(slope_T - factor * passing_T, axis=0)
-            _add_to_members(
-                out, similarity, present, ends[level], ends[level + 1], warm, own_sum, term_T, counts_T, log_gate,
-                factor, BLOCK,
+            slope_T = _add_to_members(
+                out, similarity, present, ends[level], ends[level + 1], warm, far_T, counts_T, log_gate,
+                coming * tl.exp(_at(weight_Q, level, QB)), BLOCK,
             )  # fmt: skip
             tl.debug_barrier()
         else:
-            slope_T = _slopes(margin_T, counts_T, log_gate) * coming
-            own_slope = tl.sum(slope_T, axis=0)
-        of_sums_Q += _to_sums(slope_T, share_Q, PAIRWISE) + tl.where(level_Q == level, own_slope, 0.0)
+            margin_T, counts_T = _compare(_at(sums_Q, level, QB), far_T, counts_T)
+            slope_T = coming * _slopes(margin_T, counts_T, log_gate)
+            of_sums_Q += tl.where(level_Q == level, tl.sum(slope_T, axis=0), 0.0)
+        of_sums_Q += _to_sums(slope_T, share_Q, PAIRWISE)
         if STEPS or level == Q - 2:
             _add_of_sums(out, similarity, present, ends, level if STEPS else 0, warm, bare_Q, of_sums_Q, Q, QB, BLOCK)
             tl.debug_barrier()
