@@ -10,6 +10,12 @@ from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinksProtocol, LinkTas
 from gscl_scale.evaluate.link_summary import LINK_COLUMNS, TASK_TITLES, link_aucs, links_sentence
 from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
+from gscl_scale.report.compare_intervals import (
+    IntervalsProtocol,
+    RowIntervals,
+    interval_remarks,
+    interval_section,
+)
 from gscl_scale.text import format_bytes, table
 
 _BY_LABELS = ["validation %", "test %", "NMI", "Sim@5"]
@@ -48,7 +54,7 @@ class MethodCost(TypedDict, total=False):
     sampling_s: float
 
 
-class MethodRow(MethodFigures, MethodCost):
+class MethodRow(MethodFigures, MethodCost, RowIntervals):
     """A row of compare.json: its figures where it was measured, its cost where it was trained, or its error."""
 
     method: str
@@ -66,6 +72,7 @@ class Comparison(TypedDict):
     seeds: list[int]
     protocol: ProbeProtocol | None
     links_protocol: NotRequired[LinksProtocol]
+    intervals: NotRequired[IntervalsProtocol]
     config: dict[str, dict[str, object]]
     methods: list[MethodRow]
 
@@ -117,6 +124,8 @@ def comparison_remarks(result: Comparison) -> list[str]:
             *left_out_sentences(protocol),
             *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
         ]
+    if "intervals" in result:
+        remarks += interval_remarks(result["methods"], result["intervals"])
     if is_by_links(result):
         remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
     if remarks:
@@ -169,12 +178,18 @@ def comparison_page(result: Comparison) -> str:
     """The page in Markdown, with the settings of each method that differ from the configuration."""
     rows = comparison_rows(result)
     settings = [(row["title"], _settings(row)) for row in result["methods"] if "settings" in row]
+    intervals = (
+        interval_section(result["methods"], result["intervals"], figure_name(result["protocol"]))
+        if "intervals" in result
+        else []
+    )
     return (
         "\n\n".join(
             [
                 f"# Methods on {result['graph']['name']}",
                 table(["method", *comparison_headers(result)[1:]], rows, left=[0]),
                 *comparison_remarks(result),
+                *intervals,
                 "## Settings",
                 table(["method", "other than in the configuration"], settings, left=[0, 1]),
             ]

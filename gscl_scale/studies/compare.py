@@ -33,6 +33,7 @@ from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
 from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_unmeasured
+from gscl_scale.studies.paired import Pairing, figures_by_split, with_intervals
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
@@ -93,23 +94,29 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     for name in begun:
         for one, _ in seeds[name] if name in asked and name not in PEERS else ():
             refuse_untrainable(one, study)
-    metrics: dict[str, Metrics] = {}
+    runs: dict[str, list[Metrics]] = {}
     rows = [
-        failed.get(name) or _method(config, name, seeds[name], study, metrics, console)
+        failed.get(name) or _method(config, name, seeds[name], study, runs, console)
         for name in begun
         if name in failed or seeds[name]
     ]
-    beside = _reference(config, metrics)
-    reference = metrics[beside] if beside else None
-    measured = [one for one in (reference, *metrics.values()) if one]
-    protocols = [one["probe"]["protocol"] for one in measured if "probe" in one]
+    beside = _reference(config, runs)
+    reference = _over_seeds(runs[beside]) if beside else None
+    measured = [one for one in (reference, *map(_over_seeds, runs.values())) if one]
+    probes = [one["probe"] for one in measured if "probe" in one]
     result: Comparison = {
         "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
         "seeds": [repeat_config(config, number).train.seed for number in range(config.train.repeats)],
-        "protocol": protocols[0] if protocols else None,
+        "protocol": probes[0]["protocol"] if probes else None,
         "config": config.dump(),
         "methods": [*free_rows(reference, measured[0] if measured else None, FREE), *rows],
     }
+    if probes:
+        by_split = {name: figures_by_split(of, "trained") for name, of in runs.items()}
+        by_split |= {name: figures_by_split(runs[beside], name) for name in FREE} if beside else {}
+        pairing = Pairing.of(probes[0])
+        result["methods"] = with_intervals(result["methods"], by_split, pairing)
+        result["intervals"] = pairing.protocol()
     if measured and "links" in measured[0]:
         result["links_protocol"] = measured[0]["links"]["protocol"]
     write_json(folder / "compare.json", result)
@@ -187,9 +194,9 @@ def _head(config: Config, name: str) -> MethodRow:
 
 
 def _method(
-    config: Config, name: str, seeds: Seeds, study: Run, metrics: dict[str, Metrics], console: Console
+    config: Config, name: str, seeds: Seeds, study: Run, done: dict[str, list[Metrics]], console: Console
 ) -> MethodRow:
-    """The row of a method: its figures over these seeds, which are added to `metrics`, or why there are none."""
+    """The row of a method: its figures over these seeds, whose metrics are added to `done`, or why there are none."""
     row = _head(config, name)
     title = row["title"]
     if len(seeds) < config.train.repeats:
@@ -210,12 +217,16 @@ def _method(
             reason = shortened(error) or "there is not enough memory"
             console.say(f"{title} failed: {reason}")
             return {**row, "error": f"seed {one.train.seed}: {reason}"}
-    metrics[name] = measured[0] if len(measured) == 1 else combine_repeats(measured)
-    row, runs = {**row, **figures_of(metrics[name], "trained")}, [run for _, run in seeds]
+    done[name] = measured
+    row, runs = {**row, **figures_of(_over_seeds(measured), "trained")}, [run for _, run in seeds]
     if name in PEERS:
         row = {**row, **peer_cost(runs), "note": peer_note(Graph.open(study.graph))}
         return {**row, "chosen": chosen} if (chosen := chosen_settings(runs)) else row
     return {**row, **_cost(runs, sampled)}
+
+
+def _over_seeds(measured: list[Metrics]) -> Metrics:
+    return measured[0] if len(measured) == 1 else combine_repeats(measured)
 
 
 def _sample(config: Config, run: Run, study: Run, console: Console) -> _Cost:
@@ -245,7 +256,7 @@ def _measure(config: Config, run: Run, console: Console) -> Metrics:
     return metrics
 
 
-def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str | None:
+def _reference(config: Config, metrics: Mapping[str, object]) -> str | None:
     """The method with an encoder whose run gives the figures of input features and the untrained encoder.
 
     If any has the user's protocol on all splits, and the user's encoder, it is one of these; of equal ones the last.
