@@ -12,11 +12,11 @@ from tests.test_compare import QUIET, VALUES
 
 FIXED, PUBLISHED, RANDOM = Pairing(True, True, 0.5), Pairing(False, True, 0.5), Pairing(False, False, 8.0)
 SEEDS = {
-    "raw": [{"a": 0.50, "b": 0.52}, {"a": 0.51, "b": 0.50}],
-    "dgi": [{"a": 0.70, "b": 0.71}, {"a": 0.72, "b": 0.70}],
-    "gscl-pairwise": [{"a": 0.80, "b": 0.84}, {"a": 0.80, "b": 0.82}],
-    "gscl-listwise": [{"a": 0.90, "b": 0.92}, {"a": 0.91, "b": 0.92}],
-    "supervised": [{"a": 0.60}, {"b": 0.65}],
+    "raw": {"5": {"a": 0.50, "b": 0.52}, "6": {"a": 0.51, "b": 0.50}},
+    "dgi": {"5": {"a": 0.70, "b": 0.71}, "6": {"a": 0.72, "b": 0.70}},
+    "gscl-pairwise": {"5": {"a": 0.80, "b": 0.84}, "6": {"a": 0.80, "b": 0.82}},
+    "gscl-listwise": {"5": {"a": 0.90, "b": 0.92}, "6": {"a": 0.91, "b": 0.92}},
+    "supervised": {"5": {"a": 0.60}, "6": {"b": 0.65}},
 }
 VALIDATION = {"raw": 0.6, "dgi": 0.7, "gscl-pairwise": 0.8, "gscl-listwise": 0.75, "supervised": 0.65}
 
@@ -40,31 +40,32 @@ def test_each_row_is_compared_with_the_best_of_the_others_by_validation_nodes():
     }  # fmt: skip
 
 
-def test_differences_are_paired_by_seed_and_split_and_an_earlier_seed_alone_is_paired_with_its_own():
+def test_differences_are_paired_by_seed_and_split_and_a_seed_alone_is_paired_with_its_own():
     against = rows_with(RANDOM)["dgi"]["against"]
     assert against["difference"] == pytest.approx((-0.10 - 0.13 - 0.08 - 0.12) / 4)
     assert against["n"] == 4
     assert against["low"] < against["difference"] < against["high"]
     supervised = rows_with(RANDOM)["supervised"]["against"]
     assert (supervised["difference"], supervised["n"]) == (pytest.approx((-0.20 - 0.17) / 2), 2)
-    fewer = rows_with(RANDOM, {**SEEDS, "dgi": SEEDS["dgi"][:1]})["dgi"]
-    assert (fewer["against"]["difference"], fewer["against"]["n"]) == (pytest.approx(-0.115), 2)
-    assert fewer["test_by_split"] == SEEDS["dgi"][:1]
+    later = {"6": SEEDS["dgi"]["6"]}
+    fewer = rows_with(RANDOM, {**SEEDS, "dgi": later})["dgi"]
+    assert (fewer["against"]["difference"], fewer["against"]["n"]) == (pytest.approx(-0.10), 2)
+    assert fewer["test_by_split"] == later
 
 
 def test_on_published_splits_the_splits_count_and_on_one_split_the_seeds():
     assert rows_with(PUBLISHED)["dgi"]["against"]["n"] == 2  # both seeds have them
-    one = {name: [{"a": split.get("a", 0.6)} for split in of] for name, of in SEEDS.items()}
+    one = {name: {seed: {"a": on.get("a", 0.6)} for seed, on in of.items()} for name, of in SEEDS.items()}
     fixed = rows_with(FIXED, one)["dgi"]
     assert fixed["interval"]["n"] == fixed["against"]["n"] == 2
-    alone = rows_with(FIXED, {name: of[:1] for name, of in one.items()})["dgi"]
+    alone = rows_with(FIXED, {name: {"5": of["5"]} for name, of in one.items()})["dgi"]
     assert "interval" not in alone
     assert "against" not in alone
-    assert alone["test_by_split"] == [{"a": 0.70}]
+    assert alone["test_by_split"] == {"5": {"a": 0.70}}
 
 
 def test_a_figure_that_is_missing_is_paired_with_none_and_a_failed_row_has_nothing():
-    rows = rows_with(RANDOM, {**SEEDS, "dgi": [{"a": None, "b": 0.71}, {"a": 0.72, "b": 0.70}], "raw": []})
+    rows = rows_with(RANDOM, {**SEEDS, "dgi": {**SEEDS["dgi"], "5": {"a": None, "b": 0.71}}, "raw": {}})
     assert rows["dgi"]["against"]["n"] == 3
     assert "test_by_split" not in rows["raw"]
 
@@ -72,33 +73,32 @@ def test_a_figure_that_is_missing_is_paired_with_none_and_a_failed_row_has_nothi
 @pytest.mark.parametrize(
     ("kind", "splits", "labels", "way", "ratio"),
     [
-        ("published", 1, None, "t over seeds", 0.0),
-        ("published", 2, None, "corrected resampled t", (80 / 10 + 60 / 30) / 2),
-        ("random", 1, None, "corrected resampled t", (80 / 10 + 60 / 30) / 2),
-        ("random", 2, 5, "corrected resampled t", (80 / 20 + 60 / 40) / 2),
+        ("published", 1, {}, "t over seeds", 0.0),
+        ("published", 2, {}, "corrected resampled t", 80 / 10),
+        ("random", 1, {}, "corrected resampled t", 80 / 10),
+        ("random", 2, {"labels": 5}, "corrected resampled t", 80 / 30),
     ],
 )
 def test_the_protocol_decides_the_interval_and_the_nodes_that_the_probe_learns_from_the_correction(
     kind, splits, labels, way, ratio
 ):
-    protocol = {"kind": kind, "num_splits": splits, **({"labels": labels} if labels else {})}
-    counts = [{"train": 10, "val": 10, "test": 80}, {"train": 30, "val": 10, "test": 60}]
-    found = Pairing.of({"protocol": protocol, "splits": counts}).protocol()
+    counts = {"train": 10, "val": 20, "test": 80}
+    found = Pairing.of({"kind": kind, "num_splits": splits, "counts": counts, **labels}).protocol()
     assert (found["way"], found["test_per_train"]) == (way, pytest.approx(ratio))
 
 
 def test_what_differs_is_named_and_what_cannot_be_told_apart():
-    by_split = {**SEEDS, "raw": [{"a": 0.50, "b": 0.52}, {"a": 0.90, "b": 0.95}]}
+    by_split = {**SEEDS, "raw": {"5": {"a": 0.50, "b": 0.52}, "6": {"a": 0.90, "b": 0.95}}}
     (sentence,) = interval_remarks(list(rows_with(PUBLISHED, by_split).values()), PUBLISHED.protocol())
     assert sentence.startswith("Paired differences at 95 % (corrected resampled t): ")
     assert "not told apart: RAW, " in sentence
-    (sentence,) = interval_remarks(
-        list(rows_with(Pairing(False, False, 0.1), {name: of * 9 for name, of in SEEDS.items()}).values()),
-        RANDOM.protocol(),
-    )
+    often = {name: {f"{seed}{n}": on for seed, on in of.items() for n in range(9)} for name, of in SEEDS.items()}
+    (sentence,) = interval_remarks(list(rows_with(Pairing(False, False, 0.1), often).values()), RANDOM.protocol())
     assert "DGI -10.75 against GSCL-PAIRWISE" in sentence
     (sentence,) = interval_remarks([{"title": "DGI"}], FIXED.protocol())
     assert "raise train.repeats" in sentence
+    alone = {"title": "DGI", "interval": {"error": 0.1, "low": 0.1, "high": 0.5, "n": 4}}
+    assert interval_remarks([alone], FIXED.protocol()) == []
 
 
 def test_a_comparison_stores_every_figure_by_split_and_its_page_has_the_intervals(tmp_path):
@@ -108,14 +108,17 @@ def test_a_comparison_stores_every_figure_by_split_and_its_page_has_the_interval
     rows = {row["method"]: row for row in result["methods"]}
     assert result["intervals"]["way"] == "corrected resampled t"
     for name, row in rows.items():
-        stored = [list(one.values()) for one in row["test_by_split"]]
-        assert sum(map(sum, stored)) / sum(map(len, stored)) == pytest.approx(row["test_mean"])
-        assert [list(one) for one in row["test_by_split"]] == (
-            [["random_0.2_0"], ["random_0.2_1"]] if name == "supervised" else [["random_0.2_0", "random_0.2_1"]] * 2
+        stored = row["test_by_split"]
+        values = [value for one in stored.values() for value in one.values()]
+        assert sum(values) / len(values) == pytest.approx(row["test_mean"])
+        assert {seed: list(one) for seed, one in stored.items()} == (
+            {"0": ["random_0.2_0"], "1": ["random_0.2_1"]}
+            if name == "supervised"
+            else {seed: ["random_0.2_0", "random_0.2_1"] for seed in "01"}
         )
         assert 0 <= row["interval"]["low"] <= row["test_mean"] <= row["interval"]["high"] <= 1
-        one, other = row["test_by_split"], rows[row["against"]["method"]]["test_by_split"]
-        pairs = [(a[split], b[split]) for a, b in zip(one, other, strict=True) for split in a.keys() & b.keys()]
+        other = rows[row["against"]["method"]]["test_by_split"]
+        pairs = [(one[split], other[seed][split]) for seed, one in stored.items() for split in one.keys() & other[seed]]
         assert row["against"]["difference"] == pytest.approx(sum(a - b for a, b in pairs) / len(pairs))
         assert row["against"]["n"] == len(pairs)
     page = comparison_page(result)

@@ -5,15 +5,19 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from gscl_scale.evaluate.chance import Chance
 from gscl_scale.evaluate.schema import Number
+from gscl_scale.evaluate.summary import percent
 from gscl_scale.text import table
 
+BySplit = dict[str, dict[str, Number]]  # test figures by seed, and by the name of the split
 Way = Literal["corrected resampled t", "t over seeds"]
 
 
 class FigureInterval(TypedDict):
-    """The confidence interval of a test figure, by `n` seeds or splits."""
+    """The confidence interval of a test figure and its standard error, by `n` seeds or splits."""
 
+    error: float
     low: float
     high: float
     n: int
@@ -28,9 +32,9 @@ class Difference(FigureInterval):
 
 
 class RowIntervals(TypedDict, total=False):
-    """What is known of a row's test figure: on every split by its name, for each seed; nothing of a single one."""
+    """What is known of a row's test figure; intervals where it was measured more than once."""
 
-    test_by_split: list[dict[str, Number]]
+    test_by_split: BySplit
     interval: FigureInterval
     against: Difference
 
@@ -40,6 +44,7 @@ class IntervalRow(RowIntervals):
 
     title: str
     error: NotRequired[str]
+    test_mean: NotRequired[Number]
 
 
 class IntervalsProtocol(TypedDict):
@@ -63,11 +68,13 @@ def interval_section(rows: Sequence[IntervalRow], protocol: IntervalsProtocol, f
 def interval_remarks(rows: Sequence[IntervalRow], protocol: IntervalsProtocol) -> list[str]:
     """Which rows differ from what they are compared with, in a sentence."""
     compared = [(row, row["against"]) for row in rows if "against" in row]
-    if not compared:
+    if not any("interval" in row for row in rows):
         return [
             "There are no intervals: one seed on one split tells nothing of the spread; raise train.repeats or "
             "evaluate.random_splits."
         ]
+    if not compared:
+        return []
     apart = [
         f"{row['title']} {_points(one['difference'])} against {one['title']}"
         for row, one in compared
@@ -78,6 +85,23 @@ def interval_remarks(rows: Sequence[IntervalRow], protocol: IntervalsProtocol) -
         f"Paired differences at {100 * protocol['level']:g} % ({protocol['way']}): "
         f"{', '.join(apart) or 'no row is apart from the best of the others'}"
         f"{'; not told apart: ' * bool(alike)}{', '.join(alike)}."
+    ]
+
+
+def leaks(rows: Sequence[IntervalRow], chance: Chance) -> list[IntervalRow]:
+    """The rows that are more than two standard errors above chance, or below it."""
+    low, high = chance["least"] - 2 * chance["error"], chance["most"] + 2 * chance["error"]
+    return [row for row in rows if (mean := row.get("test_mean")) is not None and not low <= mean <= high]
+
+
+def chance_remarks(rows: Sequence[IntervalRow], chance: Chance) -> list[str]:
+    """Whether every row of shuffled labels is at chance, and what chance is."""
+    at = " to ".join(f"{100 * share:.2f} %" for share in dict.fromkeys((chance["least"], chance["most"])))
+    found = [f"{row['title']} {percent(row['test_mean'])}" for row in leaks(rows, chance)]
+    verdict = f"Not at chance, so labels leak: {', '.join(found)}." if found else "Every row is."
+    return [
+        f"The labels are shuffled: every test figure must be within two standard errors ({200 * chance['error']:.2f} "
+        f"points) of chance, {at}. {verdict}"
     ]
 
 

@@ -5,6 +5,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from gscl_scale.evaluate.chance import Chance
 from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinksProtocol, LinkTasks
 from gscl_scale.evaluate.link_summary import LINK_COLUMNS, TASK_TITLES, link_aucs, links_sentence
@@ -13,6 +14,7 @@ from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentenc
 from gscl_scale.report.compare_intervals import (
     IntervalsProtocol,
     RowIntervals,
+    chance_remarks,
     interval_remarks,
     interval_section,
 )
@@ -73,6 +75,7 @@ class Comparison(TypedDict):
     protocol: ProbeProtocol | None
     links_protocol: NotRequired[LinksProtocol]
     intervals: NotRequired[IntervalsProtocol]
+    chance: NotRequired[Chance]
     config: dict[str, dict[str, object]]
     methods: list[MethodRow]
 
@@ -126,6 +129,8 @@ def comparison_remarks(result: Comparison) -> list[str]:
         ]
     if "intervals" in result:
         remarks += interval_remarks(result["methods"], result["intervals"])
+    if "chance" in result:
+        remarks = [*chance_remarks(result["methods"], result["chance"]), *remarks]
     if is_by_links(result):
         remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
     if remarks:

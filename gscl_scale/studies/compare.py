@@ -14,7 +14,9 @@ from gscl_scale import machine
 from gscl_scale.config.baselines import BaselineConfig
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, StoppedError, UserError
+from gscl_scale.evaluate.chance import chance_of
 from gscl_scale.evaluate.repeats import combine_repeats
+from gscl_scale.evaluate.run import measured_graph
 from gscl_scale.evaluate.schema import Method, Metrics
 from gscl_scale.evaluate.summary import TITLES
 from gscl_scale.graph.graph import Graph
@@ -94,7 +96,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     for name in begun:
         for one, _ in seeds[name] if name in asked and name not in PEERS else ():
             refuse_untrainable(one, study)
-    runs: dict[str, list[Metrics]] = {}
+    runs: dict[str, dict[int, Metrics]] = {}
     rows = [
         failed.get(name) or _method(config, name, seeds[name], study, runs, console)
         for name in begun
@@ -105,7 +107,7 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     measured = [one for one in (reference, *map(_over_seeds, runs.values())) if one]
     probes = [one["probe"] for one in measured if "probe" in one]
     result: Comparison = {
-        "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
+        "graph": measured_graph(graph),
         "seeds": [repeat_config(config, number).train.seed for number in range(config.train.repeats)],
         "protocol": probes[0]["protocol"] if probes else None,
         "config": config.dump(),
@@ -114,9 +116,11 @@ def compare(config: Config, folder: Path, names: Sequence[str], console: Console
     if probes:
         by_split = {name: figures_by_split(of, "trained") for name, of in runs.items()}
         by_split |= {name: figures_by_split(runs[beside], name) for name in FREE} if beside else {}
-        pairing = Pairing.of(probes[0])
+        pairing = Pairing.of(probes[0]["protocol"])
         result["methods"] = with_intervals(result["methods"], by_split, pairing)
         result["intervals"] = pairing.protocol()
+        if "shuffled_labels" in result["graph"]:
+            result["chance"] = chance_of(graph, probes[0]["protocol"]["counts"]["test"])
     if measured and "links" in measured[0]:
         result["links_protocol"] = measured[0]["links"]["protocol"]
     write_json(folder / "compare.json", result)
@@ -194,7 +198,7 @@ def _head(config: Config, name: str) -> MethodRow:
 
 
 def _method(
-    config: Config, name: str, seeds: Seeds, study: Run, done: dict[str, list[Metrics]], console: Console
+    config: Config, name: str, seeds: Seeds, study: Run, done: dict[str, dict[int, Metrics]], console: Console
 ) -> MethodRow:
     """The row of a method: its figures over these seeds, whose metrics are added to `done`, or why there are none."""
     row = _head(config, name)
@@ -217,16 +221,17 @@ def _method(
             reason = shortened(error) or "there is not enough memory"
             console.say(f"{title} failed: {reason}")
             return {**row, "error": f"seed {one.train.seed}: {reason}"}
-    done[name] = measured
-    row, runs = {**row, **figures_of(_over_seeds(measured), "trained")}, [run for _, run in seeds]
+    done[name] = {one.train.seed: found for (one, _), found in zip(seeds, measured, strict=True)}
+    row, runs = {**row, **figures_of(_over_seeds(done[name]), "trained")}, [run for _, run in seeds]
     if name in PEERS:
         row = {**row, **peer_cost(runs), "note": peer_note(Graph.open(study.graph))}
         return {**row, "chosen": chosen} if (chosen := chosen_settings(runs)) else row
     return {**row, **_cost(runs, sampled)}
 
 
-def _over_seeds(measured: list[Metrics]) -> Metrics:
-    return measured[0] if len(measured) == 1 else combine_repeats(measured)
+def _over_seeds(runs: Mapping[int, Metrics]) -> Metrics:
+    first, *others = runs.values()
+    return combine_repeats([first, *others]) if others else first
 
 
 def _sample(config: Config, run: Run, study: Run, console: Console) -> _Cost:

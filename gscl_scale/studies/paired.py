@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gscl_scale.evaluate.intervals import LEVEL, Interval, t_interval
-from gscl_scale.evaluate.schema import Method, Metrics, Probe
-from gscl_scale.report.compare_intervals import IntervalsProtocol, RowIntervals
+from gscl_scale.evaluate.schema import Method, Metrics, ProbeProtocol
+from gscl_scale.report.compare_intervals import BySplit, IntervalsProtocol, RowIntervals
 from gscl_scale.report.compare_methods import MethodRow
 
-Figures = dict[tuple[int, str], float]  # by seed and split
+Figures = dict[tuple[str, str], float]  # by seed and split
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,7 @@ class Pairing:
 
     fixed            whether all seeds have one split
     published        whether all seeds have the same splits, which are so many measurements
-    test_per_train   test nodes of a split for each node that the probe learns from
+    test_per_train   test nodes of the first split for each node that the probe learns from
     """
 
     fixed: bool
@@ -27,13 +25,11 @@ class Pairing:
     test_per_train: float
 
     @classmethod
-    def of(cls, probe: Probe) -> "Pairing":
-        """That of a protocol; where a node has many labels the probe learns from validation nodes in the end."""
-        protocol, published = probe["protocol"], probe["protocol"]["kind"] == "published"
-        learns = ("train", "val") if "labels" in protocol else ("train",)
-        counts = [dict(split) for split in probe.get("splits", [])] or [dict(protocol["counts"])]
-        ratios = [float(str(one["test"])) / sum(float(str(one[part])) for part in learns) for one in counts]
-        return cls(published and protocol["num_splits"] == 1, published, float(np.mean(ratios)))
+    def of(cls, protocol: ProbeProtocol) -> "Pairing":
+        """How the figures of a protocol compare; with many labels per node a probe learns from validation nodes too."""
+        counts, published = protocol["counts"], protocol["kind"] == "published"
+        learns = counts["train"] + (counts["val"] if "labels" in protocol else 0)
+        return cls(published and protocol["num_splits"] == 1, published, counts["test"] / learns)
 
     def interval(self, figures: Figures) -> Interval | None:
         """The interval of a mean: over seeds on a fixed split, else over splits that overlap."""
@@ -49,27 +45,22 @@ class Pairing:
         return {"level": LEVEL, "way": "corrected resampled t", "test_per_train": self.test_per_train}
 
 
-def figures_by_split(runs: Sequence[Metrics], vectors: Method) -> list[dict[str, float | None]]:
-    """The test figure of some vectors on each split by its name, for each run of a method."""
-    probes = [one["probe"] for one in runs if "probe" in one]
-    return [
-        {
+def figures_by_split(runs: Mapping[int, Metrics], vectors: Method) -> BySplit:
+    """The test figure of some vectors by seed and split, of the runs of a method by their seeds."""
+    return {
+        str(seed): {
             split.get("name", str(number)): split[vectors]["test_mean"]
-            for number, split in enumerate(probe.get("splits", []))
+            for number, split in enumerate(run["probe"].get("splits", []))
         }
-        for probe in probes
-        if vectors in probe
-    ]
+        for seed, run in runs.items()
+        if "probe" in run and vectors in run["probe"]
+    }
 
 
-def with_intervals(
-    rows: Sequence[MethodRow], by_split: Mapping[str, list[dict[str, float | None]]], pairing: Pairing
-) -> list[MethodRow]:
-    """The rows with what is known of their test figures; `by_split` has them by method, for each seed in order."""
-    figures = {
-        name: {
-            (seed, split): value for seed, one in enumerate(seeds) for split, value in one.items() if value is not None
-        }
+def with_intervals(rows: Sequence[MethodRow], by_split: Mapping[str, BySplit], pairing: Pairing) -> list[MethodRow]:
+    """The rows with what is known of their test figures; `by_split` has them by method."""
+    figures: dict[str, Figures] = {
+        name: {(seed, split): value for seed, one in seeds.items() for split, value in one.items() if value is not None}
         for name, seeds in by_split.items()
     }
     measured = [row for row in rows if figures.get(row["method"])]
@@ -78,13 +69,14 @@ def with_intervals(
         known: RowIntervals = {"test_by_split": by_split[row["method"]]}
         own, rival = figures[row["method"]], _rival(row, measured)
         if found := pairing.interval(own):
-            known["interval"] = {"low": max(0.0, found.low), "high": min(1.0, found.high), "n": found.count}
+            low, high = max(0.0, found.low), min(1.0, found.high)
+            known["interval"] = {"error": found.error, "low": low, "high": high, "n": found.count}
         other = figures[rival["method"]] if rival else {}
         both = {key: own[key] - other[key] for key in own.keys() & other.keys()}
         if rival and (found := pairing.interval(both)):
             known["against"] = {
                 "method": rival["method"], "title": rival["title"], "difference": found.mean,
-                "low": found.low, "high": found.high, "n": found.count,
+                "error": found.error, "low": found.low, "high": found.high, "n": found.count,
             }  # fmt: skip
         return known
 
