@@ -123,6 +123,8 @@ def test_a_comparison_stores_every_figure_by_split_and_its_page_has_the_interval
         assert row["against"]["n"] == len(pairs)
     page = comparison_page(result)
     assert "## Intervals" in page
+    alone = "With one seed the spread between trainings is not covered."
+    assert (alone in page, alone in comparison_page({**result, "seeds": [0]})) == (False, True)
     ours = rows["gscl-listwise"]
     assert f"| DGI | {100 * rows['dgi']['interval']['low']:.2f} to " in page
     assert f"| {ours['against']['title']} | {100 * ours['against']['difference']:+.2f} |" in page

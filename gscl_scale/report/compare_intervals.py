@@ -55,13 +55,13 @@ class IntervalsProtocol(TypedDict):
     test_per_train: float
 
 
-def interval_section(rows: Sequence[IntervalRow], protocol: IntervalsProtocol, figure: str) -> list[str]:
+def interval_section(rows: Sequence[IntervalRow], protocol: IntervalsProtocol, figure: str, seeds: int) -> list[str]:
     """The paragraphs of the page."""
     headers = ["method", f"test {figure} %, {_level(protocol)}", "n", "against", "difference", _level(protocol), "n"]
     return [
         "## Intervals",
         table(headers, [_cells(row) for row in rows if "error" not in row], left=[0, 3]),
-        f"{_method_sentence(protocol)} {_RIVAL}",
+        f"{_method_sentence(protocol)}{_ONE_SEED * (seeds == 1)} {_RIVAL}",
     ]
 
 
@@ -105,6 +105,7 @@ def chance_remarks(rows: Sequence[IntervalRow], chance: Chance) -> list[str]:
     ]
 
 
+_ONE_SEED = " With one seed the spread between trainings is not covered."
 _RIVAL = (
     "A GSCL row is compared with the best other row, and each other row with the best GSCL row, by validation nodes; "
     "where there is no GSCL row, with the best other row. Differences are paired: on the same seeds and splits, in "

@@ -183,11 +183,8 @@ def comparison_page(result: Comparison) -> str:
     """The page in Markdown, with the settings of each method that differ from the configuration."""
     rows = comparison_rows(result)
     settings = [(row["title"], _settings(row)) for row in result["methods"] if "settings" in row]
-    intervals = (
-        interval_section(result["methods"], result["intervals"], figure_name(result["protocol"]))
-        if "intervals" in result
-        else []
-    )
+    figure, seeds = figure_name(result["protocol"]), len(result["seeds"])
+    intervals = interval_section(result["methods"], result["intervals"], figure, seeds) if "intervals" in result else []
     return (
         "\n\n".join(
             [

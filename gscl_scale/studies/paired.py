@@ -8,7 +8,7 @@ from gscl_scale.evaluate.schema import Method, Metrics, ProbeProtocol
 from gscl_scale.report.compare_intervals import BySplit, IntervalsProtocol, RowIntervals
 from gscl_scale.report.compare_methods import MethodRow
 
-Figures = dict[tuple[str, str], float]  # by seed and split
+SplitFigures = dict[tuple[str, str], float]  # by seed and split
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Pairing:
         learns = counts["train"] + (counts["val"] if "labels" in protocol else 0)
         return cls(published and protocol["num_splits"] == 1, published, counts["test"] / learns)
 
-    def interval(self, figures: Figures) -> Interval | None:
+    def interval(self, figures: SplitFigures) -> Interval | None:
         """The interval of a mean: over seeds on a fixed split, else over splits that overlap."""
         if self.fixed:
             return t_interval(list(figures.values()), len(figures))
@@ -59,7 +59,7 @@ def figures_by_split(runs: Mapping[int, Metrics], vectors: Method) -> BySplit:
 
 def with_intervals(rows: Sequence[MethodRow], by_split: Mapping[str, BySplit], pairing: Pairing) -> list[MethodRow]:
     """The rows with what is known of their test figures; `by_split` has them by method."""
-    figures: dict[str, Figures] = {
+    figures: dict[str, SplitFigures] = {
         name: {(seed, split): value for seed, one in seeds.items() for split, value in one.items() if value is not None}
         for name, seeds in by_split.items()
     }
