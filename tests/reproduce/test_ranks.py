@@ -62,6 +62,13 @@ def test_a_page_has_the_ranks_and_says_what_is_left_out_and_the_json_file_has_th
     assert "](tiny_ranks.png)" in text
 
 
+def test_a_page_says_that_labels_are_shuffled():
+    records = records_of()
+    assert "shuffled" not in page("tiny", METHODS, records, {}, "made so")
+    records["dgi", "one"]["figures"]["graph"] = {"name": "one (labels shuffled, seed 1)", "shuffled_labels": 1}
+    assert "- The labels are shuffled (`evaluate.shuffle_labels`)" in page("tiny", METHODS, records, {}, "made so")
+
+
 @pytest.mark.parametrize(
     ("changes", "graphs"),
     [

@@ -170,6 +170,8 @@ def _agreement(table: Table, of: Values, records: Records) -> str:
 def _remarks(records: list[Record]) -> list[str]:
     """How the cells were measured, when, where, and by which code."""
     remarks = []
+    if any("shuffled_labels" in record["figures"].get("graph", {}) for record in records):
+        remarks.append("The labels are shuffled (`evaluate.shuffle_labels`): figures by labels are those of chance.")
     if kinds := sorted({record["split"] for record in records if record["split"]}):
         seeds = sorted({len(record["seeds"]) for record in records})
         remarks.append(
