@@ -105,7 +105,7 @@ results: $(VENV)/.installed
 	@for table in $$(cut -d' ' -f1 docs/results/tables); do \
 		GSCL_DATA=$${GSCL_DATA:-.} $(BIN)/gscl-scale reproduce $$table --page --out docs/results > /dev/null || exit 1; \
 	done
-	@sed 's#](\([a-z]*\.png\))#](results/\1)#' docs/results/results.md > docs/results.md
+	@sed 's#](\([a-z_]*\.png\))#](results/\1)#' docs/results/results.md > docs/results.md
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -18,6 +18,7 @@ from gscl_scale.cli.options import (
 )
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.text import join_names
 
 
 def compare(
@@ -44,6 +45,7 @@ def compare(
     and node2vec. Others by name, or all: gat, gae, vgae, mvgrl, gmi, gca, afgrl, g-bt, graphmae, graphmae2, sugrl,
     costa, graphacl, blnn, and those of installed packages. Skips finished methods."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
+    from gscl_scale.report.compare_intervals import leaks
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command
     from gscl_scale.studies.budget import Budget
@@ -63,6 +65,10 @@ def compare(
         print_table(comparison_headers(result), comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
+    if "chance" in result and (leaking := leaks(result["methods"], result["chance"])):
+        raise RunError(
+            f"labels leak: with shuffled labels {join_names([row['title'] for row in leaking])} not at chance"
+        )
     if failed := [
         row["method"] for row in result["methods"] if "error" in row and row["method"] in named_methods(names)
     ]:

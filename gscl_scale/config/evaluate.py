@@ -74,6 +74,12 @@ class EvaluateConfig(SplitsConfig):
     held_out_seed: Annotated[int, Key("graph", revision=4, neutral=0)] = Field(
         0, ge=0, description="Seed of the draw of held-out edges."
     )
+    shuffle_labels: Annotated[int | None, Key("graph", revision=5)] = Field(
+        None,
+        ge=0,
+        description="Shuffle the labels among the labelled nodes by this seed, to check that nothing leaks: every test "
+        "figure must then be that of chance.",
+    )
     select_by: Annotated[Literal["auto", "probe", "links", "ranking"], Key("splits", revision=4, neutral="auto")] = (
         Field(
             "auto",

@@ -61,7 +61,7 @@ def evaluate_run(
     for name, rows in methods.items():
         _check(name, rows, graph)
     metrics: Metrics = {
-        "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
+        "graph": measured_graph(graph),
         "width": {name: width(rows) for name, rows in methods.items()},
         "missing": {},
     }
@@ -94,6 +94,14 @@ def evaluate_run(
             evaluation.add_links(metrics, held_out)
     metrics["spread"] = {name: spread(rows, config.seed) for name, rows in methods.items()}
     return metrics
+
+
+def measured_graph(graph: Graph) -> schema.MeasuredGraph:
+    """What is told of a graph beside its figures."""
+    found: schema.MeasuredGraph = {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint}
+    if (seed := graph.manifest.get("shuffled_labels")) is not None:
+        found["shuffled_labels"] = seed
+    return found
 
 
 def _long_probe(splits: list[Split], config: EvaluateConfig, graph: Graph) -> str | None:

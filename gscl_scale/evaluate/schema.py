@@ -244,6 +244,7 @@ class MeasuredGraph(TypedDict):
     name: NotRequired[str]
     nodes: NotRequired[Count]
     fingerprint: NotRequired[str]
+    shuffled_labels: NotRequired[Count]
 
 
 class Spread(TypedDict):

@@ -20,7 +20,17 @@ from gscl_scale.evaluate.label_summary import (
     task_titles,
 )
 from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
-from gscl_scale.evaluate.schema import NMI, SIM_AT_5, Accuracy, Method, Metrics, Probe, ProbeProtocol, Sampling
+from gscl_scale.evaluate.schema import (
+    NMI,
+    SIM_AT_5,
+    Accuracy,
+    MeasuredGraph,
+    Method,
+    Metrics,
+    Probe,
+    ProbeProtocol,
+    Sampling,
+)
 from gscl_scale.evaluate.splits import MIN_TEST
 
 SCALINGS = {
@@ -188,7 +198,12 @@ def _listed(names: list[str]) -> str:
 
 def warnings_of(metrics: Metrics) -> list[str]:
     """Warnings about the figures of a run."""
-    warnings = [collapse_warnings(metrics), _ranking_warnings(metrics), link_warnings(metrics)]
+    warnings = [
+        shuffle_warnings(metrics.get("graph", {})),
+        collapse_warnings(metrics),
+        _ranking_warnings(metrics),
+        link_warnings(metrics),
+    ]
     if probe := metrics.get("probe"):
         best = {title: best_step(probe, name) for name, title in TITLES.items() if name in probe}
         late = late_warnings(best, probe["protocol"]["epochs"])
@@ -234,6 +249,15 @@ def graph_warnings(statistics: GraphStatistics) -> Iterator[str]:
         yield (
             f"{isolated:,} node{'' if one else 's'} ({100 * isolated / nodes:.1f} %) {'has' if one else 'have'} no "
             f"{what}: nothing of the graph is in {'its embedding' if one else 'their embeddings'}"
+        )
+
+
+def shuffle_warnings(graph: MeasuredGraph) -> Iterator[str]:
+    """Warn that labels are none of the user's."""
+    if (seed := graph.get("shuffled_labels")) is not None:
+        yield (
+            f"the labels are shuffled (evaluate.shuffle_labels={seed}): figures by labels say whether anything leaks, "
+            "and nothing of how good the embeddings are"
         )
 
 

@@ -89,7 +89,8 @@ def write_graph(
 ) -> Graph:
     """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind.
 
-    Edges that are held out leave the rows before features of the structure are computed from them.
+    Edges that are held out leave the rows before features of the structure are computed from them, and labels are
+    shuffled before anything reads them.
     """
     _check_columns(draft)
     labels, ids = checked_labels(draft.labels, draft.origin), check_ids(draft.ids, draft.num_nodes, draft.origin)
@@ -106,11 +107,11 @@ def write_graph(
         structural = functools.partial(_structural_features, out, indptr, ids, width, steps, console)
         widths, reason = _write_features(out, draft, config, indptr, Path(scratch), structural)
         notes += [reason] * bool(reason)
-        classes = write_labels(out, labels)
+        classes = write_labels(out, labels, asked.shuffle_labels)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
-        _write_manifest(out, draft, config, counts, widths, classes, notes)
+        _write_manifest(out, draft, config, counts, widths, classes, notes, asked.shuffle_labels)
     return Graph.open(folder)
 
 
@@ -282,6 +283,7 @@ def _write_manifest(
     widths: tuple[int, int],
     classes: list[str],
     notes: list[str],
+    shuffle: int | None,
 ) -> None:
     """Write the manifest; `widths` counts the features, and those of them that are of the structure."""
     paths = sorted(out.glob("*.arrow"))
@@ -306,6 +308,9 @@ def _write_manifest(
         "files": {path.name: FileEntry(bytes=path.stat().st_size, sha256=content[path.name]) for path in paths},
         "fingerprint": fingerprint_of({"undirected": config.undirected, "classes": classes, **content}),
     }
+    if shuffle is not None:  # the name is on every page, so that nobody takes these labels for those of the user
+        name = f"{manifest['name']} (labels shuffled, seed {shuffle})"
+        manifest |= {"name": name, "shuffled_labels": shuffle}
     if draft.summaries:
         manifest |= {"columns": draft.summaries, "encoding": draft.encoding}
     write_json(out / MANIFEST, manifest)

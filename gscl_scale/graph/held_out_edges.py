@@ -32,15 +32,20 @@ _ALL = np.iinfo(np.uint64).max
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The share of the edges to hold out, and the seed of the draw."""
+    """What the evaluation takes out of a graph before anything reads it.
+
+    share, seed      the share of the edges to hold out, and the seed of the draw
+    shuffle_labels   the seed of a shuffle that leaves nothing to learn in the labels; None: no shuffle
+    """
 
     share: float = 0.0
     seed: int = 0
+    shuffle_labels: int | None = None
 
     @classmethod
     def of(cls, config: EvaluateConfig) -> "HoldOut":
         """What a configuration asks for."""
-        return cls(config.held_out_edges, config.held_out_seed)
+        return cls(config.held_out_edges, config.held_out_seed, config.shuffle_labels)
 
 
 ALL_STAY = HoldOut()

@@ -50,6 +50,13 @@ class LabelSets:
         np.minimum.at(best, np.repeat(np.arange(best.size), self.counts), place[self.indices])
         return np.append(np.argsort(place), -1)[best]
 
+    def take(self, nodes: npt.NDArray[np.int64]) -> "LabelSets":
+        """The labels of some nodes, in their order."""
+        counts = self.counts[nodes]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        places = np.repeat(self.indptr[nodes] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return LabelSets(indptr, self.indices[places], self.names)
+
     def with_nodes(self, new: int) -> "LabelSets":
         """The same with more nodes at the end, which have no label."""
         return LabelSets(np.pad(self.indptr, (0, new), mode="edge"), self.indices, self.names)

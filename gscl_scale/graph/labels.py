@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale import seeding
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.label_sets import LabelSets, sets_from_matrix
 from gscl_scale.io.arrow_writer import write_column
@@ -39,9 +40,13 @@ def checked_labels(labels: npt.NDArray[Any] | LabelSets | None, origin: str) -> 
     return labels
 
 
-def write_labels(out: Path, labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
-    """Write one class per node, or many labels; returns their names, none where no node has a label."""
+def write_labels(out: Path, labels: npt.NDArray[Any] | LabelSets | None, shuffle: int | None = None) -> list[str]:
+    """Write one class per node, or many labels; returns their names, none where no node has a label.
+
+    With the seed `shuffle` each labelled node gets the labels of a random one.
+    """
     if isinstance(labels, LabelSets) and (labels.counts > 1).any():
+        labels = labels if shuffle is None else labels.take(_shuffled(labels.counts > 0, shuffle))
         write_column(out / "label_indptr.arrow", "indptr", labels.indptr)
         write_column(out / "label_indices.arrow", "label", labels.indices)
         return labels.names
@@ -49,8 +54,16 @@ def write_labels(out: Path, labels: npt.NDArray[Any] | LabelSets | None) -> list
         return []
     codes, classes = (labels.most_common(), labels.names) if isinstance(labels, LabelSets) else encode_labels(labels)
     if classes:
+        codes = codes if shuffle is None else codes[_shuffled(codes >= 0, shuffle)]
         write_column(out / "labels.arrow", "label", codes)
     return classes
+
+
+def _shuffled(labelled: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.int64]:
+    """The node [N] whose labels each node gets: of a labelled node a labelled one, of all others the node itself."""
+    nodes, known = np.arange(labelled.size), np.flatnonzero(labelled)
+    nodes[known] = seeding.generator("shuffled labels", seed).permutation(known)
+    return nodes
 
 
 def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:

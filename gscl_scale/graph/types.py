@@ -66,6 +66,7 @@ class Manifest(TypedDict):
     splits: NotRequired[list[str]]
     feature_columns: NotRequired[list[str]]
     structural_features: NotRequired[Count]
+    shuffled_labels: NotRequired[Count]
     format: NotRequired[int]
     edges_given: NotRequired[Count]
     self_loops: NotRequired[Count]

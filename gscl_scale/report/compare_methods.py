@@ -5,11 +5,19 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from gscl_scale.evaluate.chance import Chance
 from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinksProtocol, LinkTasks
 from gscl_scale.evaluate.link_summary import LINK_COLUMNS, TASK_TITLES, link_aucs, links_sentence
 from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
 from gscl_scale.evaluate.summary import decimal, late_warnings, left_out_sentences, percent, validation_warnings
+from gscl_scale.report.compare_intervals import (
+    IntervalsProtocol,
+    RowIntervals,
+    chance_remarks,
+    interval_remarks,
+    interval_section,
+)
 from gscl_scale.text import format_bytes, table
 
 _BY_LABELS = ["validation %", "test %", "NMI", "Sim@5"]
@@ -48,7 +56,7 @@ class MethodCost(TypedDict, total=False):
     sampling_s: float
 
 
-class MethodRow(MethodFigures, MethodCost):
+class MethodRow(MethodFigures, MethodCost, RowIntervals):
     """A row of compare.json: its figures where it was measured, its cost where it was trained, or its error."""
 
     method: str
@@ -66,6 +74,8 @@ class Comparison(TypedDict):
     seeds: list[int]
     protocol: ProbeProtocol | None
     links_protocol: NotRequired[LinksProtocol]
+    intervals: NotRequired[IntervalsProtocol]
+    chance: NotRequired[Chance]
     config: dict[str, dict[str, object]]
     trials: NotRequired[int]  # of each trained method
     methods: list[MethodRow]
@@ -118,6 +128,10 @@ def comparison_remarks(result: Comparison) -> list[str]:
             *left_out_sentences(protocol),
             *(f"Take care: {warning}." for warning in [*validation_warnings(protocol), *_late(result, protocol)]),
         ]
+    if "intervals" in result:
+        remarks += interval_remarks(result["methods"], result["intervals"])
+    if "chance" in result:
+        remarks = [*chance_remarks(result["methods"], result["chance"]), *remarks]
     if is_by_links(result):
         remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
     if "trials" in result:
@@ -175,12 +189,15 @@ def comparison_page(result: Comparison) -> str:
     """The page in Markdown, with the settings of each method that differ from the configuration."""
     rows = comparison_rows(result)
     settings = [(row["title"], _settings(row)) for row in result["methods"] if "settings" in row]
+    figure, seeds = figure_name(result["protocol"]), len(result["seeds"])
+    intervals = interval_section(result["methods"], result["intervals"], figure, seeds) if "intervals" in result else []
     return (
         "\n\n".join(
             [
                 f"# Methods on {result['graph']['name']}",
                 table(["method", *comparison_headers(result)[1:]], rows, left=[0]),
                 *comparison_remarks(result),
+                *intervals,
                 "## Settings",
                 table(["method", "other than in the configuration"], settings, left=[0, 1]),
             ]

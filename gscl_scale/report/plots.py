@@ -16,6 +16,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from gscl_scale.evaluate.average_ranks import AverageRanks
 from gscl_scale.evaluate.graph_statistics import GraphStatistics
 from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.schema import Method, RingLevel
@@ -174,6 +175,35 @@ def plot_comparison(result: Comparison, path: Path) -> None:
     axes.set_ylim(len(shown) - 0.5, -0.7)
     axes.margins(x=0.08)
     _save(figure, path, "comparison")
+
+
+def plot_average_ranks(found: AverageRanks, path: Path) -> None:
+    """Write a critical-difference diagram: methods at their average ranks, the best on the left.
+
+    A thick line joins methods that cannot be told apart; the bar at the top is as long as the critical difference.
+    """
+    order = sorted(found.ranks, key=lambda name: found.ranks[name])
+    groups, last = list(found.groups()), len(order)
+    top = 0.4 + 0.3 * len(groups)  # below the axis come the groups, then the names, half of them on either side
+    x = f"average rank over {len(found.graphs)} graphs, 1 is the best"
+    figure, axes = _figure(PRINT, x, "", size=(7.2, 1.2 + 0.22 * (top + (last + 1) // 2)), grid="x")
+    for number, group in enumerate(groups):
+        ends = [found.ranks[group[0]] - 0.04, found.ranks[group[-1]] + 0.04]
+        axes.plot(ends, [0.4 + 0.3 * number] * 2, color=PRINT.ink, linewidth=3, solid_capstyle="butt")
+    for place, name in enumerate(order):
+        left, rank = place < (last + 1) // 2, found.ranks[name]
+        depth = top + 0.5 + (place if left else last - 1 - place)
+        edge, side = (0.9, "right") if left else (last + 0.1, "left")
+        colour = PRINT.accent if name.startswith("GSCL") else PRINT.ink
+        axes.plot([rank, rank, edge], [0, depth, depth], color=colour, linewidth=1)
+        axes.annotate(f"{name}  {rank:.2f}", (edge, depth), (-4 if left else 4, 0), textcoords="offset points",
+                      ha=side, va="center", color=colour, annotation_clip=False)  # fmt: skip
+    axes.errorbar([1 + found.critical / 2], [-0.6], xerr=[found.critical / 2], color=PRINT.other, capsize=4)
+    axes.annotate(f"critical difference {found.critical:.2f}", (1 + found.critical, -0.6), (6, 0),
+                  textcoords="offset points", va="center", color=PRINT.other, annotation_clip=False)  # fmt: skip
+    axes.set(xlim=(1, last), ylim=(top + (last + 1) // 2 + 0.2, -1.1), xticks=range(1, last + 1), yticks=[])
+    axes.spines["left"].set_visible(False)
+    _save(figure, path, "average ranks")
 
 
 def _accuracy(row: MethodRow) -> tuple[float, float] | None:

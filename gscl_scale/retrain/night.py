@@ -16,7 +16,7 @@ import numpy as np
 from gscl_scale.config.config import Config
 from gscl_scale.embed.rotation import alignment, common_nodes
 from gscl_scale.embed.store import take_rows
-from gscl_scale.errors import FolderError, GsclError, RunError, StoppedError
+from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, StoppedError
 from gscl_scale.evaluate.schema import read_metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
@@ -108,6 +108,8 @@ class Outcome:
 
 def retrain(config: Config, where: str | Path, console: Console) -> Outcome:
     """Bring a registry up to date with the graph; LeaseError if another run is at it, StoppedError if asked to stop."""
+    if config.evaluate.shuffle_labels is not None:
+        raise ConfigError("evaluate.shuffle_labels: a registry has versions of the labels as they are; leave it out")
     began, registry, settings = time.monotonic(), Registry(where), config.retrain
     _refuse_full(registry, settings.disk_gb)
     with (

@@ -98,7 +98,13 @@ def _refuse_other_graph(given: GivenGraph, config: Config, run: Run) -> None:
 
 
 def _refuse_without_held_out(graph: Graph, config: Config) -> None:
-    """Refuse a finished graph with all edges where some are to be held out: its features may encode them."""
+    """Refuse a finished graph with all edges where some are to be held out, or with labels that are not shuffled."""
+    shuffle = config.evaluate.shuffle_labels
+    if shuffle is not None and graph.manifest.get("shuffled_labels") != shuffle:
+        raise GraphError(
+            f"evaluate.shuffle_labels: {graph.folder} was ingested with other labels; ingest it with this config, or "
+            "leave it out"
+        )
     if config.evaluate.held_out_edges and HeldOutEdges.of(graph) is None:
         raise GraphError(
             f"evaluate.held_out_edges: {graph.folder} was ingested with all edges; ingest it with this config, or set "

@@ -14,7 +14,9 @@ from gscl_scale import machine
 from gscl_scale.config.baselines import BaselineConfig
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, StoppedError, UserError
+from gscl_scale.evaluate.chance import chance_of
 from gscl_scale.evaluate.repeats import combine_repeats
+from gscl_scale.evaluate.run import measured_graph
 from gscl_scale.evaluate.schema import Method, Metrics
 from gscl_scale.evaluate.summary import TITLES
 from gscl_scale.graph.graph import Graph
@@ -34,6 +36,7 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
 from gscl_scale.studies.budget import Budget, Searched, search_methods
 from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_unmeasured
+from gscl_scale.studies.paired import Pairing, figures_by_split, with_intervals
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
@@ -101,30 +104,46 @@ def compare(
     for name in begun:
         for one, _ in seeds[name] if name in asked and name not in PEERS else ():
             refuse_untrainable(one, study)
-    metrics: dict[str, Metrics] = {}
+    runs: dict[str, dict[int, Metrics]] = {}
     rows = [
-        failed.get(name) or _method(config, name, seeds[name], study, metrics, console)
+        failed.get(name) or _method(config, name, seeds[name], study, runs, console)
         for name in begun
         if name in failed or seeds[name]
     ]
-    beside = _reference(config, metrics)
-    reference = metrics[beside] if beside else None
-    measured = [one for one in (reference, *metrics.values()) if one]
-    protocols = [one["probe"]["protocol"] for one in measured if "probe" in one]
+    result = _comparison(config, graph, rows, runs, budget)
+    write_json(folder / "compare.json", result)
+    write_text(folder / "compare.md", comparison_page(result))
+    plot_comparison(result, folder / "compare.png")
+    return result
+
+
+def _comparison(
+    config: Config, graph: Graph, rows: list[MethodRow], runs: Mapping[str, dict[int, Metrics]], budget: Budget | None
+) -> Comparison:
+    """The rows with what belongs to all of them: protocol, intervals, and the rows that every run measures too."""
+    beside = _reference(config, runs)
+    reference = _over_seeds(runs[beside]) if beside else None
+    measured = [one for one in (reference, *map(_over_seeds, runs.values())) if one]
+    probes = [one["probe"] for one in measured if "probe" in one]
     result: Comparison = {
-        "graph": {"name": graph.name, "nodes": graph.num_nodes, "fingerprint": graph.fingerprint},
+        "graph": measured_graph(graph),
         "seeds": [repeat_config(config, number).train.seed for number in range(config.train.repeats)],
-        "protocol": protocols[0] if protocols else None,
+        "protocol": probes[0]["protocol"] if probes else None,
         "config": config.dump(),
         "methods": [*free_rows(reference, measured[0] if measured else None, FREE), *rows],
     }
     if budget is not None:
         result["trials"] = budget.trials
+    if probes:
+        by_split = {name: figures_by_split(of, "trained") for name, of in runs.items()}
+        by_split |= {name: figures_by_split(runs[beside], name) for name in FREE} if beside else {}
+        pairing = Pairing.of(probes[0]["protocol"])
+        result["methods"] = with_intervals(result["methods"], by_split, pairing)
+        result["intervals"] = pairing.protocol()
+        if "shuffled_labels" in result["graph"]:
+            result["chance"] = chance_of(graph, probes[0]["protocol"]["counts"]["test"])
     if measured and "links" in measured[0]:
         result["links_protocol"] = measured[0]["links"]["protocol"]
-    write_json(folder / "compare.json", result)
-    write_text(folder / "compare.md", comparison_page(result))
-    plot_comparison(result, folder / "compare.png")
     return result
 
 
@@ -209,9 +228,9 @@ def _head(config: Config, name: str) -> MethodRow:
 
 
 def _method(
-    config: Config, name: str, seeds: Seeds, study: Run, metrics: dict[str, Metrics], console: Console
+    config: Config, name: str, seeds: Seeds, study: Run, done: dict[str, dict[int, Metrics]], console: Console
 ) -> MethodRow:
-    """The row of a method: its figures over these seeds, which are added to `metrics`, or why there are none."""
+    """The row of a method: its figures over these seeds, whose metrics are added to `done`, or why there are none."""
     row = _head(config, name)
     title = row["title"]
     if len(seeds) < config.train.repeats:
@@ -232,12 +251,17 @@ def _method(
             reason = shortened(error) or "there is not enough memory"
             console.say(f"{title} failed: {reason}")
             return {**row, "error": f"seed {one.train.seed}: {reason}"}
-    metrics[name] = measured[0] if len(measured) == 1 else combine_repeats(measured)
-    row, runs = {**row, **figures_of(metrics[name], "trained")}, [run for _, run in seeds]
+    done[name] = {one.train.seed: found for (one, _), found in zip(seeds, measured, strict=True)}
+    row, runs = {**row, **figures_of(_over_seeds(done[name]), "trained")}, [run for _, run in seeds]
     if name in PEERS:
         row = {**row, **peer_cost(runs), "note": peer_note(Graph.open(study.graph))}
         return {**row, "chosen": chosen} if (chosen := chosen_settings(runs)) else row
     return {**row, **_cost(runs, sampled)}
+
+
+def _over_seeds(runs: Mapping[int, Metrics]) -> Metrics:
+    first, *others = runs.values()
+    return combine_repeats([first, *others]) if others else first
 
 
 def _sample(config: Config, run: Run, study: Run, console: Console) -> _Cost:
@@ -267,7 +291,7 @@ def _measure(config: Config, run: Run, console: Console) -> Metrics:
     return metrics
 
 
-def _reference(config: Config, metrics: Mapping[str, Metrics]) -> str | None:
+def _reference(config: Config, metrics: Mapping[str, object]) -> str | None:
     """The method with an encoder whose run gives the figures of input features and the untrained encoder.
 
     If any has the user's protocol on all splits, and the user's encoder, it is one of these; of equal ones the last.

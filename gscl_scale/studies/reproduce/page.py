@@ -10,6 +10,7 @@ from gscl_scale.evaluate.schema import ProbeProtocol
 from gscl_scale.evaluate.summary import SCALINGS, is_late
 from gscl_scale.report.plots import Panels, plot_panels
 from gscl_scale.studies.reproduce.cells import CellFigures, Record
+from gscl_scale.studies.reproduce.ranks import ranks_of_table, ranks_section
 from gscl_scale.studies.reproduce.tables import BETTER, Line, Measure, Table
 from gscl_scale.text import table as markdown
 
@@ -118,6 +119,8 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
             parts.append(_ahead(table, table.ahead, of))
         if table.against:
             parts.append(_agreement(table, of, records))
+    if ranks := ranks_of_table(table, records):
+        parts += ranks_section(name, table, ranks)
     if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
     remarks = [f"{graph}: not measured, {reason}" for graph, reason in reasons.items()]
@@ -167,6 +170,8 @@ def _agreement(table: Table, of: Values, records: Records) -> str:
 def _remarks(records: list[Record]) -> list[str]:
     """How the cells were measured, when, where, and by which code."""
     remarks = []
+    if any("shuffled_labels" in record["figures"].get("graph", {}) for record in records):
+        remarks.append("The labels are shuffled (`evaluate.shuffle_labels`): figures by labels are those of chance.")
     if kinds := sorted({record["split"] for record in records if record["split"]}):
         seeds = sorted({len(record["seeds"]) for record in records})
         remarks.append(

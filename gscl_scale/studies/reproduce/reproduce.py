@@ -8,6 +8,7 @@ from gscl_scale.errors import ConfigError, FolderError, GsclError, RunError, Sto
 from gscl_scale.io.atomic import hold_file_lock, write_text
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import lines_of
+from gscl_scale.report.plots import plot_average_ranks
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce.cells import (
     Cell,
@@ -19,6 +20,7 @@ from gscl_scale.studies.reproduce.cells import (
     stored_record,
 )
 from gscl_scale.studies.reproduce.page import draw, page
+from gscl_scale.studies.reproduce.ranks import picture_of_ranks, ranks_as_json, ranks_of_table
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 from gscl_scale.text import quoted, shortened
 
@@ -164,13 +166,17 @@ class _Study:
                 text += f"\n\n{notes.read_text(encoding='utf-8').strip()}"
             write_text(self.path, text + "\n")
             rows = [{"line": key[0], **record} for key, record in records.items()]
-            write_json(self.out / f"{self.name}.json", {"settings": self.settings, "rows": rows})
+            ranks = ranks_of_table(self.table, records)
+            of_ranks = {"ranks": ranks_as_json(ranks)} if ranks else {}
+            write_json(self.out / f"{self.name}.json", {"settings": self.settings, "rows": rows, **of_ranks})
             seeds = _seeds_in(self.out)
             if seeds.get(self.name) != self.seeds:
                 lines = [f"{table} {number}\n" for table, number in {**seeds, self.name: self.seeds}.items()]
                 write_text(self.out / "tables", "".join(lines))
             if self.table.shape != "table" and records:
                 draw(self.table, records, self.out / f"{self.name}.png")
+            if ranks:
+                plot_average_ranks(ranks, self.out / picture_of_ranks(self.name))
             pages = [self.out / f"{each}.md" for each in TABLES]
             texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
             write_text(self.out / "results.md", "\n".join(["# Results\n", *texts]))

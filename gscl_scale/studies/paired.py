@@ -1,0 +1,94 @@
+"""Test figures of methods split by split: the interval of each, and paired differences to the best of the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gscl_scale.evaluate.intervals import LEVEL, Interval, t_interval
+from gscl_scale.evaluate.schema import Method, Metrics, ProbeProtocol
+from gscl_scale.report.compare_intervals import BySplit, IntervalsProtocol, RowIntervals
+from gscl_scale.report.compare_methods import MethodRow
+
+SplitFigures = dict[tuple[str, str], float]  # by seed and split
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How figures on the same seeds and splits are compared.
+
+    fixed            whether all seeds have one split
+    published        whether all seeds have the same splits, which are so many measurements
+    test_per_train   test nodes of the first split for each node that the probe learns from
+    """
+
+    fixed: bool
+    published: bool
+    test_per_train: float
+
+    @classmethod
+    def of(cls, protocol: ProbeProtocol) -> "Pairing":
+        """How the figures of a protocol compare; with many labels per node a probe learns from validation nodes too."""
+        counts, published = protocol["counts"], protocol["kind"] == "published"
+        learns = counts["train"] + (counts["val"] if "labels" in protocol else 0)
+        return cls(published and protocol["num_splits"] == 1, published, counts["test"] / learns)
+
+    def interval(self, figures: SplitFigures) -> Interval | None:
+        """The interval of a mean: over seeds on a fixed split, else over splits that overlap."""
+        if self.fixed:
+            return t_interval(list(figures.values()), len(figures))
+        distinct = {split if self.published else (seed, split) for seed, split in figures}
+        return t_interval(list(figures.values()), len(distinct), self.test_per_train)
+
+    def protocol(self) -> IntervalsProtocol:
+        """What a reader has to know."""
+        if self.fixed:
+            return {"level": LEVEL, "way": "t over seeds", "test_per_train": 0.0}
+        return {"level": LEVEL, "way": "corrected resampled t", "test_per_train": self.test_per_train}
+
+
+def figures_by_split(runs: Mapping[int, Metrics], vectors: Method) -> BySplit:
+    """The test figure of some vectors by seed and split, of the runs of a method by their seeds."""
+    return {
+        str(seed): {
+            split.get("name", str(number)): split[vectors]["test_mean"]
+            for number, split in enumerate(run["probe"].get("splits", []))
+        }
+        for seed, run in runs.items()
+        if "probe" in run and vectors in run["probe"]
+    }
+
+
+def with_intervals(rows: Sequence[MethodRow], by_split: Mapping[str, BySplit], pairing: Pairing) -> list[MethodRow]:
+    """The rows with what is known of their test figures; `by_split` has them by method."""
+    figures: dict[str, SplitFigures] = {
+        name: {(seed, split): value for seed, one in seeds.items() for split, value in one.items() if value is not None}
+        for name, seeds in by_split.items()
+    }
+    measured = [row for row in rows if figures.get(row["method"])]
+
+    def of(row: MethodRow) -> RowIntervals:
+        known: RowIntervals = {"test_by_split": by_split[row["method"]]}
+        own, rival = figures[row["method"]], _rival(row, measured)
+        if found := pairing.interval(own):
+            low, high = max(0.0, found.low), min(1.0, found.high)
+            known["interval"] = {"error": found.error, "low": low, "high": high, "n": found.count}
+        other = figures[rival["method"]] if rival else {}
+        both = {key: own[key] - other[key] for key in own.keys() & other.keys()}
+        if rival and (found := pairing.interval(both)):
+            known["against"] = {
+                "method": rival["method"], "title": rival["title"], "difference": found.mean,
+                "error": found.error, "low": found.low, "high": found.high, "n": found.count,
+            }  # fmt: skip
+        return known
+
+    return [{**row, **of(row)} if row in measured else row for row in rows]
+
+
+def _rival(row: MethodRow, rows: Sequence[MethodRow]) -> MethodRow | None:
+    """The best row on validation nodes of the other kind, GSCL or not; without any, the best of the other rows."""
+    others = [one for one in rows if one["method"] != row["method"]]
+    kind = [one for one in others if _is_ours(one) != _is_ours(row)]
+    return max(kind or others, key=lambda one: one.get("val_mean") or 0.0, default=None)
+
+
+def _is_ours(row: MethodRow) -> bool:
+    return row["method"].startswith("gscl")
