@@ -15,6 +15,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model import kernels, keyed_random
+from gscl_scale.model.keyed_random import StepKey
 
 SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse"]
 
@@ -33,7 +34,9 @@ class SparsePair:
         transposed = matrix if self.transposed is self.matrix else self.transposed.to(device)
         return SparsePair(matrix, transposed, self.product)
 
-    def with_edge_dropout(self, share: float, key: int, rows: Tensor | None, columns: Tensor | None) -> "SparsePair":
+    def with_edge_dropout(
+        self, share: float, key: StepKey, rows: Tensor | None, columns: Tensor | None
+    ) -> "SparsePair":
         """The pair with a share of its entries dropped and the others scaled up; a node's own entry stays.
 
         `rows` and `columns` name the nodes of the rows and columns (None: all nodes in order); whether an entry is
@@ -114,7 +117,7 @@ class SparseInput:
         taken = SparseFeatures(indptr, indices, values, self.shape[1]).take(nodes.numpy())
         return SparseInput.of(taken, taken.values, self.pair.product, nodes).to(matrix.device)
 
-    def with_dropout(self, share: float, key: int) -> SparsePair:
+    def with_dropout(self, share: float, key: StepKey) -> SparsePair:
         """X with a share of the stored values dropped, by node, column and `key`, and the others scaled up."""
         if share == 0:
             return self.pair

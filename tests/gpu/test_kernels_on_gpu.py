@@ -32,13 +32,13 @@ def test_noise_has_the_bits_of_the_cpu(key):
     nodes = torch.randint(0, 2**40, (3000,), generator=torch.Generator().manual_seed(0))
     expected = keyed_random.uniform(key, nodes, (3000, 257), torch.device("cpu"))
     entries = fused_noise.uniform_entries(
-        keyed_random.signed(key), nodes.to(DEVICE), (torch.arange(3000) % 257).to(DEVICE)
+        None, keyed_random.signed(key), nodes.to(DEVICE), (torch.arange(3000) % 257).to(DEVICE)
     )
     assert torch.equal(entries.cpu(), expected[torch.arange(3000), torch.arange(3000) % 257])
     ones = torch.ones(3000, 257, device=DEVICE)
-    slopes = fused_noise.noise(-ones, nodes.to(DEVICE), keyed_random.signed(key), 0.0, 2.0, 0, 0.0)
+    slopes = fused_noise.noise(-ones, nodes.to(DEVICE), None, keyed_random.signed(key), 0.0, 2.0, 0, 0.0)
     assert torch.equal(-slopes.cpu(), 2 * expected)
-    kept = fused_noise.noise(ones, nodes.to(DEVICE), 0, 1.0, 1.0, keyed_random.signed(key), 0.3)
+    kept = fused_noise.noise(ones, nodes.to(DEVICE), None, 0, 1.0, 1.0, keyed_random.signed(key), 0.3)
     assert torch.equal(kept.cpu() == 0, expected < 0.3)
 
 

@@ -79,10 +79,12 @@ def launch_all():
 
 
 def launch_on_rows(hidden, nodes):
-    noise.uniform_entries(5, nodes, nodes)
-    for slopes, share, read in (((0.1, 0.3), 0.0, None), ((1.0, 1.0), 0.2, nodes)):
-        noise.noise(hidden, read, 2**62, *slopes, 5, share)
-        noise.noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, 2**62, *slopes, 5, share)
+    base = torch.tensor(2**62)
+    noise.uniform_entries(None, 5, nodes, nodes)
+    noise.uniform_entries(base, 5, nodes, nodes)
+    for slopes, share, read, key in (((0.1, 0.3), 0.0, None, None), ((1.0, 1.0), 0.2, nodes, base)):
+        noise.noise(hidden, read, key, 2**62, *slopes, 5, share)
+        noise.noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, key, 2**62, *slopes, 5, share)
     rows.unit_rows(hidden, 1e-12)
     rows.unit_rows_gradient(hidden.float(), hidden, 1e-12)
     rows.prelu_gradient(hidden, hidden, torch.zeros(1))
