@@ -15,6 +15,7 @@ from gscl_scale.batches.stream import BatchStream, DeviceRoom
 from gscl_scale.bench.roofline import StepSizes, device_rates, least_work, wait_for
 from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
+from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.fused import availability
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
@@ -29,17 +30,19 @@ _MOST_NAMED = 15  # kernels
 
 @dataclass(frozen=True)
 class Way:
-    """A way to take a step on the device: the precision of the dense layers, and whether by the fused kernels."""
+    """A way to take a step on the device: the precision of the dense layers, by the fused kernels, by CUDA graphs."""
 
     name: str
     precision: str
     fused: bool
+    graphs: bool = False
 
 
 WAYS = (
     Way("gscl-scale", "bfloat16", True),
     Way("gscl-scale, float32", "float32", True),
     Way("without the fused kernels", "bfloat16", False),
+    Way("with CUDA graphs", "bfloat16", True, graphs=True),
 )
 
 
@@ -84,6 +87,9 @@ def measure_on_device(folder: Path, config: Config, way: Way, device_name: str, 
     graph = Graph.open(folder / "graph")
     inputs = prepare_inputs(graph, config.model, device)
     trainer = Trainer(build_model(config.model, graph.num_features, train.seed).to(device), train)
+    if way.graphs and device.type == "cuda":
+        model = trainer.model
+        model.captured = CapturedEncoder(model.encoder, inputs, train.uses_bfloat16(device.type))
     room = DeviceRoom(device, 1 << 62, lambda words: None)
     samples = Samples.open(folder / "samples")
     stream = BatchStream(samples, graph.num_nodes, config.rings, train, config.loss, device=room)
