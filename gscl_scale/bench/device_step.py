@@ -19,6 +19,7 @@ from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.fused import availability
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
+from gscl_scale.model.propagation import SpmmBackend
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.loop import DataWait, Trainer
 from gscl_scale.train.process_group import ALONE
@@ -36,6 +37,7 @@ class Way:
     precision: str
     fused: bool
     graphs: bool = False
+    product: SpmmBackend = "auto"
 
 
 WAYS = (
@@ -43,6 +45,7 @@ WAYS = (
     Way("gscl-scale, float32", "float32", True),
     Way("without the fused kernels", "bfloat16", False),
     Way("with CUDA graphs", "bfloat16", True, graphs=True),
+    Way("with our sparse product", "bfloat16", True, product="triton"),
 )
 
 
@@ -83,7 +86,8 @@ def measure_on_device(folder: Path, config: Config, way: Way, device_name: str, 
     if not way.fused:
         availability.has_kernels = lambda device: False
     train = config.train.model_copy(update={"precision": way.precision})
-    config = config.model_copy(update={"train": train})
+    model_config = config.model.model_copy(update={"product": way.product})
+    config = config.model_copy(update={"train": train, "model": model_config})
     graph = Graph.open(folder / "graph")
     inputs = prepare_inputs(graph, config.model, device)
     trainer = Trainer(build_model(config.model, graph.num_features, train.seed).to(device), train)

@@ -259,7 +259,7 @@ def _propagate(
         assert isinstance(read.edges, SparsePair)
         if not isinstance(hidden, Tensor) or weight.shape[0] > weight.shape[1]:
             return _plus(sparse_product(read.edges, _times(hidden, weight)), bias)
-        propagated = sparse_product(read.edges, hidden)
+        propagated = sparse_product(read.edges, hidden, rounded=True)  # as autocast rounds what a product reads
     return propagated @ weight if bias is None else torch.addmm(bias, propagated, weight)
 
 

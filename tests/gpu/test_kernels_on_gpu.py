@@ -14,8 +14,9 @@ from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import normalise
 from gscl_scale.model.noise import Noise, with_noise
 from gscl_scale.model.pairs import pair_products
+from gscl_scale.model.propagation import sparse_product
 from tests.gpu.conftest import DEVICE
-from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case
+from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case, product_case
 from tests.model.test_keyed_random import KEYS
 from tests.model.test_loss import case as loss_case
 from tests.model.test_loss import settings
@@ -63,6 +64,17 @@ def test_rows_of_length_one_and_prelu():
     expected = [*gradient_of(normalise, rows.double()), *gradient_of(peer, rows.double())]
     for one, other in zip([*found, ours.weight.grad], [*expected, peer.weight.grad], strict=True):
         assert_close(one.cpu(), other, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sparse_products(dtype):
+    pair, dense = product_case()
+    expected = gradient_of(lambda one: pair.matrix.to_dense().double() @ one, dense.to(dtype).double())
+    there = pair.to(DEVICE)
+    found = gradient_of(lambda one: sparse_product(there, one), dense.to(dtype).to(DEVICE))
+    assert [one.dtype for one in found] == [torch.float32, dtype]
+    for one, other, tolerance in zip(found, expected, (1e-5, 1e-5 if dtype == torch.float32 else 2.0**-8), strict=True):
+        assert_close(one.cpu(), other, tolerance)
 
 
 @pytest.mark.parametrize("anchors", [6, 300])

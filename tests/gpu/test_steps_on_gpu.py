@@ -38,6 +38,7 @@ MODELS = [
     {"encoder": "gcn", "activation": "rrelu", "feature_dropout": 0.2, "hidden_dropout": 0.2},
     {"encoder": "sage", "message_dropout": 0.2},
     {"encoder": "gat"},
+    {"encoder": "gcn", "product": "triton"},
 ]
 LOSSES = [{}, {"ranking": "pairwise", "positives": "out", "temperature_step": 0.1, "gate": 0.5},
           {"weighting": "size", "hop_zero": 0.5}]  # fmt: skip

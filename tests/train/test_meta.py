@@ -44,6 +44,7 @@ LAUNCHES = [
     (3, {}, 101, 57, 69, 248),
     (3, {"activation": "rrelu"}, 95, 57, 66, 389),
     (3, {"activation": "rrelu", **DROPOUT}, 97, 57, 68, 532),
+    (3, {"product": "triton"}, 93, 57, 69, 248),
     (1, {"encoder": "gat"}, 119, 59, 103, 274),
     (3, {"encoder": "gat"}, 251, 59, 221, 400),
 ]
@@ -192,12 +193,16 @@ def kernels(request):
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize("dropout", [{}, DROPOUT, {"message_dropout": 0.2}], ids=["none", "values", "edges"])
+@pytest.mark.parametrize(
+    "dropout",
+    [{}, DROPOUT, {"message_dropout": 0.2}, {"product": "triton", **DROPOUT}],
+    ids=["none", "values", "edges", "values, our product"],
+)
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_step_over_the_whole_graph_fits_together(folders, encoder, features, dropout):
-    if encoder == "gat" and "message_dropout" in dropout:
-        pytest.skip("gat drops no edges")
+    if encoder == "gat" and ("message_dropout" in dropout or "product" in dropout):
+        pytest.skip("gat drops no edges and has no product")
     for activation in ("prelu", "rrelu", "relu"):
         assert_step_fits(folders, features, configured({"encoder": encoder, "activation": activation, **dropout}))
 

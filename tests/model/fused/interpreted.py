@@ -21,11 +21,12 @@ from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import build_model, normalise
 from gscl_scale.model.noise import Noise, with_noise
 from gscl_scale.model.pairs import pair_products
+from gscl_scale.model.propagation import sparse_product
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import KERNELS
-from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case
+from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case, product_case
 from tests.model.graphs import random_features
 from tests.model.test_keyed_random import KEYS, NODES
 from tests.model.test_loss import case as loss_case
@@ -119,6 +120,21 @@ def test_the_gradient_of_prelu_equals_plain_torch(fused):
         assert_close(one, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_sparse_product_and_its_gradient_equal_plain_torch_with_sums_in_single_precision(fused, dtype, rounded):
+    pair, dense = product_case()
+    dense = dense.to(dtype)
+    matrix = pair.matrix.to_dense().double()
+    found = gradient_of(lambda one: sparse_product(pair, one, rounded), dense)
+    expected = gradient_of(lambda one: matrix @ one, dense.double())
+    result = dtype if rounded else torch.float32
+    assert [one.dtype for one in found] == [result, dtype]
+    for one, other, kind in zip(found, expected, (result, dtype), strict=True):
+        rounding = 1e-6 if kind == torch.float32 else 8e-3  # of the result alone, which the interpreter cuts off
+        torch.testing.assert_close(one.double(), other, rtol=rounding, atol=1e-5)
+
+
 @pytest.mark.parametrize("anchors", [6, 40])
 def test_products_of_members_and_their_gradients_equal_plain_torch(anchors):
     left, right, pattern, member = padded_case(anchors)
@@ -200,6 +216,7 @@ class Operations(TorchDispatchMode):
 STEPS = [
     {"activation": "rrelu", "feature_dropout": 0.2, "hidden_dropout": 0.2},
     {"activation": "prelu", "message_dropout": 0.3, "encoder": "sage"},
+    {"activation": "prelu", "product": "triton"},
 ]
 
 
