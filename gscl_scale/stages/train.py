@@ -172,16 +172,16 @@ def _batches(
         console.say(plan.reason)
         console.event("train", "device plan", whole_graph=plan.whole, room_for_rounds=plan.room)
     if plan is None or not plan.whole:
-        if config.train.cuda_graphs and plan is not None:
-            raise ConfigError(f"train.cuda_graphs: expected steps over the whole graph. {plan.reason} Set it to false")
+        if config.train.cuda_graphs:
+            reason = "this process has no GPU" if plan is None else plan.reason.rstrip(".")
+            raise ConfigError(f"train.cuda_graphs: needs steps over the whole graph ({reason}); set it to false")
         messages = NormalisedAdjacency.of(graph, *config.model.messages())
         sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
-    share = Share(world.rank, world.size)
     room = None if plan is None else DeviceRoom(inputs.device, plan.room, console.say)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
     return BatchStream(
         rounds, graph.num_nodes, config.rings, config.train, config.loss,
-        sampler, share, read, _anchors(config, graph), room,
+        sampler, Share(world.rank, world.size), read, _anchors(config, graph), room,
     )  # fmt: skip
 
 

@@ -152,12 +152,12 @@ def test_a_cpu_is_refused_before_anything_starts(run, monkeypatch):
 
 def test_a_training_records_the_encoder_where_a_step_over_the_whole_graph_fits(run, monkeypatch):
     config, folder = run
-    for whole in (False, True):
-        plan = DevicePlan(whole, 1 << 30, "Each step encodes what its batch depends on: too large.")
+    lacking = DevicePlan(False, 1 << 30, "Each step encodes what its batch depends on: too large.")
+    for plan, reason in ((None, "this process has no GPU"), (lacking, lacking.reason[:-1])):
         monkeypatch.setattr(training, "device_plan", lambda *_, plan=plan: plan)
-        if not whole:
-            with pytest.raises(ConfigError, match=r"^train\.cuda_graphs: .* too large\. Set it to false$"):
-                training.train_here(config, folder, Console(quiet=True))
+        with pytest.raises(ConfigError, match=rf"^train\.cuda_graphs: .*\({reason}\); set it to false$"):
+            training.train_here(config, folder, Console(quiet=True))
+    monkeypatch.setattr(training, "device_plan", lambda *_: DevicePlan(True, 1 << 30, ""))
     keys = []
     real = CapturedEncoder.__call__
     monkeypatch.setattr(CapturedEncoder, "__call__", lambda self, *given: keys.append(given[1]) or real(self, *given))
