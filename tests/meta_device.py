@@ -127,8 +127,8 @@ def _sparse(name, arguments):
 def meta_autocast():
     """What autocast does on a GPU to the operations that we use there; torch has none for this device."""
     real = torch.autocast
-    with mock.patch.object(torch, "autocast", lambda kind, dtype=torch.bfloat16, enabled=True: (
-        Casts(dtype, enabled) if kind == "meta" else real(kind, dtype, enabled=enabled)
+    with mock.patch.object(torch, "autocast", lambda kind, dtype=torch.bfloat16, enabled=True, **cache: (
+        Casts(dtype, enabled) if kind == "meta" else real(kind, dtype, enabled=enabled, **cache)
     )):  # fmt: skip
         yield
 

@@ -15,9 +15,11 @@ from gscl_scale.batches.stream import BatchStream, DeviceRoom
 from gscl_scale.bench.roofline import StepSizes, device_rates, least_work, wait_for
 from gscl_scale.config.config import Config
 from gscl_scale.graph.graph import Graph
+from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.fused import availability
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.model import build_model
+from gscl_scale.model.propagation import SpmmBackend
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.loop import DataWait, Trainer
 from gscl_scale.train.process_group import ALONE
@@ -29,17 +31,21 @@ _MOST_NAMED = 15  # kernels
 
 @dataclass(frozen=True)
 class Way:
-    """A way to take a step on the device: the precision of the dense layers, and whether by the fused kernels."""
+    """A way to take a step on the device: the precision of the dense layers, by the fused kernels, by CUDA graphs."""
 
     name: str
     precision: str
     fused: bool
+    graphs: bool = False
+    product: SpmmBackend = "auto"
 
 
 WAYS = (
     Way("gscl-scale", "bfloat16", True),
     Way("gscl-scale, float32", "float32", True),
     Way("without the fused kernels", "bfloat16", False),
+    Way("with CUDA graphs", "bfloat16", True, graphs=True),
+    Way("with our sparse product", "bfloat16", True, product="triton"),
 )
 
 
@@ -80,10 +86,14 @@ def measure_on_device(folder: Path, config: Config, way: Way, device_name: str, 
     if not way.fused:
         availability.has_kernels = lambda device: False
     train = config.train.model_copy(update={"precision": way.precision})
-    config = config.model_copy(update={"train": train})
+    model_config = config.model.model_copy(update={"product": way.product})
+    config = config.model_copy(update={"train": train, "model": model_config})
     graph = Graph.open(folder / "graph")
     inputs = prepare_inputs(graph, config.model, device)
     trainer = Trainer(build_model(config.model, graph.num_features, train.seed).to(device), train)
+    if way.graphs and device.type == "cuda":
+        model = trainer.model
+        model.captured = CapturedEncoder(model.encoder, inputs, train.uses_bfloat16(device.type))
     room = DeviceRoom(device, 1 << 62, lambda words: None)
     samples = Samples.open(folder / "samples")
     stream = BatchStream(samples, graph.num_nodes, config.rings, train, config.loss, device=room)

@@ -98,8 +98,8 @@ def _start_nothing(module: str, kernel: str, grid: tuple[int, ...], *arguments: 
     pass
 
 
-def _multiply_nothing(matrix: Tensor, dense: Tensor, product: str) -> Tensor:
-    return torch.zeros(matrix.shape[0], dense.shape[1], dtype=dense.dtype)
+def _multiply_nothing(matrix: Tensor, dense: Tensor, product: str, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(matrix.shape[0], dense.shape[1], dtype=dtype)
 
 
 def _tell_nobody(text: str) -> None:

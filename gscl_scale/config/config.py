@@ -16,6 +16,7 @@ from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.config.section import Section
 from gscl_scale.config.sections import ModelConfig, RingsConfig, TrainConfig
 from gscl_scale.errors import ConfigError
+from gscl_scale.text import join_names
 
 
 class Config(Section):
@@ -57,6 +58,23 @@ class Config(Section):
         if self.model.norm == "batch" and self.train.reads_samples:
             raise ValueError(
                 "model.norm: with gscl a node's embedding must not depend on the others of its batch; set it to none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cuda_graphs_fit(self) -> Self:
+        needed = {
+            "runtime.device=auto": self.runtime.device != "cpu",
+            "model.propagation=full": self.model.propagation == "full",
+            "model.recompute=false": not self.model.recompute,
+            "loss.hop_zero=0": not self.loss.hop_zero,
+            "train.accumulate=1": self.train.accumulate == 1,
+        }
+        lacking = [setting for setting, fits in needed.items() if not fits]
+        if self.train.cuda_graphs and self.train.reads_samples and lacking:
+            raise ValueError(
+                "train.cuda_graphs: a CUDA graph is one pass over the whole graph per step, on a GPU; "
+                f"set {join_names(lacking)}, or train.cuda_graphs to false"
             )
         return self
 

@@ -136,8 +136,10 @@ class ModelConfig(Section):
     fanout: list[Annotated[int, Field(ge=1)]] = Field(
         [10], min_length=1, description="sampled: neighbours per node in each layer, first layer first; or one for all."
     )
-    product: Annotated[Literal["auto", "numba", "torch", "torch-sparse"], Key("nothing")] = Field(
-        "auto", description="Backend of sparse matrix products; auto: numba on a CPU, torch on a GPU."
+    product: Annotated[Literal["auto", "numba", "torch", "torch-sparse", "triton"], Key("nothing")] = Field(
+        "auto",
+        description="Backend of sparse matrix products; auto: numba on a CPU, torch on a GPU; triton: on a GPU, our "
+        "kernel that reads bfloat16 rows as they are (not measured yet); on a CPU, as auto.",
     )
     recompute: Annotated[bool, Key("nothing")] = Field(
         False, description="Compute layers again in the backward pass: less memory, a third more time."
@@ -210,6 +212,11 @@ class TrainConfig(Section):
     )
     deterministic: Annotated[bool, Key("nothing", revision=4, neutral=False)] = Field(
         False, description="On a GPU: use only algorithms that give the same bits each time; may be slower."
+    )
+    cuda_graphs: Annotated[bool, Key("nothing", revision=5, neutral=False)] = Field(
+        False,
+        description="gscl on a GPU: start all kernels of the encoder's pass over the whole graph at once, as a CUDA "
+        "graph; not measured yet.",
     )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
     repeats: Annotated[int, Key(revision=1, neutral=1)] = Field(

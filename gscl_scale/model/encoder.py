@@ -15,6 +15,7 @@ from gscl_scale.config.sections import ModelConfig
 from gscl_scale.model.fused import rows as fused
 from gscl_scale.model.fused.availability import runs_fused
 from gscl_scale.model.inputs import Inputs, Layer
+from gscl_scale.model.keyed_random import StepKey
 from gscl_scale.model.noise import SLOPES, Noise, with_noise
 from gscl_scale.model.propagation import SparseInput, SparsePair, sparse_product
 from gscl_scale.model.take import take_distinct
@@ -49,7 +50,7 @@ class Encoder(nn.Module):
         self._dropout, self._hidden_dropout = config.feature_dropout, config.hidden_dropout
         self._edge_dropout, self._recompute = config.message_dropout, config.recompute
 
-    def forward(self, inputs: Inputs, key: int = 0) -> Tensor:
+    def forward(self, inputs: Inputs, key: StepKey = 0) -> Tensor:
         """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
         assert inputs.features is not None
         share = self._dropout if self.training else 0.0
@@ -70,22 +71,22 @@ class Encoder(nn.Module):
         assert isinstance(hidden, Tensor)
         return hidden if inputs.rows is None else take_distinct(hidden, inputs.rows)
 
-    def _with_edge_dropout(self, layers: Sequence[Layer], below: Tensor | None, key: int) -> Iterator[Layer]:
+    def _with_edge_dropout(self, layers: Sequence[Layer], below: Tensor | None, key: StepKey) -> Iterator[Layer]:
         """What each layer reads; in training, with a share of the edges dropped."""
         for number, read in enumerate(layers):
             edges = read.edges
             if self.training and self._edge_dropout > 0:
                 assert isinstance(edges, SparsePair)
-                edges = edges.with_edge_dropout(self._edge_dropout, key + _EDGES_KEY + number, read.nodes, below)
+                edges = edges.with_edge_dropout(self._edge_dropout, key + (_EDGES_KEY + number), read.nodes, below)
             yield replace(read, edges=edges)
             below = read.nodes
 
     def _layer(
-        self, number: int, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, key: int
+        self, number: int, hidden: Tensor | SparsePair, read: Layer, propagated: Tensor | None, key: StepKey
     ) -> Tensor:
         last = number == len(self.layers) - 1
         share = 0.0 if last or not self.training else self._hidden_dropout
-        noise = Noise(key + number + 1, share, key + _HIDDEN_KEY + number)
+        noise = Noise(key + (number + 1), share, key + (_HIDDEN_KEY + number))
         return self.activate(number, self.layers[number](hidden, read, propagated), noise, read.nodes)
 
     def join(self, output: Tensor, features: Tensor) -> Tensor:
@@ -258,7 +259,7 @@ def _propagate(
         assert isinstance(read.edges, SparsePair)
         if not isinstance(hidden, Tensor) or weight.shape[0] > weight.shape[1]:
             return _plus(sparse_product(read.edges, _times(hidden, weight)), bias)
-        propagated = sparse_product(read.edges, hidden)
+        propagated = sparse_product(read.edges, hidden, rounded=True)  # as autocast rounds what a product reads
     return propagated @ weight if bias is None else torch.addmm(bias, propagated, weight)
 
 

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import ModelConfig
+from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.fused import rows as fused
 from gscl_scale.model.fused.availability import runs_fused
@@ -27,16 +28,21 @@ class Projection(nn.Module):
 
 
 class Model(nn.Module):
-    """`encode` gives the embeddings; `project` gives rows of length one whose products are the critic's cosines."""
+    """`encode` gives the embeddings; `project` gives rows of length one whose products are the critic's cosines.
+
+    captured   what encodes in training, in place of the encoder itself
+    """
 
     def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
         super().__init__()
         self.encoder = Encoder(config, num_features, structural)
         self.projection = Projection(config.width, config.projection) if config.projection else nn.Identity()
+        self.captured: CapturedEncoder | None = None
 
     def encode(self, inputs: Inputs, key: int = 0) -> Tensor:
         """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
-        hidden: Tensor = self.encoder(inputs, key)
+        encode = self.captured if self.training and self.captured is not None else self.encoder
+        hidden: Tensor = encode(inputs, key)
         return hidden
 
     def project(self, hidden: Tensor) -> Tensor:

@@ -15,8 +15,11 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model import kernels, keyed_random
+from gscl_scale.model.fused import product as fused
+from gscl_scale.model.fused.availability import runs_fused
+from gscl_scale.model.keyed_random import StepKey
 
-SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse"]
+SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse", "triton"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class SparsePair:
         transposed = matrix if self.transposed is self.matrix else self.transposed.to(device)
         return SparsePair(matrix, transposed, self.product)
 
-    def with_edge_dropout(self, share: float, key: int, rows: Tensor | None, columns: Tensor | None) -> "SparsePair":
+    def with_edge_dropout(
+        self, share: float, key: StepKey, rows: Tensor | None, columns: Tensor | None
+    ) -> "SparsePair":
         """The pair with a share of its entries dropped and the others scaled up; a node's own entry stays.
 
         `rows` and `columns` name the nodes of the rows and columns (None: all nodes in order); whether an entry is
@@ -114,7 +119,7 @@ class SparseInput:
         taken = SparseFeatures(indptr, indices, values, self.shape[1]).take(nodes.numpy())
         return SparseInput.of(taken, taken.values, self.pair.product, nodes).to(matrix.device)
 
-    def with_dropout(self, share: float, key: int) -> SparsePair:
+    def with_dropout(self, share: float, key: StepKey) -> SparsePair:
         """X with a share of the stored values dropped, by node, column and `key`, and the others scaled up."""
         if share == 0:
             return self.pair
@@ -140,19 +145,22 @@ class SparseInput:
         return self.pair.matrix.to_dense()
 
 
-def sparse_product(pair: SparsePair, dense: Tensor) -> Tensor:
+def sparse_product(pair: SparsePair, dense: Tensor, rounded: bool = False) -> Tensor:
     """matrix @ dense; its gradient in `dense` is one more such product, by the transposed matrix.
 
-    Everything sparse in the package goes through here: the one place for another backend.
+    Everything sparse in the package goes through here: the one place for another backend. `rounded` allows a result in
+    the precision of `dense`, for callers that would round it themselves.
     """
-    dense = dense.to(pair.matrix.dtype)  # of lower precision under autocast
-    result: Tensor = _SparseProduct.apply(pair, dense)  # type: ignore[no-untyped-call]  # torch's apply
+    if not _by_kernel(dense, pair.product):
+        dense = dense.to(pair.matrix.dtype)  # of lower precision under autocast
+    dtype = dense.dtype if rounded else pair.matrix.dtype
+    result: Tensor = _SparseProduct.apply(pair, dense, dtype)  # type: ignore[no-untyped-call]  # torch's apply
     return result
 
 
 def pattern_times_dense(indptr: Tensor, indices: Tensor, values: Tensor, dense: Tensor) -> Tensor:
     """The product of compressed sparse rows with dense columns, without a gradient."""
-    return _multiply(_csr(indptr, indices, values, (indptr.shape[0] - 1, dense.shape[0])), dense, "auto")
+    return _multiply(_csr(indptr, indices, values, (indptr.shape[0] - 1, dense.shape[0])), dense, "auto", dense.dtype)
 
 
 def entry_rows(indptr: Tensor, number: int) -> Tensor:
@@ -162,18 +170,28 @@ def entry_rows(indptr: Tensor, number: int) -> Tensor:
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, pair: SparsePair, dense: Tensor) -> Tensor:
-        ctx.pair = pair
-        return _multiply(pair.matrix, dense, pair.product)
+    def forward(ctx: Any, pair: SparsePair, dense: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.pair, ctx.dtype = pair, dense.dtype
+        return _multiply(pair.matrix, dense, pair.product, dtype)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, _multiply(ctx.pair.transposed, gradient, ctx.pair.product)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        return None, _multiply(ctx.pair.transposed, gradient, ctx.pair.product, ctx.dtype), None
 
 
-def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend) -> Tensor:
-    """By the backend asked for; on the CPU numba's is the fastest (docs/training_speed.md)."""
+def _by_kernel(dense: Tensor, product: SpmmBackend) -> bool:
+    return product == "triton" and runs_fused(dense)
+
+
+def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend, dtype: torch.dtype) -> Tensor:
+    """By the backend asked for; on the CPU numba's is the fastest (docs/training_speed.md).
+
+    The kernel reads any precision, and its result has `dtype`; for the others all is in the precision of the matrix.
+    """
+    if _by_kernel(dense, product):
+        rows: Tensor = fused.csr_product(matrix.crow_indices(), matrix.col_indices(), matrix.values(), dense, dtype)
+        return rows
     on_cpu = dense.device.type == "cpu"
     if product == "torch-sparse":
         return _by_torch_sparse(matrix, dense)

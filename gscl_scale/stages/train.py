@@ -18,7 +18,6 @@ from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.schedule import steps_per_epoch
 from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out
 from gscl_scale.config.config import Config
-from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
@@ -27,6 +26,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.io.verdicts import Verdicts
 from gscl_scale.machine import available_memory, keep_freed_memory, processor_name, total_memory, usable_cores
+from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
 from gscl_scale.model.fused.availability import has_kernels
 from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
@@ -63,29 +63,32 @@ def refuse_untrainable(config: Config, run: Run) -> None:
     """Refuse what a training would refuse, before hours are spent on its samples."""
     if config.runtime.engine == "ray":
         need_package("ray", "ray", "runtime.engine=ray")
-    refuse_absent_device(config.runtime)
+    refuse_absent_device(config)
     if config.runtime.tensorboard:
         need_package("tensorboardX", "tensorboard", "runtime.tensorboard")
     if config.train.validate_every:
         selection_for_training(config, Graph.open(run.graph))
 
 
-def refuse_absent_device(runtime: RuntimeConfig) -> None:
+def refuse_absent_device(config: Config) -> None:
     """Refuse a device that the training and the stages after it would not have."""
+    runtime, gpu = config.runtime, config.runtime.worker_gpus > 0
     if runtime.engine == "local":
-        chosen_device(runtime)
-    elif runtime.device == "cuda" and not runtime.worker_gpus:
+        gpu = chosen_device(runtime).type == "cuda"
+    elif runtime.device == "cuda" and not gpu:
         raise ConfigError(
             "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives no process a GPU; "
             "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
         )
+    if config.train.cuda_graphs and not gpu:
+        raise ConfigError("train.cuda_graphs: this training runs on a CPU, which has no CUDA graphs; set it to false")
 
 
 def train(config: Config, run: Run, console: Console) -> None:
     """Train the encoder to its last checkpoint; a finished training is skipped."""
     if checkpoints_of(config, run).is_finished():
         return
-    refuse_absent_device(config.runtime)
+    refuse_absent_device(config)
     with join_world(config.runtime.timeout_s, config.runtime.device) as world:
         _refuse_shared_work(config, world)
         if config.runtime.engine == "ray" and world.size == 1:
@@ -133,6 +136,8 @@ def train_here(
         if config.train.reads_samples:
             rounds = stack.enter_context(_rounds(config, run, world))
             stream = _batches(config, graph, inputs, rounds, world, console)
+            if config.train.cuda_graphs:  # before a thread makes batches: recording must have the device for itself
+                model.captured = CapturedEncoder(model.encoder, inputs, config.train.uses_bfloat16(device.type))
             trainer = Trainer(model, config.train)
         else:
             _refuse_without_memory(config, graph, device)
@@ -167,14 +172,16 @@ def _batches(
         console.say(plan.reason)
         console.event("train", "device plan", whole_graph=plan.whole, room_for_rounds=plan.room)
     if plan is None or not plan.whole:
+        if config.train.cuda_graphs:
+            reason = "this process has no GPU" if plan is None else plan.reason.rstrip(".")
+            raise ConfigError(f"train.cuda_graphs: needs steps over the whole graph ({reason}); set it to false")
         messages = NormalisedAdjacency.of(graph, *config.model.messages())
         sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
-    share = Share(world.rank, world.size)
     room = None if plan is None else DeviceRoom(inputs.device, plan.room, console.say)
     read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
     return BatchStream(
         rounds, graph.num_nodes, config.rings, config.train, config.loss,
-        sampler, share, read, _anchors(config, graph), room,
+        sampler, Share(world.rank, world.size), read, _anchors(config, graph), room,
     )  # fmt: skip
 
 

@@ -41,7 +41,9 @@ def plan_device(
     beside = int(_BESIDE_FIELDS * usable)
     if config.model.propagation == "sampled":
         return DevicePlan(False, beside, "Each step encodes sampled neighbours (model.propagation is sampled).")
-    need = step_bytes(config.model, num_nodes, num_values, num_messages, kernels) + batch_bytes(config, num_nodes)
+    step = step_bytes(config.model, num_nodes, num_values, num_messages, kernels)
+    # a CUDA graph keeps the memory of its passes, and a validation needs some besides
+    need = step * (1 + config.train.cuda_graphs) + batch_bytes(config, num_nodes)
     numbers = (
         f"a step over all nodes takes about {format_bytes(need)} of GPU memory, {format_bytes(usable)} can be used"
     )

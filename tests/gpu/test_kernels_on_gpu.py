@@ -14,8 +14,9 @@ from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import normalise
 from gscl_scale.model.noise import Noise, with_noise
 from gscl_scale.model.pairs import pair_products
+from gscl_scale.model.propagation import sparse_product
 from tests.gpu.conftest import DEVICE
-from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case
+from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case, product_case
 from tests.model.test_keyed_random import KEYS
 from tests.model.test_loss import case as loss_case
 from tests.model.test_loss import settings
@@ -32,13 +33,13 @@ def test_noise_has_the_bits_of_the_cpu(key):
     nodes = torch.randint(0, 2**40, (3000,), generator=torch.Generator().manual_seed(0))
     expected = keyed_random.uniform(key, nodes, (3000, 257), torch.device("cpu"))
     entries = fused_noise.uniform_entries(
-        keyed_random.signed(key), nodes.to(DEVICE), (torch.arange(3000) % 257).to(DEVICE)
+        None, keyed_random.signed(key), nodes.to(DEVICE), (torch.arange(3000) % 257).to(DEVICE)
     )
     assert torch.equal(entries.cpu(), expected[torch.arange(3000), torch.arange(3000) % 257])
     ones = torch.ones(3000, 257, device=DEVICE)
-    slopes = fused_noise.noise(-ones, nodes.to(DEVICE), keyed_random.signed(key), 0.0, 2.0, 0, 0.0)
+    slopes = fused_noise.noise(-ones, nodes.to(DEVICE), None, keyed_random.signed(key), 0.0, 2.0, 0, 0.0)
     assert torch.equal(-slopes.cpu(), 2 * expected)
-    kept = fused_noise.noise(ones, nodes.to(DEVICE), 0, 1.0, 1.0, keyed_random.signed(key), 0.3)
+    kept = fused_noise.noise(ones, nodes.to(DEVICE), None, 0, 1.0, 1.0, keyed_random.signed(key), 0.3)
     assert torch.equal(kept.cpu() == 0, expected < 0.3)
 
 
@@ -63,6 +64,17 @@ def test_rows_of_length_one_and_prelu():
     expected = [*gradient_of(normalise, rows.double()), *gradient_of(peer, rows.double())]
     for one, other in zip([*found, ours.weight.grad], [*expected, peer.weight.grad], strict=True):
         assert_close(one.cpu(), other, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sparse_products(dtype):
+    pair, dense = product_case()
+    expected = gradient_of(lambda one: pair.matrix.to_dense().double() @ one, dense.to(dtype).double())
+    there = pair.to(DEVICE)
+    found = gradient_of(lambda one: sparse_product(there, one), dense.to(dtype).to(DEVICE))
+    assert [one.dtype for one in found] == [torch.float32, dtype]
+    for one, other, tolerance in zip(found, expected, (1e-5, 1e-5 if dtype == torch.float32 else 2.0**-8), strict=True):
+        assert_close(one.cpu(), other, tolerance)
 
 
 @pytest.mark.parametrize("anchors", [6, 300])

@@ -1,5 +1,7 @@
 """Steps on a GPU are those of the CPU: batches to the bit, losses, gradients and embeddings within tolerances."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from gscl_scale.batches.stream import BatchStream, DeviceRoom
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
+from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.device import gpu_arithmetic
 from gscl_scale.model.fused import availability
 from gscl_scale.model.fused.availability import has_kernels
@@ -35,6 +38,7 @@ MODELS = [
     {"encoder": "gcn", "activation": "rrelu", "feature_dropout": 0.2, "hidden_dropout": 0.2},
     {"encoder": "sage", "message_dropout": 0.2},
     {"encoder": "gat"},
+    {"encoder": "gcn", "product": "triton"},
 ]
 LOSSES = [{}, {"ranking": "pairwise", "positives": "out", "temperature_step": 0.1, "gate": 0.5},
           {"weighting": "size", "hop_zero": 0.5}]  # fmt: skip
@@ -130,6 +134,42 @@ def test_ten_steps_have_the_losses_of_the_cpu_and_twice_the_same_bits(folder):
     assert once == pytest.approx(expected[0], rel=1e-3)
     assert once == again
     assert all(torch.equal(one, other) for one, other in zip(weights, others, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("model", MODELS)
+def test_twenty_steps_by_a_cuda_graph_have_the_losses_and_weights_of_steps_without(folder, model, precision):
+    config, found = configured(model, train={"precision": precision}), []
+    for recorded in (False, True):
+        inputs, network = prepared(folder, config, DEVICE)
+        if recorded:
+            network.captured = CapturedEncoder(network.encoder, inputs, precision == "bfloat16")
+        trainer, steps = Trainer(network, config.train), []
+        for step, batch in enumerate(stream_of(folder, config, ROOM).batches(0, 20)):
+            trainer.position = replace(trainer.position, step=step)
+            steps.append(trainer.step(inputs, [batch], config, ALONE, False))
+        losses = [one.loss for one in fetch(steps)]
+        found.append((losses, [one.detach().cpu() for one in network.parameters()], encode_all(network, inputs)))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-3)
+    for one, other in zip(found[1][1], found[0][1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2 * float(other.abs().max()))
+    np.testing.assert_allclose(found[1][2], found[0][2], rtol=1e-2, atol=1e-2 * np.abs(found[0][2]).max())
+
+
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])
+@pytest.mark.parametrize("model", MODELS[1:3])
+def test_each_replay_of_a_cuda_graph_draws_the_noise_of_its_key(folder, monkeypatch, model, kernels):
+    if not kernels:
+        monkeypatch.setattr(availability, "has_kernels", lambda device: False)
+    config = configured(model, train={"deterministic": True})
+    with gpu_arithmetic(config.train, DEVICE):
+        inputs, network = prepared(folder, config, DEVICE)
+        network.train().captured = CapturedEncoder(network.encoder, inputs, bfloat16=False)
+        for key in (7, 2**63 - 1, 7):
+            found, expected = network.encode(inputs, key).detach().clone(), network.encoder(inputs, key).detach()
+            assert torch.equal(found == 0, expected == 0)
+            assert_close(found, expected, 1e-5)
+        assert not torch.equal(network.encode(inputs, 8).detach(), found)
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")

@@ -26,6 +26,18 @@ def test_single_entries_have_the_numbers_of_the_matrix_by_either_way(key):
     assert torch.equal(keyed_random._numbers(key, nodes, columns.int()), whole[nodes, columns])
 
 
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_on_the_device_gives_the_bits_of_the_number(key):
+    expected = keyed_random.uniform(key, NODES, (6, 40), CPU)
+    base = torch.tensor(keyed_random.signed((key - 205) % 2**64))
+    there = keyed_random.DeviceKey(base) + 200 + 5
+    assert torch.equal(keyed_random.uniform(there, NODES, (6, 40), CPU), expected)
+    assert torch.equal(keyed_random.uniform_entries(there, NODES, torch.arange(6)), expected.diagonal())
+    assert torch.equal(keyed_random._numbers(there, NODES[:, None], torch.arange(40)), expected)
+    base += 1
+    assert not torch.equal(keyed_random._numbers(there, NODES[:, None], torch.arange(40)), expected)
+
+
 def test_numbers_of_a_node_and_column_are_the_same_among_other_nodes_and_columns():
     nodes, whole = torch.tensor([7, 0, 99, 7]), keyed_random.uniform(3, None, (100, 20), CPU)
     assert torch.equal(keyed_random.uniform(3, nodes, (4, 20), CPU), whole[nodes])

@@ -83,6 +83,11 @@ def test_the_whole_graph_is_encoded_where_a_step_over_it_fits_and_rounds_get_wha
     assert lacks.reason.startswith("Each step encodes what its batch depends on: ")
 
 
+def test_a_cuda_graph_keeps_the_memory_of_a_step_beside_that_of_a_validation():
+    rooms = [plan_device(configured({"cuda_graphs": on}), 10**5, 10**6, 10**6, 100 * GIB).room for on in (False, True)]
+    assert rooms[0] - rooms[1] == step_bytes(configured().model, 10**5, 10**6, 10**6)
+
+
 def test_sampled_neighbours_stay_sampled_however_much_memory_there_is():
     plan = plan_device(configured(propagation="sampled", fanout=[3]), 100, 100, 100, 1 << 50)
     assert not plan.whole

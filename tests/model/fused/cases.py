@@ -1,7 +1,9 @@
 """What the kernels are tried with, in the interpreter and on a GPU."""
 
+import scipy.sparse as sp
 import torch
 
+from gscl_scale.model.propagation import SparsePair, csr_tensor
 from tests.model.test_pairs import case as pairs_case
 
 LOSSES = [
@@ -30,6 +32,16 @@ def gradient_of(function, *inputs):
     weights = torch.linspace(-1, 2, result.numel()).bfloat16().to(result)
     (result * weights.view(result.shape)).sum().backward()
     return [result.detach(), *(one.grad for one in inputs)]
+
+
+def product_case():
+    """(a pair whose first row is a hub and whose second is empty, columns in two blocks), for backend triton."""
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.rand(7, 90, generator=generator) * (torch.rand(7, 90, generator=generator) < 0.1)
+    matrix[0], matrix[1] = torch.rand(90, generator=generator), 0
+    rows, back = sp.csr_array(matrix.numpy()), sp.csr_array(matrix.T.numpy())
+    sides = (csr_tensor(side.indptr, side.indices, side.data, side.shape) for side in (rows, back))
+    return SparsePair(*sides, "triton"), torch.randn(90, 130, generator=generator)
 
 
 def padded_case(anchors):

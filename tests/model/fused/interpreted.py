@@ -21,11 +21,12 @@ from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import build_model, normalise
 from gscl_scale.model.noise import Noise, with_noise
 from gscl_scale.model.pairs import pair_products
+from gscl_scale.model.propagation import sparse_product
 from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import KERNELS
-from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case
+from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case, product_case
 from tests.model.graphs import random_features
 from tests.model.test_keyed_random import KEYS, NODES
 from tests.model.test_loss import case as loss_case
@@ -51,7 +52,13 @@ def test_single_numbers_have_the_bits_of_the_kernels_of_the_cpu(key):
     nodes, columns = NODES.repeat(40), torch.arange(240)
     expected = keyed_random.uniform_entries(key, nodes, columns)
     for kind in (torch.int64, torch.int32):
-        assert torch.equal(fused_noise.uniform_entries(keyed_random.signed(key), nodes, columns.to(kind)), expected)
+        for base, number in ((None, keyed_random.signed(key)), (before(key, 5), 5)):
+            assert torch.equal(fused_noise.uniform_entries(base, number, nodes, columns.to(kind)), expected)
+
+
+def before(key, number):
+    """A key on the device that becomes this one where the number is added."""
+    return torch.tensor(keyed_random.signed((key - number) % 2**64))
 
 
 @pytest.mark.parametrize("nodes", [None, NODES])
@@ -59,10 +66,24 @@ def test_single_numbers_have_the_bits_of_the_kernels_of_the_cpu(key):
 def test_rows_have_the_bits_of_the_kernels_of_the_cpu(key, nodes):
     shape = (6 if nodes is not None else 11, 130)
     expected = keyed_random.uniform(key, nodes, shape, torch.device("cpu"))
-    slopes = fused_noise.noise(-torch.ones(shape), nodes, keyed_random.signed(key), 0.0, 2.0, 0, 0.0)
+    slopes = fused_noise.noise(-torch.ones(shape), nodes, None, keyed_random.signed(key), 0.0, 2.0, 0, 0.0)
     assert torch.equal(-slopes, 2 * expected)
-    dropped = fused_noise.noise(torch.ones(shape), nodes, 0, 1.0, 1.0, keyed_random.signed(key), 0.3)
+    dropped = fused_noise.noise(torch.ones(shape), nodes, None, 0, 1.0, 1.0, keyed_random.signed(key), 0.3)
     assert torch.equal(dropped == 0, expected < 0.3)
+
+
+@pytest.mark.parametrize("slopes", [True, False])
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_on_the_device_gives_the_noise_of_the_number_forward_and_back(fused, key, slopes):
+    rows, there = (
+        torch.randn(11, 130, generator=torch.Generator().manual_seed(0)),
+        keyed_random.DeviceKey(before(key, 2)),
+    )
+    numbers = Noise(key if slopes else None, 0.3, (key + 2) % 2**64)
+    device_keys = Noise(there + 2 if slopes else None, 0.3, there + 4)
+    expected = gradient_of(lambda one: with_noise(one, None, numbers), rows)
+    found = gradient_of(lambda one: with_noise(one, None, device_keys), rows)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("noise", [Noise(7, 0.0, 0), Noise(None, 0.3, 9), Noise(7, 0.3, 9)])
@@ -97,6 +118,21 @@ def test_the_gradient_of_prelu_equals_plain_torch(fused):
     expected, found = gradient_of(peer, hidden.double()), gradient_of(ours, hidden)
     for one, other in zip([*found, ours.weight.grad], [*expected, peer.weight.grad], strict=True):
         assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_sparse_product_and_its_gradient_equal_plain_torch_with_sums_in_single_precision(fused, dtype, rounded):
+    pair, dense = product_case()
+    dense = dense.to(dtype)
+    matrix = pair.matrix.to_dense().double()
+    found = gradient_of(lambda one: sparse_product(pair, one, rounded), dense)
+    expected = gradient_of(lambda one: matrix @ one, dense.double())
+    result = dtype if rounded else torch.float32
+    assert [one.dtype for one in found] == [result, dtype]
+    for one, other, kind in zip(found, expected, (result, dtype), strict=True):
+        rounding = 1e-6 if kind == torch.float32 else 8e-3  # of the result alone, which the interpreter cuts off
+        torch.testing.assert_close(one.double(), other, rtol=rounding, atol=1e-5)
 
 
 @pytest.mark.parametrize("anchors", [6, 40])
@@ -160,7 +196,7 @@ def test_an_empty_share_of_a_batch_has_no_loss_and_gradients_of_zero():
     result.loss.backward()
     assert result.flat().tolist() == [0] * 5
     assert (right.grad == 0).all()
-    empty = fused_noise.noise(torch.zeros(0, 5), None, 1, 0.1, 0.3, 1, 0.2)
+    empty = fused_noise.noise(torch.zeros(0, 5), None, None, 1, 0.1, 0.3, 1, 0.2)
     assert fused_rows.unit_rows(empty, 1e-12).shape == (0, 5)
 
 
@@ -180,6 +216,7 @@ class Operations(TorchDispatchMode):
 STEPS = [
     {"activation": "rrelu", "feature_dropout": 0.2, "hidden_dropout": 0.2},
     {"activation": "prelu", "message_dropout": 0.3, "encoder": "sage"},
+    {"activation": "prelu", "product": "triton"},
 ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gscl_scale.model.fused import noise, pairs, ranking, rows
+from gscl_scale.model.fused import noise, pairs, product, ranking, rows
 
 triton = pytest.importorskip("triton", reason="Triton is not installed; the extra dev has it")
 
@@ -18,6 +18,7 @@ from triton.compiler import ASTSource  # noqa: E402
 
 from gscl_scale.model.fused.triton_kernels import noise as noise_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import pairs as pairs_kernels  # noqa: E402
+from gscl_scale.model.fused.triton_kernels import product as product_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import ranking as ranking_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import rows as rows_kernels  # noqa: E402
 
@@ -79,10 +80,15 @@ def launch_all():
 
 
 def launch_on_rows(hidden, nodes):
-    noise.uniform_entries(5, nodes, nodes)
-    for slopes, share, read in (((0.1, 0.3), 0.0, None), ((1.0, 1.0), 0.2, nodes)):
-        noise.noise(hidden, read, 2**62, *slopes, 5, share)
-        noise.noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, 2**62, *slopes, 5, share)
+    base = torch.tensor(2**62)
+    noise.uniform_entries(None, 5, nodes, nodes)
+    noise.uniform_entries(base, 5, nodes, nodes)
+    for slopes, share, read, key in (((0.1, 0.3), 0.0, None, None), ((1.0, 1.0), 0.2, nodes, base)):
+        noise.noise(hidden, read, key, 2**62, *slopes, 5, share)
+        noise.noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, key, 2**62, *slopes, 5, share)
+    for pointers in (torch.zeros(4, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)):
+        for dtype in (torch.float32, torch.bfloat16):
+            product.csr_product(pointers, pointers, torch.zeros(4), hidden, dtype)
     rows.unit_rows(hidden, 1e-12)
     rows.unit_rows_gradient(hidden.float(), hidden, 1e-12)
     rows.prelu_gradient(hidden, hidden, torch.zeros(1))
@@ -93,12 +99,12 @@ def launch_on_rows(hidden, nodes):
 def test_every_kernel_compiles_for_a_gpu_without_one(tmp_path, monkeypatch, capability):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     stand_ins = []
-    for module in (noise_kernels, rows_kernels, pairs_kernels, ranking_kernels):
+    for module in (noise_kernels, rows_kernels, pairs_kernels, product_kernels, ranking_kernels):
         for name in [name for name in vars(module) if is_started(module, name)]:
             stand_ins.append(Compiled(getattr(module, name), capability))
             monkeypatch.setattr(module, name, stand_ins[-1])
     launch_all()
-    assert len(stand_ins) == 11
+    assert len(stand_ins) == 12
     for one in stand_ins:
         assert one.made, one.kernel.fn.__name__
         assert all(code[:4] == b"\x7fELF" for code in one.made)

@@ -23,11 +23,18 @@ def uniform(key, nodes, columns):
     return (bits >> 40).to(tl.int32).to(tl.float32) * (1.0 / (1 << 24))  # exact: 24 bits
 
 
+@triton.jit
+def _key(base, offset):
+    """A key that lies on the device, or the number that a kernel is started with."""
+    return offset if base is None else tl.load(base) + offset
+
+
 @triton.jit(do_not_specialize=["key", "number"])
-def uniform_entries(key: tl.int64, nodes, columns, out, number, BLOCK: tl.constexpr):
+def uniform_entries(base, key: tl.int64, nodes, columns, out, number, BLOCK: tl.constexpr):
     """The numbers of single entries."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < number
+    key = _key(base, key)
     drawn = uniform(key, tl.load(nodes + at, mask=there, other=0), tl.load(columns + at, mask=there, other=0))
     tl.store(out + at, drawn, mask=there)
 
@@ -54,30 +61,30 @@ def _with_dropout(value, drop_key, node_R, column_C, share):
 
 @triton.jit(do_not_specialize=["rows", "slope_key", "drop_key"])
 def noise(
-    hidden, nodes, out, rows, width, slope_key: tl.int64, lower, upper, drop_key: tl.int64, share,
+    hidden, nodes, base, out, rows, width, slope_key: tl.int64, lower, upper, drop_key: tl.int64, share,
     HAS_NODES: tl.constexpr, SLOPES: tl.constexpr, DROPS: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """Random slopes below 0, then dropout."""
     node_R, column_C, place, there = _block(nodes, rows, width, HAS_NODES, R, C)
     value = tl.load(hidden + place, mask=there, other=0.0).to(tl.float32)
     if SLOPES:
-        value = tl.where(value < 0, value * _slope(slope_key, node_R, column_C, lower, upper), value)
+        value = tl.where(value < 0, value * _slope(_key(base, slope_key), node_R, column_C, lower, upper), value)
     if DROPS:
-        value = _with_dropout(value, drop_key, node_R, column_C, share)
+        value = _with_dropout(value, _key(base, drop_key), node_R, column_C, share)
     tl.store(out + place, value, mask=there)
 
 
 @triton.jit(do_not_specialize=["rows", "slope_key", "drop_key"])
 def noise_gradient(
-    gradient, hidden, nodes, out, rows, width, slope_key: tl.int64, lower, upper, drop_key: tl.int64, share,
+    gradient, hidden, nodes, base, out, rows, width, slope_key: tl.int64, lower, upper, drop_key: tl.int64, share,
     HAS_NODES: tl.constexpr, SLOPES: tl.constexpr, DROPS: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """The gradient of `noise` in `hidden`, whose numbers are drawn again."""
     node_R, column_C, place, there = _block(nodes, rows, width, HAS_NODES, R, C)
     value = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32)
     if DROPS:
-        value = _with_dropout(value, drop_key, node_R, column_C, share)
+        value = _with_dropout(value, _key(base, drop_key), node_R, column_C, share)
     if SLOPES:
         below = tl.load(hidden + place, mask=there, other=0.0) < 0
-        value = tl.where(below, value * _slope(slope_key, node_R, column_C, lower, upper), value)
+        value = tl.where(below, value * _slope(_key(base, slope_key), node_R, column_C, lower, upper), value)
     tl.store(out + place, value, mask=there)
