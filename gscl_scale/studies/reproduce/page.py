@@ -72,10 +72,10 @@ def values_of(table: Table, records: Records) -> list[Value]:
 def _value(table: Table, line: Line, graph: str, measure: Measure, figures: CellFigures) -> Value | None:
     published = table.published.get((line.name, graph, measure))
     if measure not in _SECTIONS:
-        probe: Mapping[str, Mapping[str, object]] = {**figures.get("probe", {})}
-        if (measure == "roc_auc") != (probe.get("protocol", {}).get("measure") == "roc_auc"):
+        probe = figures.get("probe", {})
+        if (measure == "roc_auc") != ("measure" in probe.get("protocol", {})):
             return None
-        accuracy = probe.get(line.of, {})
+        accuracy: Mapping[str, object] = probe.get(line.of, {})
         part = "val" if measure == "validation" else "test"
         mean, validation = _percent(accuracy.get(f"{part}_mean")), _percent(accuracy.get("val_mean"))
         if mean is None:
@@ -147,8 +147,8 @@ def _absent(table: Table, records: Records, reasons: Mapping[str, str]) -> list[
     """The cells without figures or a reason; graphs that lack the same lines share a sentence."""
     lacking: dict[tuple[str, ...], list[str]] = {}
     for graph in table.graphs:
-        lines = [line.name for line in table.lines if (line.name, graph) not in records]
-        unexplained = tuple(line for line in lines if f"{line}, {graph}" not in reasons and graph not in reasons)
+        absent = [line.name for line in table.lines if (line.name, graph) not in records]
+        unexplained = tuple(line for line in absent if f"{line}, {graph}" not in reasons and graph not in reasons)
         lacking.setdefault(unexplained, []).append(graph)
     every = tuple(line.name for line in table.lines)
     sentences = []
