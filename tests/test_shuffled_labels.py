@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from gscl_scale.cli import studies
 from gscl_scale.config.config import Config
@@ -81,6 +82,14 @@ def test_the_standard_error_of_chance_is_that_of_guesses_on_shuffled_labels(tmp_
         means.append((right[:30].mean() + right[20:50].mean()) / 2)
     error = chance_of(written(tmp_path / "graph", labels), 30)["error"]
     assert 0.6 * error < np.std(means) < error
+
+
+def test_chance_by_roc_auc_is_a_half_with_the_error_of_scores_that_know_nothing(tmp_path):
+    labels, draw = np.repeat([0, 1, -1], [30, 10, 5]), np.random.default_rng(0)
+    chance = chance_of(written(tmp_path / "graph", labels), 40, "roc_auc")
+    assert (chance["least"], chance["most"]) == (0.5, 0.5)
+    found = [roc_auc_score(labels[:40], draw.random(40)) for _ in range(2000)]
+    assert np.std(found) == pytest.approx(chance["error"], rel=0.06)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 
 from gscl_scale.config.section import Key, Result, Section
 
+Measure = Literal["accuracy", "roc_auc"]
+
 
 class SplitsConfig(Section):
     """The splits into training, validation and test nodes."""
@@ -48,6 +50,11 @@ class TunedOn(SplitsConfig):
 class EvaluateConfig(SplitsConfig):
     """The evaluation protocol."""
 
+    measure: Annotated[Measure, Key("probe", revision=5, neutral="accuracy")] = Field(
+        "accuracy",
+        description="What the probe is chosen by on validation nodes and measured by on test nodes; roc_auc needs two "
+        "classes.",
+    )
     initialisations: int = Field(20, ge=1, description="Random initialisations of the probe per split.")
     probe_epochs: int = Field(300, ge=1, description="Adam steps of the probe.")
     probe_learning_rate: Annotated[float, Key("probe")] = Field(0.01, gt=0, description="Learning rate of the probe.")

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
+from gscl_scale.config.evaluate import Measure
 from gscl_scale.graph.graph import Graph
 
 
@@ -22,8 +23,8 @@ class Chance(TypedDict):
     error: float
 
 
-def chance_of(graph: Graph, test_nodes: int) -> Chance:
-    """Accuracy by chance; micro-F1 where a node has many labels, of which as many are predicted as it has."""
+def chance_of(graph: Graph, test_nodes: int, measure: Measure = "accuracy") -> Chance:
+    """The measure by chance; micro-F1 where a node has many labels, of which as many are predicted as it has."""
     labels: npt.NDArray[Any]
     if graph.label_sets is not None:
         labels, counts = graph.label_sets.indices, graph.label_sets.counts
@@ -32,6 +33,9 @@ def chance_of(graph: Graph, test_nodes: int) -> Chance:
         labels = graph.labels[graph.labels >= 0]
         counts = np.ones(labels.size, np.int64)
     often = np.bincount(labels)
+    if measure == "roc_auc":  # the pairs of two classes; its error is that of the Mann-Whitney statistic
+        first, second = test_nodes * often[often > 0] / labels.size
+        return {"least": 0.5, "most": 0.5, "error": math.sqrt((test_nodes + 1) / (12 * first * second))}
     place = np.argsort(np.argsort(-often, kind="stable"))
     named = place[labels] < np.repeat(counts, counts)  # whether naming the most frequent ones finds a label
     uniform = float(np.square(counts).sum() / counts.sum() / np.count_nonzero(often))

@@ -1,12 +1,15 @@
-"""The figures of the probe in words where a node has many labels: F1 in place of accuracy."""
+"""The figures of the probe in words where they are not accuracy: F1 where a node has many labels, and ROC-AUC."""
 
 from typing import Literal
 
+from gscl_scale.config.evaluate import Measure
 from gscl_scale.evaluate.schema import Accuracies, Metrics, Probe, ProbeProtocol
 
 Part = Literal["val", "test", "macro"]
 
+FIGURES: dict[Measure, str] = {"accuracy": "accuracy", "roc_auc": "ROC-AUC"}
 _OF_CLASSES: dict[Part, str] = {"val": "validation %", "test": "test %"}
+_OF_ROC_AUC: dict[Part, str] = {"val": "validation ROC-AUC %", "test": "test ROC-AUC %"}
 _OF_LABELS: dict[Part, str] = {"val": "validation micro-F1 %", "test": "micro-F1 %", "macro": "macro-F1 %"}
 
 
@@ -17,12 +20,19 @@ def has_many_labels(metrics: Metrics) -> bool:
 
 def figure_name(protocol: ProbeProtocol | None) -> str:
     """What the probe measures."""
-    return "micro-F1" if protocol and "labels" in protocol else "accuracy"
+    if protocol and "labels" in protocol:
+        return "micro-F1"
+    return FIGURES[protocol.get("measure", "accuracy") if protocol else "accuracy"]
 
 
-def part_titles(metrics: Metrics) -> dict[Part, str]:
+def part_titles(protocol: ProbeProtocol | None) -> dict[Part, str]:
     """The figures of a probe, and their names in a table."""
-    return _OF_LABELS if has_many_labels(metrics) else _OF_CLASSES
+    return {"accuracy": _OF_CLASSES, "ROC-AUC": _OF_ROC_AUC, "micro-F1": _OF_LABELS}[figure_name(protocol)]
+
+
+def protocol_of(metrics: Metrics) -> ProbeProtocol | None:
+    """How the probe was measured; None where it was not."""
+    return metrics["probe"]["protocol"] if "probe" in metrics else None
 
 
 def task_titles(metrics: Metrics) -> list[str]:

@@ -5,7 +5,7 @@ Weights are [d, C * L], so a step is one product, and sums over the classes run 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 
 from gscl_scale import seeding
 from gscl_scale.config.evaluate import EvaluateConfig
+from gscl_scale.evaluate.measures import count_right, most_right, refuse_one_class
 from gscl_scale.evaluate.schema import Accuracy, MeanAccuracy, ScalingKind
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
 from gscl_scale.evaluate.vectors import KINDS, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
@@ -25,6 +26,8 @@ _BLOCK_ROWS = 32768
 @dataclass(frozen=True)
 class ProbeResult:
     """Accuracies [S, I] at the best validation epoch, under decay and scaling with the best mean validation accuracy.
+
+    With `evaluate.measure` roc_auc all accuracies are ROC-AUC.
 
     val, test [S, I]   NaN where a split has no such nodes
     best_epoch [S, I]  from 1; the last epoch where a split has no validation nodes; None of a probe without epochs
@@ -97,6 +100,7 @@ def probe_splits(
 
     The epoch is chosen for each split and initialisation, the others for all splits, by the mean over them.
     """
+    refuse_one_class(labels, splits, config)
     tried = []
     for kind in KINDS if config.probe_scaling == "auto" else (config.probe_scaling,):
         scaling = fit_scaling(vectors, kind)
@@ -141,6 +145,9 @@ class _Task:
     def nodes(self, code: int) -> npt.NDArray[np.int64]:
         return np.flatnonzero((self.codes == code) & (self.labels >= 0))
 
+    def most_right(self, code: int) -> int:
+        return most_right(self.config.measure, self.labels[self.nodes(code)])
+
     def load(self, nodes: npt.NDArray[np.int64]) -> "_Labelled":
         target = torch.from_numpy(self.labels[nodes].astype(np.int64)).to(self.device)
         return _Labelled(load_rows(self.vectors, nodes, self.scaling, self.device), target)
@@ -167,27 +174,27 @@ def _probe_split(task: _Task) -> npt.NDArray[np.float64]:
     train = [task.load(nodes) for nodes in equal]
     val = [task.load(nodes) for nodes in blocks(task.nodes(VAL), size)]
     decays, count = task.config.probe_weight_decay, task.config.initialisations
-    together = max(1, _LOGITS // (size * count * task.num_classes))
-    fitted = [_fit(task, train, val, decays[at : at + together]) for at in range(0, len(decays), together)]
     test_nodes = task.nodes(TEST)
-    right = [torch.zeros_like(one.val_correct) for one in fitted]
-    for nodes in blocks(test_nodes, size):
-        part = task.load(nodes)
-        for one, counted in zip(fitted, right, strict=True):
-            counted += _correct([part], one.weight, one.bias, task.num_classes)
-    num_val = sum(part.target.numel() for part in val)
-    val_correct, epochs = torch.cat([one.val_correct for one in fitted]), torch.cat([one.best_epoch for one in fitted])
-    lanes = (_share(val_correct, num_val), _share(torch.cat(right), test_nodes.size), epochs.cpu().numpy())
-    return np.stack(lanes).reshape(3, -1, count)
+    together = max(1, _LOGITS // (_rows_at_once(task, size) * count * task.num_classes))
+    fitted = [_fit(task, train, val, decays[at : at + together]) for at in range(0, len(decays), together)]
+    right = [
+        _count(task, map(task.load, blocks(test_nodes, size)), one.weight, one.bias)
+        if test_nodes.size
+        else torch.zeros_like(one.val_right)
+        for one in fitted
+    ]
+    val_right, epochs = torch.cat([one.val_right for one in fitted]), torch.cat([one.best_epoch for one in fitted])
+    shares = _share(val_right, task.most_right(VAL)), _share(torch.cat(right), task.most_right(TEST))
+    return np.stack([*shares, epochs.cpu().numpy()]).reshape(3, -1, count)
 
 
 @dataclass(frozen=True)
 class _Fitted:
-    """weight [d, C * L], bias [C * L], val_correct and best_epoch [L]; the lanes of a decay lie side by side."""
+    """weight [d, C * L], bias [C * L], val_right and best_epoch [L]; the lanes of a decay lie side by side."""
 
     weight: torch.Tensor
     bias: torch.Tensor
-    val_correct: torch.Tensor
+    val_right: torch.Tensor
     best_epoch: torch.Tensor
 
 
@@ -206,12 +213,12 @@ def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decays: list
         bias.grad.addcmul_(bias, decay)
         adam.step()
         if val:
-            correct = _correct(val, weight, bias, num_classes)
-            better = correct > best
+            right = _count(task, val, weight, bias)
+            better = right > best
             if better.any():
                 columns = better.repeat(num_classes)
                 best_weight[:, columns], best_bias[columns] = weight[:, columns], bias[columns]
-                best, epoch = torch.maximum(best, correct), torch.where(better, step, epoch)
+                best, epoch = torch.maximum(best, right), torch.where(better, step, epoch)
     if not val:
         return _Fitted(weight, bias, best, torch.full_like(epoch, config.probe_epochs))
     return _Fitted(best_weight, best_bias, best, epoch)
@@ -240,22 +247,27 @@ def _gradient(
     return part.rows.transposed_times(error), error.sum(0)
 
 
-def _correct(parts: list[_Labelled], weight: torch.Tensor, bias: torch.Tensor, num_classes: int) -> torch.Tensor:
-    """Right answers [L] of each lane."""
-    total = torch.zeros(weight.shape[1] // num_classes, dtype=torch.int64, device=weight.device)
-    for part in parts:
-        logits = (part.rows.times(weight) + bias).view(part.target.numel(), num_classes, -1)
-        total += (logits.argmax(1) == part.target[:, None]).sum(0)
-    return total
+def _count(task: _Task, parts: Iterable[_Labelled], weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """What is right in some rows [L], in each lane, by the measure of the task."""
+    logits = (
+        ((part.rows.times(weight) + bias).view(part.target.numel(), task.num_classes, -1), part.target)
+        for part in parts
+    )
+    return count_right(task.config.measure, logits)
+
+
+def _rows_at_once(task: _Task, size: int) -> int:
+    """The rows with logits in memory: a block, or of ROC-AUC all that are compared with each other."""
+    return size if task.config.measure == "accuracy" else max(size, *(task.nodes(code).size for code in (VAL, TEST)))
 
 
 def _rows_per_step(num_classes: int, config: EvaluateConfig) -> int:
     return min(_BLOCK_ROWS, max(256, _LOGITS // (config.initialisations * num_classes)))
 
 
-def _share(correct: torch.Tensor, total: int) -> npt.NDArray[np.float64]:
-    counts = correct.cpu().numpy().astype(np.float64)
-    return counts / total if total else np.full_like(counts, np.nan)
+def _share(right: torch.Tensor, most: int) -> npt.NDArray[np.float64]:
+    counts = right.cpu().numpy().astype(np.float64)
+    return counts / most if most else np.full_like(counts, np.nan)
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:

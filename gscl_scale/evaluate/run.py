@@ -14,6 +14,7 @@ from gscl_scale.errors import RunError
 from gscl_scale.evaluate import link_schema, schema
 from gscl_scale.evaluate.clusters import N_INIT, cluster_nmi
 from gscl_scale.evaluate.label_probe import labels_protocol
+from gscl_scale.evaluate.label_summary import FIGURES
 from gscl_scale.evaluate.linear_probe import ProbeResult, or_none
 from gscl_scale.evaluate.link_schema import LINK_TASKS
 from gscl_scale.evaluate.links import (
@@ -289,7 +290,8 @@ def _probe_protocol(
     counts = [split.counts() for split in splits]
     validated = all(count["val"] for count in counts)
     published = splits[0].fraction is None
-    return {
+    best = f"best validation {FIGURES[config.measure]}"
+    protocol: schema.ProbeProtocol = {
         "kind": "published" if published else "random",
         "train_fraction": splits[0].fraction,
         "val_fraction": None if published else config.val_fraction,
@@ -306,6 +308,9 @@ def _probe_protocol(
             for name, result in results.items()
         },
         "scaling": config.probe_scaling,
-        "selection": "best validation accuracy" if validated else "last epoch where a split has no validation nodes",
+        "selection": best if validated else "last epoch where a split has no validation nodes",
         "seed": config.seed,
     }
+    if config.measure != "accuracy":
+        protocol["measure"] = config.measure
+    return protocol

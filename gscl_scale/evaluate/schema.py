@@ -48,7 +48,8 @@ Fraction = Annotated[str, AfterValidator(_number)]  # of the labelled nodes, suc
 class MeanAccuracy(TypedDict):
     """Mean accuracies of the probe.
 
-    Where a node has many labels they are micro-F1, and `macro_mean` is the macro-F1 on test nodes.
+    Where a node has many labels they are micro-F1, and `macro_mean` is the macro-F1 on test nodes. Where the protocol
+    has a `measure`, they are that.
     """
 
     val_mean: Number
@@ -122,6 +123,7 @@ class ProbeProtocol(LabelsProtocol):
     """How accuracy was measured."""
 
     kind: Literal["published", "random"]
+    measure: NotRequired[Literal["roc_auc"]]
     train_fraction: NotRequired[Number]
     num_splits: Count
     counts: SplitCounts

@@ -17,6 +17,7 @@ from gscl_scale.evaluate.label_summary import (
     has_many_labels,
     label_sentences,
     part_titles,
+    protocol_of,
     task_titles,
 )
 from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
@@ -50,9 +51,10 @@ _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure 
 def figures_table(metrics: Metrics) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
     """(headers, one row per method, remarks: the protocol, what is missing and why, warnings)."""
     many, shares = has_many_labels(metrics), [share for share, _ in by_share(metrics)]
-    accuracies = shares if many else [f"test %, {share} of labels" for share in shares]
+    titles = part_titles(protocol_of(metrics))
+    accuracies = shares if many else [f"{titles['test']}, {share} of labels" for share in shares]
     first = "F1 in % by train share" if many and shares else ""
-    headers = [first, *(accuracies or part_titles(metrics).values()), *task_titles(metrics)]
+    headers = [first, *(accuracies or titles.values()), *task_titles(metrics)]
     rows = [row for name in TITLES if name in metrics.get("probe", {}) for row in _rows(metrics, name)]
     warnings = [f"Warning: {warning}" for warning in warnings_of(metrics)]
     return headers, rows, [*protocol_sentences(metrics), *missing_sentences(metrics), *warnings]
@@ -97,7 +99,8 @@ def _rows(metrics: Metrics, name: Method) -> list[tuple[str, ...]]:
         ]
     accuracies = [percent(*measured(one, "test", metrics)) for one in shares]
     if not accuracies:
-        accuracies = [percent(*measured(metrics["probe"][name], part, metrics)) for part in part_titles(metrics)]
+        parts = part_titles(protocol_of(metrics))
+        accuracies = [percent(*measured(metrics["probe"][name], part, metrics)) for part in parts]
     return [(TITLES[name], *accuracies, *(tasks(metrics, name) if task_titles(metrics) else ()))]
 
 
@@ -151,8 +154,9 @@ def _class_sentences(probe: Probe, scaling: str, decays: str, repeated: bool) ->
     protocol = probe["protocol"]
     counts, splits = protocol["counts"], protocol["num_splits"]
     steps = "" if counts["train"] <= protocol["rows_per_step"] else f", {protocol['rows_per_step']:,} rows a step"
+    figure = figure_name(protocol)
     return [
-        f"Accuracy: logistic regression on frozen vectors ({scaling}) with Adam, "
+        f"{figure[:1].upper()}{figure[1:]}: logistic regression on frozen vectors ({scaling}) with Adam, "
         f"{protocol['epochs']} steps{steps}; {splits} {protocol['kind']} split{'s' * (splits > 1)} into "
         f"train / validation / test ({counts['train']:,} / {counts['val']:,} / {counts['test']:,} nodes); "
         f"{'mean' if repeated else 'mean ± standard deviation'} over {protocol['initialisations']} random "

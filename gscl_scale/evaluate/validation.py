@@ -14,6 +14,7 @@ import torch
 from gscl_scale.config.evaluate import EvaluateConfig, SplitsConfig
 from gscl_scale.evaluate.label_probe import probe_label_sets
 from gscl_scale.evaluate.linear_probe import ProbeResult, probe_splits
+from gscl_scale.evaluate.measures import num_classes, refuse_measure
 from gscl_scale.evaluate.splits import TEST, VAL, Split, make_splits
 from gscl_scale.evaluate.vectors import Vectors
 from gscl_scale.graph.graph import Graph
@@ -66,7 +67,7 @@ def selection_of(graph: Graph, config: EvaluateConfig, validated: bool, label_se
 def validation_accuracy(
     vectors: Vectors, graph: Graph, splits: Sequence[Split], config: EvaluateConfig, device: torch.device | str = "cpu"
 ) -> float:
-    """Mean validation accuracy of the probe over splits and initialisations; micro-F1 where a node has many labels."""
+    """Mean validation accuracy of the probe over splits and initialisations, or what else it is measured by."""
     return probe(vectors, graph, splits, config, device).val_mean
 
 
@@ -74,8 +75,8 @@ def probe(
     vectors: Vectors, graph: Graph, splits: Sequence[Split], config: EvaluateConfig, device: torch.device | str = "cpu"
 ) -> ProbeResult:
     """Probe the vectors on every split: for the class of each node, or for its labels where a node has many."""
+    refuse_measure(graph, config)
     if graph.label_sets is not None:
         return probe_label_sets(vectors, graph.label_sets, splits, config, device)
     assert graph.labels is not None
-    classes = max(len(graph.classes), int(graph.labels.max()) + 1)
-    return probe_splits(vectors, graph.labels, splits, classes, config, device)
+    return probe_splits(vectors, graph.labels, splits, num_classes(graph.labels, graph), config, device)

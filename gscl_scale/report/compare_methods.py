@@ -6,7 +6,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from gscl_scale.evaluate.chance import Chance
-from gscl_scale.evaluate.label_summary import figure_name
+from gscl_scale.evaluate.label_summary import figure_name, part_titles
 from gscl_scale.evaluate.link_schema import LINK_FIGURES, LinksProtocol, LinkTasks
 from gscl_scale.evaluate.link_summary import LINK_COLUMNS, TASK_TITLES, link_aucs, links_sentence
 from gscl_scale.evaluate.schema import MeasuredGraph, Number, ProbeProtocol
@@ -20,13 +20,11 @@ from gscl_scale.report.compare_intervals import (
 )
 from gscl_scale.text import format_bytes, table
 
-_BY_LABELS = ["validation %", "test %", "NMI", "Sim@5"]
-_BY_MANY_LABELS = ["validation micro-F1 %", "micro-F1 %", "macro-F1 %"]
 _COST = ["training", "CPU", "memory"]
 
 
 class MethodFigures(TypedDict, total=False):
-    """Figures of a method: accuracies, or micro-F1 and `macro_mean` where a node has many labels.
+    """Figures of a method: accuracies, ROC-AUC, or micro-F1 and `macro_mean` where a node has many labels.
 
     `best_step` is the step at which the probe was best, on average.
     """
@@ -90,8 +88,8 @@ def comparison_headers(result: Comparison) -> list[str]:
     """The headers of the table."""
     if is_by_links(result):
         return ["", *LINK_COLUMNS, *_COST]
-    many = figure_name(result["protocol"]) == "micro-F1"
-    return ["", *(_BY_MANY_LABELS if many else _BY_LABELS), *_COST]
+    of_classes = [] if figure_name(result["protocol"]) == "micro-F1" else ["NMI", "Sim@5"]
+    return ["", *part_titles(result["protocol"]).values(), *of_classes, *_COST]
 
 
 def comparison_rows(result: Comparison) -> list[tuple[str, ...]]:
@@ -111,17 +109,18 @@ def comparison_remarks(result: Comparison) -> list[str]:
     remarks = []
     if protocol:
         several, figure = protocol["num_splits"] > 1, figure_name(protocol)
-        penalty = "weight decay" if figure == "accuracy" else "L2 penalty"
+        many = figure == "micro-F1"
+        penalty = "L2 penalty" if many else "weight decay"
         of_several = f" (the epoch on those of the first split); one {penalty} for all splits, by their mean" * several
         chosen = (
             "; the epoch of the encoder, where it is validated, and the probe's settings are chosen on validation nodes"
             f"{of_several}"
         )
         share = protocol.get("train_fraction")
-        starts = f" and {protocol['initialisations']} initialisations of the probe" * (figure == "accuracy")
-        at = f" at a train share of {100 * share:g} %" if share and figure != "accuracy" else ""
+        starts = f" and {protocol['initialisations']} initialisations of the probe" * (not many)
+        at = f" at a train share of {100 * share:g} %" if share and many else ""
         remarks = [
-            f"{'Accuracy' if figure == 'accuracy' else 'F1'} of a linear probe on frozen vectors: mean ± standard "
+            f"{'F1' if many else figure[:1].upper() + figure[1:]} of a linear probe on frozen vectors: mean ± standard "
             f"deviation over {seeds} seed{'s' * (seeds > 1)} of the whole run{starts} on each of "
             f"{protocol['num_splits']} {protocol['kind']} split{'s' * several}{at}"
             f"{chosen * (protocol['least_val'] > 0)}.",

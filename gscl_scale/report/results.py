@@ -1,6 +1,14 @@
 """How good the embeddings are, and whether they rank neighbourhoods."""
 
-from gscl_scale.evaluate.label_summary import Part, by_share, figure_name, has_many_labels, part_titles, task_titles
+from gscl_scale.evaluate.label_summary import (
+    Part,
+    by_share,
+    figure_name,
+    has_many_labels,
+    part_titles,
+    protocol_of,
+    task_titles,
+)
 from gscl_scale.evaluate.schema import METHODS, RANKING, Method, Metrics, Rings
 from gscl_scale.evaluate.summary import TITLES, decimal, measured, missing_sentences, protocol_sentences, tasks
 from gscl_scale.report.html import Html, element, figures, html, notes, section, small, table, with_std
@@ -34,12 +42,13 @@ def headline(metrics: Metrics, title: str) -> Html:
 
 def accuracy(metrics: Metrics) -> Html:
     """The table of figures, with input features and the untrained encoder above the trained one."""
-    probe, titles, of_classes = metrics.get("probe", {}), part_titles(metrics), task_titles(metrics)
+    probe, of_classes = metrics.get("probe", {}), task_titles(metrics)
+    titles, figure = part_titles(protocol_of(metrics)), figure_name(protocol_of(metrics))
     rows = []
     for name in (name for name in TITLES if name in probe):
         accuracies = (with_std(*measured(probe[name], part, metrics)) for part in titles)
         rows.append((TITLES[name], *accuracies, *(tasks(metrics, name) if of_classes else ())))
-    caption = "Accuracy of a linear probe, agreement of clusters with classes, and search"
+    caption = f"{figure[:1].upper()}{figure[1:]} of a linear probe, agreement of clusters with classes, and search"
     if has_many_labels(metrics):
         share = probe["protocol"].get("train_fraction")
         caption = f"F1 of a linear probe{f' at a train share of {100 * share:g} %' if share else ''}"
@@ -50,7 +59,7 @@ def accuracy(metrics: Metrics) -> Html:
 
 def by_fraction(metrics: Metrics) -> Html:
     """The figures on test nodes for every train fraction, where there are several."""
-    shares, many = by_share(metrics), has_many_labels(metrics)
+    shares, many, titles = by_share(metrics), has_many_labels(metrics), part_titles(protocol_of(metrics))
     names = [name for name in TITLES if all(name in part for _, part in shares)]
     shown_parts: tuple[Part, ...] = ("test", "macro") if many else ("test",)
     rows = []
@@ -59,12 +68,12 @@ def by_fraction(metrics: Metrics) -> Html:
             accuracies = (with_std(*measured(part[name], one, metrics)) for name in names)
             rows.append(
                 (
-                    f"{share} of {'nodes, ' + part_titles(metrics)[one].removesuffix(' %') if many else 'labels'}",
+                    f"{share} of {'nodes, ' + titles[one].removesuffix(' %') if many else 'labels'}",
                     *accuracies,
                 )
             )
     shown = table(
-        "F1 on test nodes in %" if many else "Test accuracy in %",
+        "F1 on test nodes in %" if many else f"Test {figure_name(protocol_of(metrics))} in %",
         ["train share", *(TITLES[name] for name in names)],
         rows,
     )

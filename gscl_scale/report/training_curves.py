@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gscl_scale.evaluate.label_summary import has_many_labels
+from gscl_scale.evaluate.label_summary import figure_name, protocol_of
 from gscl_scale.report.html import Html, figures, notes, seconds, section, small
 from gscl_scale.report.plots import lines_svg
 from gscl_scale.report.run_data import RunData
@@ -27,8 +27,8 @@ def training(found: RunData) -> Html:
     loss = lines_svg({"loss": step_curve(steps, "loss")}, "loss", "step", "loss")
     validated = [(one["epoch"], one["accuracy"]) for one in found.events if one["event"] == "validation"]
     name, words = _VALIDATED[found.last("train", "selection").get("by", "probe")]
-    if name == "accuracy" and has_many_labels(found.metrics):
-        name = "micro-F1"
+    if name == "accuracy":
+        name = figure_name(protocol_of(found.metrics))
     drawn = figures(
         (loss, "Loss", "per training step."),
         (lines_svg(_rings(steps), "rings", "step", "loss of a ring"), "Loss of each ring", "against what is farther."),

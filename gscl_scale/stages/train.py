@@ -20,6 +20,7 @@ from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out
 from gscl_scale.config.config import Config
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
+from gscl_scale.evaluate.measures import refuse_measure
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
@@ -66,8 +67,10 @@ def refuse_untrainable(config: Config, run: Run) -> None:
     refuse_absent_device(config)
     if config.runtime.tensorboard:
         need_package("tensorboardX", "tensorboard", "runtime.tensorboard")
+    graph = Graph.open(run.graph)
+    refuse_measure(graph, config.evaluate)
     if config.train.validate_every:
-        selection_for_training(config, Graph.open(run.graph))
+        selection_for_training(config, graph)
 
 
 def refuse_absent_device(config: Config) -> None:

@@ -141,7 +141,7 @@ def _comparison(
         result["methods"] = with_intervals(result["methods"], by_split, pairing)
         result["intervals"] = pairing.protocol()
         if "shuffled_labels" in result["graph"]:
-            result["chance"] = chance_of(graph, probes[0]["protocol"]["counts"]["test"])
+            result["chance"] = chance_of(graph, probes[0]["protocol"]["counts"]["test"], config.evaluate.measure)
     if measured and "links" in measured[0]:
         result["links_protocol"] = measured[0]["links"]["protocol"]
     return result

@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from gscl_scale import seeding
 from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate import linear_probe
-from gscl_scale.evaluate.linear_probe import ProbeResult, _correct, _gradient, _Labelled, probe_splits
+from gscl_scale.evaluate.linear_probe import ProbeResult, _gradient, _Labelled, probe_splits
+from gscl_scale.evaluate.measures import count_right
 from gscl_scale.evaluate.splits import Split
 from gscl_scale.evaluate.vectors import KINDS, Scaling, fit_scaling, load_rows, stays_sparse
 from gscl_scale.graph.types import SparseFeatures
@@ -81,7 +82,7 @@ def test_training_many_initialisations_at_once_gives_each_its_own_gradient() -> 
     expected = torch.autograd.grad(loss, [weight, bias])
     for got, wanted in zip(_gradient(part, weight.detach(), bias.detach(), 3), expected, strict=True):
         torch.testing.assert_close(got, wanted)
-    assert _correct([part], weight.detach(), bias.detach(), 3).tolist() == [
+    assert count_right("accuracy", [(logits, part.target)]).tolist() == [
         int((logits[:, :, lane].argmax(1) == part.target).sum()) for lane in range(4)
     ]
 

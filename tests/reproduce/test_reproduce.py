@@ -20,11 +20,13 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError, UserError
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.runtime.console import Console
+from gscl_scale.studies.peers.table import PEERS
 from gscl_scale.studies.reproduce import cells
 from gscl_scale.studies.reproduce.cells import Cell, measure
 from gscl_scale.studies.reproduce.page import draw, page, values_of
 from gscl_scale.studies.reproduce.reproduce import CONFIGS, reproduce
 from gscl_scale.studies.reproduce.tables import BETTER, TABLES, Line, Table
+from gscl_scale.train.objectives.methods import METHODS as METHODS_OF_COMPARE
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from tests.graphs import random_edges
 
@@ -158,8 +160,8 @@ def test_a_cell_of_a_method_that_reads_no_samples_depends_on_nothing_of_them(pla
 
     plain, ranked = names(), names("loss.temperature=0.3", "rings.width=8")
     same = {name for name in plain if plain[name] == ranked[name]}
-    assert same == {objective.title for objective in OBJECTIVES.values()} & plain.keys()
-    assert len(same) == 5
+    others = [METHODS_OF_COMPARE[name].title for name in (*OBJECTIVES, "gat")]
+    assert same == {*others, *(peer.title for peer in PEERS.values())}
 
 
 def test_the_page_alone_is_written_from_what_is_stored_and_replaces_no_other(measured):
@@ -365,6 +367,11 @@ def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(pla
     text = (places[1] / "tiny.md").read_text()
     assert re.search(r"- slow, two: not measured, \w+", text)
     assert re.search(r"\| fast \| [\d.]+ .*\| [\d.]+ ", text)
+    assert run(places, page_only=True) == text.strip()  # the reasons are stored
+    monkeypatch.undo()
+    monkeypatch.setitem(TABLES, "tiny", TINY)
+    assert "not measured" not in run(places).lower()
+    assert not [*(places[1] / "failed").iterdir()]
 
 
 def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monkeypatch):
@@ -519,6 +526,33 @@ def test_the_lead_is_told_on_test_nodes_and_on_validation_nodes():
     for line in ("some", "more"):
         records[line, "one"]["figures"]["probe"]["trained"]["val_mean"] = None
     assert "the best of 2 others\n" in page("tiny", table, records, {}, "made so")
+
+
+def test_roc_auc_stands_in_a_table_of_its_own_and_so_many_graphs_side_by_side():
+    graphs = ("one", "two", "three", "four")
+    table = Table("Methods", graphs, (SLOW, FAST), ("accuracy", "roc_auc"), better=("slow", "fast"), columns=2)
+    records = {(line, graph): record(0.6, 0.5) for line in ("slow", "fast") for graph in graphs}
+    for line in ("slow", "fast"):
+        records[line, "two"]["figures"]["probe"]["protocol"] = {**PROTOCOL, "measure": "roc_auc"}
+    text = page("tiny", table, records, {}, "made so")
+    row = "| GSCL, better on validation | 50.00 ± 1.00 |"
+    places = [
+        text.index(part) for part in ("Test accuracy, %:", "|  | one | three |", "|  | four |", "Test ROC-AUC, %:")
+    ]
+    assert [*places, text.index("|  | two |")] == sorted([*places, text.index("|  | two |")])
+    assert text.count("Test accuracy, %:") == text.count("Test ROC-AUC, %:") == 1
+    assert text.count(row) == 3
+
+
+def test_cells_that_are_not_there_are_named_together_and_those_with_a_reason_by_it():
+    graphs = ("one", "two", "three", "four")
+    table = Table("Methods", graphs, (SLOW, FAST))
+    records = {("slow", "one"): record(0.6, 0.5), ("slow", "two"): record(0.6, 0.5), ("slow", "four"): record(0.6, 0.5)}
+    text = page("tiny", table, records, {"fast, four": "there is not enough memory"}, "made so")
+    assert "- Not measured: one, two (fast).\n- Not measured: three.\n" in text
+    assert "- fast, four: not measured, there is not enough memory\n" in text
+    assert "Not measured: three" not in page("tiny", table, records, {"three": "it does not exist"}, "made so")
+    assert "Not measured" not in page("tiny", Table("Methods", ("one",), (SLOW,)), records, {}, "made so")
 
 
 @pytest.mark.parametrize(("step", "told"), [(299, True), (150, False)])

@@ -70,6 +70,15 @@ class Record(TypedDict):
     machine: str
 
 
+class _Failure(TypedDict):
+    """Why a cell could not be measured, in failed/NAME.json; where it was tried is for the reader of the file."""
+
+    reason: str
+    finished: str
+    version: str
+    machine: str
+
+
 class _Attempts(TypedDict):
     """The code and the machines that have worked at a cell, and for how long."""
 
@@ -121,6 +130,10 @@ class Cell:
     def file(self, out: Path) -> Path:
         """Where its record is stored."""
         return out / "cells" / f"{self.name}.json"
+
+    def failure(self, out: Path) -> Path:
+        """Where the reason is stored why it could not be measured."""
+        return out / "failed" / f"{self.name}.json"
 
 
 def cells_of(
@@ -184,6 +197,23 @@ def stored_record(cell: Cell, out: Path) -> Record | None:
     return record
 
 
+def store_failure(cell: Cell, out: Path, reason: str) -> None:
+    """Store why a cell could not be measured, until it can be."""
+    failure: _Failure = {
+        "reason": reason,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": __version__,
+        "machine": _machine(),
+    }
+    write_json(cell.failure(out), failure)
+
+
+def stored_failure(cell: Cell, out: Path) -> str | None:
+    """Why a cell could not be measured when it was last tried; None where nothing is known."""
+    path = cell.failure(out)
+    return read_json(path, _Failure, "delete it")["reason"] if path.exists() else None
+
+
 def refuse_other_graph(cell: Cell, record: Record, out: Path, known: dict[str, str]) -> None:
     """Refuse figures of another graph than the file at hand holds; `known`: fingerprints of files read before."""
     graph, figures = cell.config.graph, record["figures"]
@@ -231,6 +261,7 @@ def measure(cell: Cell, out: Path, console: Console) -> None:
         "seconds": round(attempts["seconds"], 1),
     }
     write_json(cell.file(out), record)
+    cell.failure(out).unlink(missing_ok=True)
     delete_run(cell, out)
 
 
@@ -261,7 +292,7 @@ def _attempt(journal: Path) -> Iterator[_Attempts]:
     attempts: _Attempts = {"commits": [], "machines": [], "seconds": 0.0}
     if journal.exists():
         attempts = read_json(journal, _Attempts, _CURE)
-    commit, machine = _commit(), f"{len(usable_cores())} cores of {processor_name()}"
+    commit, machine = _commit(), _machine()
     attempts["commits"] = list(dict.fromkeys([*attempts["commits"], *([commit] if commit else [])]))
     attempts["machines"] = list(dict.fromkeys([*attempts["machines"], machine]))
     write_json(journal, attempts)
@@ -271,6 +302,10 @@ def _attempt(journal: Path) -> Iterator[_Attempts]:
     finally:
         attempts["seconds"] += time.monotonic() - began
         write_json(journal, attempts)
+
+
+def _machine() -> str:
+    return f"{len(usable_cores())} cores of {processor_name()}"
 
 
 def _commit() -> str | None:

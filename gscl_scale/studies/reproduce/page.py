@@ -20,12 +20,14 @@ Values = dict[tuple[str, str], "Value"]  # likewise, of one measure
 _NAMED = 3  # most commits that a page names
 _WORDS: dict[Measure, str] = {
     "accuracy": "test accuracy, %",
+    "roc_auc": "test ROC-AUC, %",
     "validation": "validation accuracy, %",
     "nmi": "NMI",
     "sim_at_5": "Sim@5",
     "similarity": "mean cosine at hop 1, 2, ... and beyond",
     "consistency": "at hop 1, 2, ...",
 }
+_CHOSEN_BY: tuple[Measure, ...] = ("accuracy", "roc_auc")  # one of them for a graph
 _SECTIONS: dict[Measure, Literal["clusters", "search", "rings", "statistics"]] = {
     "nmi": "clusters", "sim_at_5": "search", "similarity": "rings", "consistency": "statistics",
 }  # fmt: skip
@@ -71,8 +73,11 @@ def values_of(table: Table, records: Records) -> list[Value]:
 def _value(table: Table, line: Line, graph: str, measure: Measure, figures: CellFigures) -> Value | None:
     published = table.published.get((line.name, graph, measure))
     if measure not in _SECTIONS:
-        accuracy: Mapping[str, object] = figures.get("probe", {}).get(line.of, {})
-        part = "test" if measure == "accuracy" else "val"
+        probe = figures.get("probe", {})
+        if (measure == "roc_auc") != ("measure" in probe.get("protocol", {})):
+            return None
+        accuracy: Mapping[str, object] = probe.get(line.of, {})
+        part = "val" if measure == "validation" else "test"
         mean, validation = _percent(accuracy.get(f"{part}_mean")), _percent(accuracy.get("val_mean"))
         if mean is None:
             return None
@@ -96,7 +101,7 @@ def _better(table: Table, values: list[Value]) -> list[Value]:
     """Of some lines the one that is better on validation, graph by graph: its test figure, whatever that is."""
     better = []
     for graph in table.graphs:
-        rivals = [v for v in values if v.graph == graph and v.measure == "accuracy" and v.line in table.better]
+        rivals = [v for v in values if v.graph == graph and v.measure in _CHOSEN_BY and v.line in table.better]
         if len(rivals) == len(table.better) > 0:
             best = max(rivals, key=lambda value: value.validation or 0.0)
             most = max((value.published for value in rivals if value.published is not None), default=None)
@@ -107,14 +112,13 @@ def _better(table: Table, values: list[Value]) -> list[Value]:
 def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], command: str) -> str:
     """Markdown: the table, how it was measured, and what is not there and why."""
     values = values_of(table, records)
-    graphs = [graph for graph in table.graphs if any(value.graph == graph for value in values)]
     parts = [f"## {table.title}"]
     for measure in table.measures:
         of: Values = {(value.line, value.graph): value for value in values if value.measure == measure}
-        lines = list(dict.fromkeys(line for line, _ in of))
-        rows = [[line, *(of[line, graph].text() if (line, graph) in of else "-" for graph in graphs)] for line in lines]
+        if not of:
+            continue
         parts.append(f"{_WORDS[measure][:1].upper()}{_WORDS[measure][1:]}:")
-        parts.append(markdown(["", *graphs], rows, left=(0,)))
+        parts += _tables(table, of)
         if table.ahead:
             parts.append(_ahead(table, table.ahead, of))
         if table.against:
@@ -123,11 +127,38 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
         parts += ranks_section(name, table, ranks)
     if table.shape != "table" and values:
         parts.append(f"![{table.title}]({name}.png)")
-    remarks = [f"{graph}: not measured, {reason}" for graph, reason in reasons.items()]
+    remarks = [f"{what}: not measured, {reason}" for what, reason in reasons.items()]
     if records:
-        remarks += [*_remarks(list(records.values())), *_late(table, records)]
+        remarks += [*_absent(table, records, reasons), *_remarks(list(records.values())), *_late(table, records)]
     parts.append("\n".join(f"- {sentence}" for sentence in [*remarks, f"By `{command}`."]))
     return "\n\n".join(part for part in parts if part)
+
+
+def _tables(table: Table, of: Values) -> list[str]:
+    """A measure line by line, some graphs side by side; lines and graphs without any figure are left out."""
+    graphs = [graph for graph in table.graphs if any(graph == measured for _, measured in of)]
+    tables = []
+    for at in range(0, len(graphs), table.columns):
+        some = graphs[at : at + table.columns]
+        lines = dict.fromkeys(line for line, graph in of if graph in some)
+        rows = [[line, *(of[line, graph].text() if (line, graph) in of else "-" for graph in some)] for line in lines]
+        tables.append(markdown(["", *some], rows, left=(0,)))
+    return tables
+
+
+def _absent(table: Table, records: Records, reasons: Mapping[str, str]) -> list[str]:
+    """The cells without figures or a reason; graphs that lack the same lines share a sentence."""
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for graph in table.graphs:
+        absent = [line.name for line in table.lines if (line.name, graph) not in records]
+        unexplained = tuple(line for line in absent if f"{line}, {graph}" not in reasons and graph not in reasons)
+        lacking.setdefault(unexplained, []).append(graph)
+    every = tuple(line.name for line in table.lines)
+    sentences = []
+    for lines, graphs in lacking.items():
+        which = "" if lines == every else f" ({'; '.join(lines)})"
+        sentences += [f"Not measured: {', '.join(graphs)}{which}."] if lines else []
+    return sentences
 
 
 def _ahead(table: Table, first: str, of: Values) -> str:
@@ -144,8 +175,7 @@ def _ahead(table: Table, first: str, of: Values) -> str:
         sentence = f"- {graph}: {gap:+.2f} against {best.line}, the best of {len(rivals)} others"
         if ours.validation is not None and chosen.validation is not None:
             sentence += f"; on validation nodes {ours.validation - chosen.validation:+.2f} against {chosen.line}"
-        absent = [line.name for line in table.lines if (line.name, graph) not in of]
-        sentences.append(sentence + f"; not measured: {', '.join(absent)}" * bool(absent))
+        sentences.append(sentence)
     return "\n".join(sentences)
 
 

@@ -17,6 +17,8 @@ from gscl_scale.studies.reproduce.cells import (
     has_config,
     measure,
     refuse_other_graph,
+    store_failure,
+    stored_failure,
     stored_record,
 )
 from gscl_scale.studies.reproduce.page import draw, page
@@ -140,6 +142,8 @@ class _Study:
                 read = (self.out / "runs" / cell.name / "graph" / "manifest.json").exists()
                 what = f"{line.name}, {cell.graph}" if read else cell.graph
                 self.reasons[what] = shortened(error) or "there is not enough memory"
+                if read:
+                    store_failure(cell, self.out, self.reasons[what])
                 self._failed.add(cell.name)
                 self.error = self.error if isinstance(error, UserError) else RunError
                 console.say(f"{what} is skipped: {self.reasons[what]}")
@@ -148,6 +152,7 @@ class _Study:
     def write(self) -> str:
         """Write the page, its figures and its picture; and results.md, the pages of all tables.
 
+        Of a cell that was tried before, here or by another command, the reason is named.
         Nothing where there is nothing to show but reasons. The remarks in `notes` stand below the table, unless
         settings of the user give other figures.
         """
@@ -160,7 +165,12 @@ class _Study:
             }  # fmt: skip
             if self.reasons and not records:
                 return ""
-            text = page(self.name, self.table, records, self.reasons, self.command)
+            tried = {
+                f"{line.name}, {cell.graph}": reason
+                for line in self.table.lines for cell in self.cells[line]
+                if not found[cell.name] and (reason := stored_failure(cell, self.out))
+            }  # fmt: skip
+            text = page(self.name, self.table, records, {**tried, **self.reasons}, self.command)
             notes = self.out / f"notes/{self.name}.md"
             if notes.exists() and not self.settings:
                 text += f"\n\n{notes.read_text(encoding='utf-8').strip()}"
