@@ -75,7 +75,9 @@ class BaselineConfig(Section):
         ge=1,
         description="afgrl: most similar nodes, itself too, among which positives are; af-gcl: that are positives.",
     )
-    clusters: Annotated[int | None, Key(revision=5)] = Field(None, ge=1, description="afgrl: clusters of k-means.")
+    clusters: Annotated[int | None, Key(revision=5)] = Field(
+        None, ge=1, description="afgrl: clusters of k-means; autossl: of the search."
+    )
     pool: Annotated[int | None, Key(revision=5)] = Field(
         None, ge=1, description="af-gcl: nodes that are compared with each other in a step."
     )

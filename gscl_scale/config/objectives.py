@@ -22,6 +22,7 @@ OwnObjective = Literal[
     "bgrl",
     "afgrl",
     "af-gcl",
+    "autossl",
     "cca-ssg",
     "g-bt",
     "graphmae",

@@ -101,6 +101,7 @@ CURVES = {
     "bgrl": ["train.objective=bgrl", WHOLE_GRAPH],
     "afgrl": ["train.objective=afgrl", WHOLE_GRAPH],
     "af-gcl": ["train.objective=af-gcl", "baseline.negatives=20", WHOLE_GRAPH],
+    "autossl": ["train.objective=autossl", WHOLE_GRAPH],
     "cca-ssg, batch norm": ["train.objective=cca-ssg", "model.norm=batch", WHOLE_GRAPH],
     "g-bt": ["train.objective=g-bt", WHOLE_GRAPH],
     "graphmae": ["train.objective=graphmae", WHOLE_GRAPH],

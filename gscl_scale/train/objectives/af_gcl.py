@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -25,6 +24,7 @@ from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.model.noise import Noise, with_noise
 from gscl_scale.model.pairs import Nodes
+from gscl_scale.train.objectives.linked import edge_matrix, neighborhoods
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs
 from gscl_scale.train.objectives.views import View
 
@@ -47,9 +47,8 @@ class AfGcl(Objective):
         super().__init__(given)
         assert given.negatives is not None
         self._pool, self._nearest, self._negatives = given.pool, given.nearest, given.negatives
-        self._dropout, width, num_nodes = given.model.hidden_dropout, given.model.width, given.graph.num_nodes
-        ones = np.ones(given.graph.indices.size, np.float32)
-        self._edges = sp.csr_array((ones, given.graph.indices, given.graph.indptr), (num_nodes, num_nodes))
+        self._dropout, width = given.model.hidden_dropout, given.model.width
+        self._edges = edge_matrix(given.graph)
         self.head = nn.Sequential(nn.Linear(width, width), nn.PReLU(), nn.Linear(width, width))
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
@@ -66,10 +65,7 @@ class AfGcl(Objective):
     def _draw(self, key: int) -> Nodes:
         """The pool of a step: nodes that are near many of the drawn nodes have a larger chance."""
         generator, num_nodes = seeding.generator("pool", key), self._edges.shape[0]
-        seeds = generator.choice(num_nodes, min(self._pool, num_nodes), replace=False, shuffle=False)
-        ones = np.ones(seeds.size, np.float32)
-        near = sp.csr_array((ones, seeds, np.arange(seeds.size + 1)), (seeds.size, num_nodes))
-        for _ in range(_HOPS):
-            near = near + near @ self._edges
-        nodes = near.sorted_indices().indices
-        return np.unique(generator.choice(nodes, min(self._pool, nodes.size), replace=False)).astype(np.int64)
+        drawn = generator.choice(num_nodes, min(self._pool, num_nodes), replace=False, shuffle=False)
+        *_, near = neighborhoods(self._edges, drawn, _HOPS)
+        pool = generator.choice(near.indices, min(self._pool, near.indices.size), replace=False)
+        return np.unique(pool).astype(np.int64)

@@ -16,6 +16,7 @@ from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.train.objectives.af_gcl import AfGcl
 from gscl_scale.train.objectives.afgrl import Afgrl
+from gscl_scale.train.objectives.autossl import AutoSsl
 from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.blnn import Blnn
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
@@ -49,6 +50,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "bgrl": Bgrl,
     "afgrl": Afgrl,
     "af-gcl": AfGcl,
+    "autossl": AutoSsl,
     "cca-ssg": CcaSsg,
     "g-bt": GraphBarlowTwins,
     "graphmae": GraphMae,
