@@ -139,7 +139,7 @@ def test_the_weights_of_the_tasks_follow_the_homophily_through_the_step_that_the
     case = case_of("autossl", clusters=2)
     objective, generator = case.objective, np.random.default_rng(0)
     size = objective.encoder_moments.shape[1]
-    moments = np.stack([generator.normal(size=size), generator.random(size) + 0.5])
+    moments = np.stack([0.02 * generator.normal(size=size), 1e-5 * generator.random(size) + 1e-6])
     objective.encoder_moments, objective.steps = torch.from_numpy(moments).float(), torch.tensor(2)
     tasks = torch.tensor([0.3, 0.1, 0.5, 0.2, 0.4])
     objective.weight_T.copy_(tasks)
@@ -172,13 +172,17 @@ def test_the_weights_of_the_tasks_follow_the_homophily_through_the_step_that_the
         assert objective.weight_T.tolist() == pytest.approx(np.clip(tasks.numpy() - 0.05 * step, 0, 1), rel=2e-3)
 
 
-def test_weights_of_tasks_stay_between_zero_and_one_and_begin_alike():
+@pytest.mark.parametrize("begin", [0.01, 0.99])
+def test_weights_of_tasks_begin_alike_and_stay_between_zero_and_one(begin, monkeypatch):
+    monkeypatch.setattr(autossl, "_SOFTNESS", 1.0)
     case = case_of("autossl", clusters=2)
     assert case.objective.weight_T.tolist() == pytest.approx([0.2] * 5)
-    for number in range(30):
+    case.objective.weight_T.fill_(begin)
+    for number in range(5):
         case.loss(key=number)
         case.objective.after_step(case.model, 0.5)
-    assert 0 <= float(case.objective.weight_T.min()) <= float(case.objective.weight_T.max()) <= 1
+        assert 0 <= float(case.objective.weight_T.min()) < float(case.objective.weight_T.max()) <= 1
+    assert float((case.objective.weight_T - begin).abs().max()) > 0.05
 
 
 def test_autossl_reads_sparse_features_as_dense_ones():
