@@ -162,6 +162,12 @@ def test_af_gcl_is_close_to_the_most_similar_nodes_of_a_pool_and_orthogonal_to_d
     assert case.loss() == pytest.approx(np.mean(losses), rel=1e-6)
 
 
+def test_af_gcl_drops_values_of_the_last_layer_by_the_key():
+    case = case_of("af-gcl", pool=NUM_NODES)
+    case.objective._dropout = 0.5
+    assert case.loss() == case.loss() != case_of("af-gcl", pool=NUM_NODES).loss()
+
+
 def test_af_gcl_draws_its_pool_within_two_hops_of_drawn_nodes():
     hops = slow_adjacency() > 0
     near = hops @ hops
