@@ -32,12 +32,16 @@ _HOPS = 2
 
 
 class AfGcl(Objective):
-    """Defaults are those of its code for Cora; dropout is also that of the last layer."""
+    """Defaults are those of its code for Cora; dropout is also that of the last layer.
+
+    Rows get length one behind the head only, so validation nodes choose how the probe scales them.
+    """
 
     title = "AF-GCL"
     paper: ClassVar = {
         "train": {"epochs": 500, "learning_rate": 1e-3, "weight_decay": 1e-4},
         "model": {"hidden_dropout": 0.3},
+        "evaluate": {"probe_scaling": "auto"},
     }
     defaults: ClassVar = {"pool": 256, "nearest": 5, "negatives": 100}
     decoupled = True
