@@ -42,8 +42,9 @@ def compare(
 
     The usual methods: input features, the untrained encoder, supervised, dgi, grace, bgrl, cca-ssg, first-hop,
     gscl-pairwise and gscl-listwise; and the peers, which embed the structure alone: spectral, cleora, prone, deepwalk
-    and node2vec. Others by name, or all: gat, gae, vgae, mvgrl, gmi, gca, afgrl, g-bt, graphmae, graphmae2, sugrl,
-    costa, graphacl, blnn, and those of installed packages. Skips finished methods."""
+    and node2vec. Others by name, or all: gat, gae, vgae, mvgrl, gmi, gca, afgrl, af-gcl, autossl,
+    g-bt, graphmae, graphmae2, s2gae, sugrl, costa, graphacl, blnn, and those of installed packages. Skips finished
+    methods."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_intervals import leaks
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows

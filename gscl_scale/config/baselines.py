@@ -28,9 +28,12 @@ class BaselineConfig(Section):
     negatives: int | None = Field(
         None,
         ge=1,
-        description="sugrl, gmi: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small graph.",
+        description="sugrl, gmi, af-gcl: negatives per node; grace, gca, gae, vgae, graphacl: per step, all of a small "
+        "graph; s2gae: per step, as many as masked edges.",
     )
-    predictor: int | None = Field(None, ge=1, description="bgrl, blnn, afgrl: width of the predictor's hidden layer.")
+    predictor: int | None = Field(
+        None, ge=1, description="bgrl, blnn, afgrl, s2gae: width of the hidden layers of the predictor."
+    )
     momentum: float | None = Field(
         None,
         ge=0,
@@ -47,7 +50,7 @@ class BaselineConfig(Section):
         None, gt=0, lt=1, description="gca: largest chance of an edge or column to be dropped."
     )
     masked: Annotated[Share | None, Key(revision=5)] = Field(
-        None, description="graphmae, graphmae2: share of nodes whose features are masked in a step."
+        None, description="graphmae, graphmae2: share of nodes whose features are masked in a step; s2gae: of edges."
     )
     replaced: Annotated[Share | None, Key(revision=5)] = Field(
         None, description="graphmae: share of the masked nodes that get the features of another node."
@@ -68,9 +71,16 @@ class BaselineConfig(Section):
         None, gt=0, le=1, description="costa: rows of the sketch as a share of the nodes."
     )
     nearest: Annotated[int | None, Key(revision=5)] = Field(
-        None, ge=1, description="afgrl: most similar nodes among which positives are, the node itself among them."
+        None,
+        ge=1,
+        description="afgrl: most similar nodes, itself too, among which positives are; af-gcl: that are positives.",
     )
-    clusters: Annotated[int | None, Key(revision=5)] = Field(None, ge=1, description="afgrl: clusters of k-means.")
+    clusters: Annotated[int | None, Key(revision=5)] = Field(
+        None, ge=1, description="afgrl: clusters of k-means; autossl: of the search."
+    )
+    pool: Annotated[int | None, Key(revision=5)] = Field(
+        None, ge=1, description="af-gcl: nodes that are compared with each other in a step."
+    )
     remasked: Annotated[Share | None, Key(revision=5)] = Field(
         None, description="graphmae2: share of nodes whose rows are masked before a decoding."
     )

@@ -3,6 +3,7 @@
 import itertools
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -52,6 +53,11 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Inputs, key: StepKey = 0) -> Tensor:
         """Embeddings [nodes asked for, width]; in training, `key` decides what is dropped."""
+        (hidden,) = deque(self.each_layer(inputs, key), maxlen=1)
+        return hidden if inputs.rows is None else take_distinct(hidden, inputs.rows)
+
+    def each_layer(self, inputs: Inputs, key: StepKey = 0) -> Iterator[Tensor]:
+        """The rows of each layer, the first layer first; those of the last are the embeddings."""
         assert inputs.features is not None
         share = self._dropout if self.training else 0.0
         propagated = inputs.propagated if share == 0 else None
@@ -68,8 +74,8 @@ class Encoder(nn.Module):
             else:
                 hidden = self._layer(number, hidden, read, propagated, key)
             propagated = None  # it was of the features
-        assert isinstance(hidden, Tensor)
-        return hidden if inputs.rows is None else take_distinct(hidden, inputs.rows)
+            assert isinstance(hidden, Tensor)
+            yield hidden
 
     def _with_edge_dropout(self, layers: Sequence[Layer], below: Tensor | None, key: StepKey) -> Iterator[Layer]:
         """What each layer reads; in training, with a share of the edges dropped."""

@@ -35,10 +35,10 @@ class Case:
         return [rows.detach().numpy().astype(np.float64) for rows in of or self.hidden]
 
 
-def case_of(name, step=3, width=WIDTH, given_features=None, **settings):
+def case_of(name, step=3, width=WIDTH, layers=1, given_features=None, **settings):
     values = {
         "graph": {"source": "memory"},
-        "model": {"width": width, "projection": 3},
+        "model": {"width": width, "projection": 3, "layers": layers},
         "train": {"objective": name},
         "baseline": settings,
     }
@@ -49,4 +49,4 @@ def case_of(name, step=3, width=WIDTH, given_features=None, **settings):
     objective = build_objective(config, graph, 3, torch.from_numpy(TARGETS))
     views = ViewStream(graph, inputs, config, objective.views).views(step)
     objective.begin(model)
-    return Case(model, objective, views, [model.encode(view, key=1) for view in objective.prepare(views, KEY)])
+    return Case(model, objective, views, [objective.encode(model, view, 1) for view in objective.prepare(views, KEY)])

@@ -104,6 +104,54 @@ def test_vgae_is_gae_at_drawn_rows_and_their_divergence_from_the_standard_normal
     assert case.loss(key=6) != case.loss(key=5)
 
 
+@pytest.mark.parametrize(("layers", "negatives"), [(1, 100), (2, 5)])
+def test_s2gae_decodes_masked_edges_from_the_rows_of_all_layers(layers, negatives):
+    case = case_of("s2gae", layers=layers, masked=0.6, negatives=negatives, predictor=5)
+    both = sorted([*EDGES, *((v, u) for u, v in EDGES)])
+    masked = [both[place] for place in seeding.generator("mask", KEY).permutation(12)[:7]]
+    drawn = seeding.generator("negatives", KEY).integers(0, NUM_NODES, (2, min(7, negatives))).T
+    parts, by_layer = weights(case.objective.decoder), np.split(case.rows()[0], layers, axis=1)
+
+    def chance(u, v):
+        rows = np.concatenate([first[u] * second[v] for first in by_layer for second in by_layer])
+        for number in range(2):
+            rows = np.maximum(rows @ parts[f"{number}.weight"].T + parts[f"{number}.bias"], 0)
+        return 1 / (1 + np.exp(-(parts["2.weight"][0] @ rows + parts["2.bias"][0])))
+
+    expected = -np.mean([np.log(chance(*pair)) for pair in masked[:negatives]])
+    expected -= np.mean([np.log(1 - chance(*pair)) for pair in drawn])
+    assert case.loss() == pytest.approx(expected, rel=1e-6)
+
+
+def test_s2gae_masks_each_direction_of_an_edge_on_its_own_and_encodes_the_graph_that_is_left():
+    case = case_of("s2gae", layers=2, masked=0.5)
+    both = sorted([*EDGES, *((v, u) for u, v in EDGES)])
+    masked = {both[place] for place in seeding.generator("mask", KEY).permutation(12)[:6]}
+    left = np.array([[float(u == v or ((u, v) in both and (u, v) not in masked)) for v in range(NUM_NODES)]
+                     for u in range(NUM_NODES)])  # fmt: skip
+    expected = left / np.sqrt(np.outer(left.sum(axis=1), left.sum(axis=0)))
+    (read,) = case.objective.prepare(case.views, KEY)
+    assert read.layers[0].edges.matrix.to_dense().numpy() == pytest.approx(expected, rel=1e-6)
+    first, last = np.split(case.rows()[0], 2, axis=1)
+    parts = weights(case.model.encoder)
+    for number, (below, rows) in enumerate([(random_features(NUM_NODES, FEATURES), first), (first, last)]):
+        inner = expected @ below @ parts[f"layers.{number}.weight"] + parts[f"layers.{number}.bias"]
+        inner = np.where(inner > 0, inner, inner * parts[f"activations.{number}.weight"])
+        assert rows == pytest.approx(inner, rel=1e-5, abs=1e-6)
+
+
+def test_s2gae_drops_values_in_its_decoder_by_the_key():
+    case = case_of("s2gae", masked=0.6)
+    case.objective._model = case.objective._model.model_copy(update={"hidden_dropout": 0.5})
+    assert case.loss() == case.loss() != case_of("s2gae", masked=0.6).loss()
+
+
+def test_s2gae_is_refused_on_a_graph_without_edges():
+    graph = graph_of([], random_features(NUM_NODES, FEATURES))
+    with pytest.raises(ConfigError, match=r"s2gae decodes masked edges, but the graph has none"):
+        build_objective(Config.parse({"train": {"objective": "s2gae"}}), graph)
+
+
 def test_gmi_is_the_information_of_features_and_neighbors_and_the_reconstruction_of_edges():
     case = case_of("gmi", terms=[0.8, 0.5, 0.3], negatives=2)
     parts, (rows,) = weights(case.objective), case.rows()

@@ -146,6 +146,39 @@ def test_costa_sketches_blocks_of_nodes_one_after_the_other(monkeypatch):
     torch.testing.assert_close(rows.grad[:, 0], torch.from_numpy(noise.sum(axis=0)))
 
 
+@pytest.mark.parametrize(("pool", "nearest"), [(NUM_NODES, 3), (3, 5)])
+def test_af_gcl_is_close_to_the_most_similar_nodes_of_a_pool_and_orthogonal_to_drawn_ones(pool, nearest):
+    case = case_of("af-gcl", pool=pool, nearest=nearest, negatives=4)
+    nodes, parts = case.objective._draw(KEY), weights(case.objective.head)
+    assert 2 <= len(set(nodes.tolist())) == len(nodes) <= pool
+    inner = np.maximum(case.rows()[0][nodes], 0) @ parts["0.weight"].T + parts["0.bias"]
+    inner = np.where(inner > 0, inner, inner * parts["1.weight"])
+    rows = inner @ parts["2.weight"].T + parts["2.bias"]
+    drawn = seeding.generator("negatives", KEY).integers(0, len(nodes), (len(nodes), 4))
+    losses = []
+    for i in range(len(nodes)):
+        similar = sorted((cosine(rows[i], rows[p]) for p in range(len(nodes))), reverse=True)[:nearest]
+        losses.append(sum(cosine(rows[i], rows[n]) ** 2 for n in drawn[i]) - 2 * np.mean(similar))
+    assert case.loss() == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+def test_af_gcl_drops_values_of_the_last_layer_by_the_key():
+    case = case_of("af-gcl", pool=NUM_NODES)
+    case.objective._dropout = 0.5
+    assert case.loss() == case.loss() != case_of("af-gcl", pool=NUM_NODES).loss()
+
+
+def test_af_gcl_draws_its_pool_within_two_hops_of_drawn_nodes():
+    hops = slow_adjacency() > 0
+    near = hops @ hops
+    drawn = [set(case_of("af-gcl", pool=1).objective._draw(key)) for key in range(40)]
+    assert {len(pool) for pool in drawn} == {1}
+    assert set().union(*drawn) == set(range(NUM_NODES))
+    for key in range(20):
+        seeds = seeding.generator("pool", key).choice(NUM_NODES, 2, replace=False, shuffle=False)
+        assert set(case_of("af-gcl", pool=2).objective._draw(key)) <= set(np.flatnonzero(near[seeds].any(axis=0)))
+
+
 @pytest.mark.parametrize("negatives", [None, 3])
 def test_graphacl_predicts_neighbors_against_all_nodes_or_those_drawn(negatives):
     case = case_of("graphacl", temperature=0.5, negatives=negatives)

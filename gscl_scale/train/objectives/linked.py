@@ -1,8 +1,10 @@
-"""Pairs of linked nodes, of which an objective takes products."""
+"""Pairs of linked nodes, of which an objective takes products, and nodes within a few hops of others."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 
 import numpy as np
+import scipy.sparse as sp
 from torch import nn
 
 from gscl_scale.graph.graph import Graph
@@ -37,3 +39,20 @@ def linked_codes(graph: Graph, loops: bool = True) -> Nodes:
 def pattern_of(codes: Nodes, num_nodes: int) -> PairPattern:
     """The pattern of pairs by their codes, in ascending order."""
     return PairPattern.of(*np.divmod(codes, num_nodes), num_nodes)
+
+
+def edge_matrix(graph: Graph) -> sp.csr_array:
+    """A one where a node has a neighbor."""
+    ones = np.ones(graph.indices.size, np.float32)
+    return sp.csr_array((ones, graph.indices, graph.indptr), (graph.num_nodes, graph.num_nodes))
+
+
+def neighborhoods(edges: sp.csr_array, nodes: Nodes, hops: int) -> Iterator[sp.csr_array]:
+    """For 1, 2 .. hops, a row for each of some nodes: entries at the nodes that are as near, in ascending order."""
+    near = sp.csr_array(
+        (np.ones(nodes.size, np.float32), nodes, np.arange(nodes.size + 1)), (nodes.size, edges.shape[1])
+    )
+    for _ in range(hops):
+        near = (near + near @ edges).sorted_indices()
+        near.data[:] = 1
+        yield near

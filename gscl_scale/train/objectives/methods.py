@@ -14,7 +14,9 @@ from gscl_scale.config.read import apply_setting
 from gscl_scale.config.sections import MOST_EPOCHS, TrainConfig
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.train.objectives.af_gcl import AfGcl
 from gscl_scale.train.objectives.afgrl import Afgrl
+from gscl_scale.train.objectives.autossl import AutoSsl
 from gscl_scale.train.objectives.bgrl import Bgrl
 from gscl_scale.train.objectives.blnn import Blnn
 from gscl_scale.train.objectives.cca_ssg import CcaSsg
@@ -31,6 +33,7 @@ from gscl_scale.train.objectives.graphmae2 import GraphMae2
 from gscl_scale.train.objectives.installed import load_objective
 from gscl_scale.train.objectives.mvgrl import Mvgrl
 from gscl_scale.train.objectives.objective import Objective, ObjectiveInputs, Sections
+from gscl_scale.train.objectives.s2gae import S2gae
 from gscl_scale.train.objectives.sugrl import Sugrl
 from gscl_scale.train.objectives.supervised import Supervised
 from gscl_scale.train.objectives.vgae import Vgae
@@ -46,10 +49,13 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "gca": Gca,
     "bgrl": Bgrl,
     "afgrl": Afgrl,
+    "af-gcl": AfGcl,
+    "autossl": AutoSsl,
     "cca-ssg": CcaSsg,
     "g-bt": GraphBarlowTwins,
     "graphmae": GraphMae,
     "graphmae2": GraphMae2,
+    "s2gae": S2gae,
     "sugrl": Sugrl,
     "costa": Costa,
     "graphacl": GraphAcl,

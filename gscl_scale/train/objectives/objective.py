@@ -59,6 +59,7 @@ class ObjectiveInputs:
     terms: Sequence[float] = ()
     nearest: int = 1
     clusters: int = 1
+    pool: int = 1
 
 
 class Objective(nn.Module, ABC):
@@ -93,9 +94,13 @@ class Objective(nn.Module, ABC):
         """What the encoder reads of each view: the view itself, unless the method changes its features."""
         return views
 
+    def encode(self, model: Model, view: Inputs, key: int) -> Tensor:
+        """The rows of a view that the loss reads: those of the encoder, unless the method reads more of it."""
+        return model.encode(view, key)
+
     @abstractmethod
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
-        """The loss, from the views and the encoder's rows for each; `key` decides what is drawn in this step."""
+        """The loss, from the views and the rows that were encoded of each; `key` decides what is drawn in this step."""
 
     def rate(self, done: float) -> float:
         """The factor of the learning rate after this share of the training."""

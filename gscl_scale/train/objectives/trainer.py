@@ -47,7 +47,7 @@ class ObjectiveTrainer(Trainer):
         device = inputs.device.type
         with torch.autocast(device, torch.bfloat16, enabled=config.train.uses_bfloat16(device)):
             read = self.objective.prepare(views, keys[-1])
-            hidden = [self.model.encode(view, key).float() for view, key in zip(read, keys, strict=False)]
+            hidden = [self.objective.encode(self.model, *pair).float() for pair in zip(read, keys, strict=False)]
         loss = self.objective.loss(self.model, views, hidden, keys[-1])
         loss.backward()
         norm = descend(self.optimizer, self._parameters, config.train)
