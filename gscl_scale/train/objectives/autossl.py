@@ -66,7 +66,8 @@ class AutoSsl(Objective):
 
     def begin(self, model: Model) -> None:
         """The moments of the encoder's gradient begin at zero."""
-        self.register_buffer("encoder_moments", torch.zeros(2, _flat(model.encoder.parameters()).shape[0]))
+        weights_W = _flat(model.encoder.parameters())
+        self.register_buffer("encoder_moments", weights_W.new_zeros(2, weights_W.shape[0]))
 
     def loss(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """Weighted sum of the tasks, whose gradients are kept until the step is made."""

@@ -43,7 +43,6 @@ class Pretexts(nn.Module):
 
     part_N: Tensor
     cluster_N: Tensor
-    alike_P: Tensor
 
     def __init__(self, given: ObjectiveInputs) -> None:
         super().__init__()
@@ -54,20 +53,20 @@ class Pretexts(nn.Module):
         codes = torch.arange(alike.shape[0])[:, None] * alike.shape[0] + alike
         self.register_buffer("part_N", torch.from_numpy(grown_parts(given.graph, _PARTS)), persistent=False)
         self.register_buffer("cluster_N", k_means(dense_NF, _CLUSTERS, _ITERATIONS, 0), persistent=False)
-        self.register_buffer("alike_P", codes.flatten().sort().values, persistent=False)
+        self.alike_P = codes.flatten().sort().values.numpy()
         self.of_parts, self.of_clusters = nn.Linear(width, _PARTS), nn.Linear(width, _CLUSTERS)
         self.of_hops, self.of_alike = nn.Linear(width, _HOPS + 1), nn.Linear(width, 2)
 
     def forward(self, model: Model, views: Sequence[Inputs], hidden_ND: Sequence[Tensor], key: int) -> Tensor:
         """The loss of each task [5]."""
-        rows_ND, others = hidden_ND[0], self.alike_P.cpu().numpy()
+        rows_ND = hidden_ND[0]
         return torch.stack(
             [
                 cross_entropy(self.of_parts(rows_ND), self.part_N, ignore_index=-1),
                 cross_entropy(self.of_clusters(rows_ND), self.cluster_N),
                 self.dgi.loss(model, views, hidden_ND, key),
                 _of_pairs(self.of_hops, rows_ND, pairs_by_hops(self._edges, key)),
-                _of_pairs(self.of_alike, rows_ND, pairs_alike(others, rows_ND.shape[0], key)),
+                _of_pairs(self.of_alike, rows_ND, pairs_alike(self.alike_P, rows_ND.shape[0], key)),
             ]
         )
 
