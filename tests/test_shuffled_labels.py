@@ -209,7 +209,7 @@ def test_the_command_fails_where_labels_leak(values, tmp_path, monkeypatch, leak
     result |= {"chance": {"least": 0.3, "most": 0.4, "error": 0.05}, "methods": [row]}
     monkeypatch.setattr("gscl_scale.studies.compare.compare", lambda *_: result)
     monkeypatch.chdir(tmp_path)
-    command = {"settings": ["graph.source=synthetic"], "run_folder": tmp_path / "run", "as_json": True}
+    command = {"settings": ["graph.source=synthetic"], "run_folder": str(tmp_path / "run"), "as_json": True}
     if not leaking:
         studies.compare(**command)
         return
