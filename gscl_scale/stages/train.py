@@ -2,11 +2,7 @@
 
 import contextlib
 import hashlib
-import shutil
-import socket
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +21,6 @@ from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
-from gscl_scale.io.verdicts import Verdicts
 from gscl_scale.machine import available_memory, keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
@@ -36,14 +31,12 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
-from gscl_scale.runtime.runner import Runner, start_runner, train_together
+from gscl_scale.runtime.runner import train_together
 from gscl_scale.runtime.settings import MemoryNeed, Meter
-from gscl_scale.shards.checked_rounds import CheckedRounds
-from gscl_scale.shards.precompute import rounds_asked
-from gscl_scale.shards.prefetch import RoundsAhead
-from gscl_scale.shards.reader import VERDICTS, RoundSource, Samples
+from gscl_scale.shards.reader import RoundSource
 from gscl_scale.stages.collapse import warn_of_collapse
 from gscl_scale.stages.finished import checkpoints_of
+from gscl_scale.stages.rounds import rounds_of_training
 from gscl_scale.stages.selection import quick_figure, selection_for_training
 from gscl_scale.text import format_bytes
 from gscl_scale.train.checkpoint import load_state, load_weights
@@ -137,7 +130,7 @@ def train_here(
                 console.event("train", "selection", by=kind)
         stream: Stream
         if config.train.reads_samples:
-            rounds = stack.enter_context(_rounds(config, run, world))
+            rounds = stack.enter_context(rounds_of_training(config, run, world))
             stream = _batches(config, graph, inputs, rounds, world, console)
             if config.train.cuda_graphs:  # before a thread makes batches: recording must have the device for itself
                 model.captured = CapturedEncoder(model.encoder, inputs, config.train.uses_bfloat16(device.type))
@@ -286,45 +279,6 @@ def memory_of_process(graph: Graph, config: Config) -> MemoryNeed:
     stored = graph.features
     values = stored.values.nbytes + stored.indices.nbytes if isinstance(stored, SparseFeatures) else stored.nbytes
     return MemoryNeed(each=_PROGRAM + values + graph.indices.size * _ENTRY)
-
-
-@contextlib.contextmanager
-def _rounds(config: Config, run: Run, world: World) -> Iterator[RoundSource]:
-    """The rounds on disk, or rounds that are sampled during the training."""
-    if not config.rings.ahead:
-        with (
-            _verdicts(world) as verdicts,
-            CheckedRounds(Samples.open(run.samples, verdicts), config.train.num_epochs) as on_disk,
-        ):
-            yield on_disk
-        return
-    if world.size > 1:
-        raise ConfigError(
-            f"rings.ahead: rounds are sampled during a training of one process only, this one has {world.size}; "
-            "set rings.ahead to 0"
-        )
-    epochs = config.train.num_epochs
-    asked = rounds_asked(config.rings, epochs)
-    quiet = Console(run.log, quiet=True)
-
-    def runner() -> contextlib.AbstractContextManager[Runner]:
-        return start_runner(config.runtime.for_tasks(), config.runtime.worker_cpus)
-
-    with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:
-        yield rounds
-
-
-@contextlib.contextmanager
-def _verdicts(world: World) -> Iterator[Verdicts]:
-    """What the processes of this machine find out about the files of rounds, each once among them."""
-    if world.size == 1:
-        yield VERDICTS
-        return
-    folder = Path(tempfile.gettempdir(), f"gscl-scale-{socket.gethostname()}-{world.draw():x}")
-    try:
-        yield Verdicts(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:
