@@ -404,3 +404,12 @@ def test_seconds_of_all_cores_are_those_of_samples_and_training_and_unknown_afte
     assert _cost([run], [_Cost(3.0, None)])["cpu_s"] is None
     QUIET.with_log(run.log).event("compare", "trained: begun")  # of an attempt that was killed
     assert _cost([run], [_Cost(0.0, 0.0)])["cpu_s"] is None
+
+
+def test_a_space_without_a_search_is_refused_and_leaves_nothing(tmp_path):
+    (tmp_path / "space.yaml").write_text("model.width: [8, 16]\n")
+    result = cli("compare", "--set", "graph.source=synthetic", "--run", "run", "--space", "space.yaml", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (
+        2, "gscl-scale: --space: there is no search without --trials; add --trials 20, or leave --space out\n",
+    )  # fmt: skip
+    assert not (tmp_path / "run").exists()

@@ -213,7 +213,7 @@ def test_the_command_fails_where_labels_leak(values, tmp_path, monkeypatch, leak
     if not leaking:
         studies.compare(**command)
         return
-    with pytest.raises(RunError, match="labels leak: with shuffled labels DGI not at chance"):
+    with pytest.raises(RunError, match="labels leak: they are shuffled, and not at chance: DGI; the figures are kept"):
         studies.compare(**command)
 
 

@@ -45,6 +45,8 @@ def compare(
     and node2vec. Others by name, or all: gat, gae, vgae, mvgrl, gmi, gca, afgrl, af-gcl, autossl,
     g-bt, graphmae, graphmae2, s2gae, sugrl, costa, graphacl, blnn, and those of installed packages. Skips finished
     methods."""
+    if space and not trials:
+        raise ConfigError("--space: there is no search without --trials; add --trials 20, or leave --space out")
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_intervals import leaks
     from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
@@ -52,8 +54,6 @@ def compare(
     from gscl_scale.studies.budget import Budget
     from gscl_scale.studies.compare import compare, named_methods
 
-    if space and not trials:
-        raise ConfigError("--space is the space of a search; give --trials too")
     budget = Budget(trials, space) if trials else None
     with lead_command(config) as leads:
         if not leads:
@@ -67,9 +67,8 @@ def compare(
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
     if "chance" in result and (leaking := leaks(result["methods"], result["chance"])):
-        raise RunError(
-            f"labels leak: with shuffled labels {join_names([row['title'] for row in leaking])} not at chance"
-        )
+        titles = join_names([row["title"] for row in leaking])
+        raise RunError(f"labels leak: they are shuffled, and not at chance: {titles}; the figures are kept")
     if failed := [
         row["method"] for row in result["methods"] if "error" in row and row["method"] in named_methods(names)
     ]:

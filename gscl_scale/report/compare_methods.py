@@ -134,8 +134,9 @@ def comparison_remarks(result: Comparison) -> list[str]:
     if is_by_links(result):
         remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
     if "trials" in result:
+        where = "held-out edges for validation" if is_by_links(result) else "validation nodes"
         remarks.append(
-            f"Settings: for each trained method the best of {result['trials']} trials on validation nodes, in the same "
+            f"Settings: for each trained method the best of {result['trials']} trials on {where}, in the same "
             "space (searches/METHOD/leaderboard.md). Input features, the untrained encoder and peers have no trials."
         )
     if remarks:
