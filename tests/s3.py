@@ -3,12 +3,13 @@
 import contextlib
 import http.client
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from unittest import mock
+
+from tests.ports import free_port
 
 BUCKET = "bucket"
 START_S = 60
@@ -20,7 +21,7 @@ def s3_server(
     program: Sequence[str] = (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p"), *more: str
 ) -> Iterator[str]:
     """Start the server, with one bucket; its address. The variables that clients read are set meanwhile."""
-    port = _free_port()
+    port = free_port()
     server = subprocess.Popen(
         [*program, str(port), *more],
         stdout=subprocess.DEVNULL,
@@ -47,10 +48,3 @@ def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
             if connection.getresponse().status == 200:
                 return
         time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

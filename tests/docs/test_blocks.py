@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import re
-import socket
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from gscl_scale.studies.tune.space import read_space
 from tests.docs.blocks import BLOCKS, HOW, named, run_block, shells
 from tests.docs.pages import ROOT, assert_alike
 from tests.docs.plan import PLAN, Elsewhere, Printed, Python, Yaml
+from tests.ports import free_port
 
 
 def test_every_block_of_every_page_is_executed_and_nothing_else_is_planned():
@@ -36,10 +36,7 @@ def test_commands_do_what_the_page_says(name, worlds, tmp_path):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", shells("slow"))
 def test_long_commands_do_what_the_page_says(name, worlds, tmp_path, s3):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    printed = run_block(name, worlds, tmp_path / "reader", s3=s3, port=port)
+    printed = run_block(name, worlds, tmp_path / "reader", s3=s3, port=free_port())
     for other, how in PLAN.items():
         if isinstance(how, Printed) and name.startswith(f"{how.by}:"):
             assert_alike(BLOCKS[other].text, printed)

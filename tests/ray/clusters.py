@@ -4,10 +4,8 @@ import contextlib
 import itertools
 import json
 import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,7 @@ from ray._raylet import GcsClientOptions
 
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
+from tests.ports import free_port
 
 Value = TypeVar("Value")
 
@@ -221,15 +220,6 @@ def driver(program: str, *words: object, **options: Any) -> Iterator[subprocess.
     finally:
         process.kill()
         process.communicate()
-
-
-def free_port() -> int:
-    """A port that nobody listens on, and that no outgoing connection is given meanwhile: those begin at 32,768."""
-    while True:
-        port = secrets.choice(range(20_000, 32_768))
-        with contextlib.suppress(OSError), socket.socket() as listener:
-            listener.bind(("", port))
-            return port
 
 
 def wait_until(condition: Callable[[], Value], seconds: float = 30.0) -> Value:

@@ -16,8 +16,9 @@ from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
 from gscl_scale.runtime.cluster import runner as runner_module
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
+from tests.ports import free_port
 from tests.ray import toys
-from tests.ray.clusters import ROOT, alive_ips, cluster, driver, free_port, of_size, wait_until
+from tests.ray.clusters import ROOT, alive_ips, cluster, driver, of_size, wait_until
 from tests.ray.toys import Toy
 
 pytestmark = pytest.mark.ray

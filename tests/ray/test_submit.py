@@ -16,7 +16,8 @@ import pytest
 
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
-from tests.ray.clusters import RAY, ROOT, cluster, free_port, wait_until
+from tests.ports import free_port
+from tests.ray.clusters import RAY, ROOT, cluster, wait_until
 from tests.ray.jobs import assert_bytes_of_one_machine, verbs_of, write_config
 
 pytestmark = pytest.mark.ray

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -48,7 +49,7 @@ class Started:
 
 def begin_torchrun(folder, *words, size=2, **env):
     """Start `torchrun -m gscl_scale WORDS` in a folder."""
-    address = ["--master-addr", "127.0.0.1", "--master-port", str(_free_port())]
+    address = ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
     command = ["torch.distributed.run", "--nproc-per-node", str(size), *address, "-m", "--", "gscl_scale", *words]
     return Started(folder, *command, **env)
 
@@ -61,16 +62,10 @@ def torchrun(folder, *words, **settings):
 @contextlib.contextmanager
 def each_of(size, folder, *words, **env):
     """Start processes one by one, as a scheduler without torchrun does; each has an exit code of its own."""
-    world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     started = [Started(folder, "gscl_scale", *words, RANK=str(rank), **world, **env) for rank in range(size)]
     try:
         yield started
     finally:
         for one in started:
             one.kill()
-
-
-def _free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]

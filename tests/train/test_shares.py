@@ -1,7 +1,6 @@
 import itertools
 import json
 import os
-import socket
 from pathlib import Path
 from unittest import mock
 
@@ -23,6 +22,7 @@ from gscl_scale.train.process_group import join_world
 from gscl_scale.train.step import batch_inputs, batch_loss, training_step
 from tests.forked import begin
 from tests.graphs import make_graph, make_samples, random_edges
+from tests.ports import free_port
 
 NODES = 122  # three batches of 40 anchors and one of 2
 RINGS = {"hops": 2, "width": 16, "per_ring": 4, "beyond": 8, "rounds": 2, "part_anchors": 50}
@@ -207,11 +207,13 @@ def five_steps(folder, out):
 
 def in_processes(folder, out, size):
     """The five steps of each of some processes, joined by gloo."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     files = [out / f"{rank}.json" for rank in range(size)]
-    world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": ""}
+    world = {
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     started = []
     for rank, file in enumerate(files):
         with mock.patch.dict(os.environ, {**world, "RANK": str(rank)}):

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ from gscl_scale.stages import train as stage
 from gscl_scale.train.checkpoint import load_state
 from gscl_scale.train.process_group import ALONE, join_world
 from tests.forked import begin
+from tests.ports import free_port
 from tests.train import test_torchrun
 
 TIMEOUT_S = 3.0
@@ -31,10 +31,12 @@ SAMPLED = {**test_torchrun.VALUES, "model": {**test_torchrun.VALUES["model"], "p
 
 def in_world(size, function, folder, *arguments):
     """What each of some processes joined by gloo writes; None where it was killed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": ""}
+    world = {
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     files, started = [folder / f"told-{rank}.json" for rank in range(size)], []
     for rank, file in enumerate(files):
         with mock.patch.dict(os.environ, {**world, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"}):
