@@ -290,9 +290,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         given = _given(graph, beside)
         config = config_for(given, self.config_.dump())
         with graph_of(given, config, self.encoding_) as opened:
-            opened.refuse_other_features(
-                self.n_features_in_, self.encoder_.structural, self.feature_columns_, "transform: the graph"
-            )
+            opened.refuse_other_features(self.encoder_.features, self.feature_columns_, "transform: the graph")
             opened.refuse_other_weights(self.weighted_, "transform: the graph")
             return self._embed(opened)
 

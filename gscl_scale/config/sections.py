@@ -119,7 +119,9 @@ class ModelConfig(Section):
         "none", description="Normalisation before every activation; batch: columns over all nodes, not with gscl."
     )
     skip: Annotated[Literal["auto", "none"], Key(revision=4, neutral="auto")] = Field(
-        "auto", description="auto: structural features also stand beside the encoder's output; none: they do not."
+        "auto",
+        description="auto: structural features also stand beside the encoder's output, and so do few columns of the "
+        "user and their means over neighbours; none: they do not.",
     )
     feature_scaling: Literal["none", "row", "standard"] = Field(
         "none", description="row: scale each node's features to sum 1; standard: each column to mean 0, deviation 1."

@@ -25,9 +25,10 @@ from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
 from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.graph.labels import checked_labels, write_labels
+from gscl_scale.graph.neighbour_means import neighbour_means
 from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import MOST_STEPS, structural_features
-from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
+from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, FeatureBlocks, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
 from gscl_scale.io.arrow_writer import column_file, write_column
 from gscl_scale.io.atomic import publish_folder
@@ -105,13 +106,13 @@ def write_graph(
         _write_ids(out / "ids.arrow", ids)
         console, width = console or Console(quiet=True), config.structural_features
         structural = functools.partial(_structural_features, out, indptr, ids, width, steps, console)
-        widths, reason = _write_features(out, draft, config, indptr, Path(scratch), structural)
+        blocks, reason = _write_features(out, draft, config, indptr, Path(scratch), structural)
         notes += [reason] * bool(reason)
         classes = write_labels(out, labels, asked.shuffle_labels)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
-        _write_manifest(out, draft, config, counts, widths, classes, notes, asked.shuffle_labels)
+        _write_manifest(out, draft, config, counts, blocks, classes, notes, asked.shuffle_labels)
     return Graph.open(folder)
 
 
@@ -122,8 +123,8 @@ def _write_features(
     indptr: npt.NDArray[np.int64],
     scratch: Path,
     structural: Callable[[], npt.NDArray[np.float32]],
-) -> tuple[tuple[int, int], str]:
-    """Write the features; returns how many they are, how many of these are structural, and why.
+) -> tuple[FeatureBlocks, str]:
+    """Write the features; returns how many they are of each kind, and why there are structural ones.
 
     Many dense features are looked at once they are written, where any row can be read; the structural ones are
     computed, and all written again, only where they are needed.
@@ -139,12 +140,17 @@ def _write_features(
             indices, own = map_array(out / "indices.arrow", "indices", "int32", "int64"), _map_features(out / DENSE)
             reason = why_structural_after_all(own, alikeness(own, indptr, indices), config)
         if not reason:
-            return (int(features.shape[1]), 0), ""
+            return FeatureBlocks(int(features.shape[1])), ""
         features = _map_features((out / DENSE).replace(scratch / DENSE))
     rows = structural()
-    joined = rows if features is None else beside(features, rows, origin)
+    if features is None:
+        write_features(out, rows, origin)
+        return FeatureBlocks(0, structural=rows.shape[1]), reason
+    indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
+    means_of = functools.partial(neighbour_means, indptr, indices, map_weights(out), threads=num_threads())
+    joined, blocks = beside(features, means_of, rows, origin)
     write_features(out, joined, origin)
-    return (int(joined.shape[1]), rows.shape[1]), reason
+    return blocks, reason
 
 
 def _map_features(path: Path) -> npt.NDArray[np.float32]:
@@ -280,12 +286,12 @@ def _write_manifest(
     draft: GraphDraft,
     config: GraphConfig,
     counts: CsrCounts,
-    widths: tuple[int, int],
+    blocks: FeatureBlocks,
     classes: list[str],
     notes: list[str],
     shuffle: int | None,
 ) -> None:
-    """Write the manifest; `widths` counts the features, and those of them that are of the structure."""
+    """Write the manifest; `blocks` counts the features."""
     paths = sorted(out.glob("*.arrow"))
     checksums = map_in_order(sha256_of, paths, num_threads())
     content = {path.name: checksum for path, checksum in zip(paths, checksums, strict=True)}
@@ -298,8 +304,9 @@ def _write_manifest(
         "edges_given": counts.edges_given,
         "self_loops": counts.self_loops,
         "index_type": np.dtype(index_dtype(draft.num_nodes)).name,
-        "num_features": widths[0],
-        "structural_features": widths[1],
+        "num_features": sum(blocks),
+        "structural_features": blocks.structural,
+        "neighbour_means": blocks.means,
         "feature_columns": [] if config.structure == "only" else draft.columns,
         "classes": classes,
         "splits": list(draft.splits),

@@ -11,7 +11,7 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import csr
 from gscl_scale.graph.draft import GraphDraft
-from gscl_scale.graph.features import gets_structural
+from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import ColumnEncoding, SourceSize
@@ -62,14 +62,13 @@ def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> Ingest
     spooled = 3 if size.weighted else 2  # numbers of an entry in the buckets
     stored = item + _FLOAT * size.weighted  # bytes of an entry in the graph folder
     sorting = csr.sorting_bytes(num_nodes, entries, config.memory_mb << 20, threads, spooled)
-    structural = config.structural_features if gets_structural(size.num_features, config) else 0
-    width = structural + (size.num_features or 0)
-    structure = _STRUCTURE_FILES * _FLOAT * structural * num_nodes
+    blocks = feature_blocks(size.num_features, config)
+    structure = _STRUCTURE_FILES * _FLOAT * blocks.structural * num_nodes
     reading = size.reading * num_nodes
     adding = csr.collecting_bytes(num_nodes, num_edges, config.undirected, spooled)
     collecting = size.resident * num_nodes + size.chunks + adding
     building = (size.resident + _PER_NODE) * num_nodes + sorting
-    columns = (_PER_NODE + _FLOAT * width) * num_nodes
+    columns = (_PER_NODE + _FLOAT * sum(blocks)) * num_nodes
     return IngestNeed(
         memory=_PROGRAM + size.fixed + max(reading, collecting, building),
         sorting=sorting,

@@ -1,7 +1,7 @@
 """A graph's features: its own, those of its structure, or both side by side; checked and written a part at a time."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.alikeness import Alikeness
 from gscl_scale.graph.row_file import RowFile, RowStream
+from gscl_scale.graph.types import FeatureBlocks
 from gscl_scale.io.arrow_writer import column_file, write_column
 
 Rows = npt.NDArray[np.float32]
@@ -29,6 +30,16 @@ def gets_structural(num_features: int | None, config: GraphConfig) -> bool:
     if config.structure == "auto":
         return num_features is None or num_features < FEW
     return config.structure in ("always", "only")
+
+
+def feature_blocks(num_features: int | None, config: GraphConfig) -> FeatureBlocks:
+    """How many features of each kind a graph with so many dense ones gets; None for no features."""
+    own = num_features or 0
+    if not gets_structural(num_features, config):
+        return FeatureBlocks(own)
+    if config.structure == "only":
+        own = 0
+    return FeatureBlocks(own, own if own < FEW else 0, config.structural_features)
 
 
 def why_structural(features: Features | None, config: GraphConfig, origin: str) -> str:
@@ -52,9 +63,10 @@ def why_structural(features: Features | None, config: GraphConfig, origin: str) 
     if not gets_structural(features.shape[-1], config):
         return ""
     reason = "graph.structure is always" if config.structure == "always" else f"fewer than {FEW}"
+    means = "the means of its own over neighbours and " if features.shape[1] < FEW else ""
     return (
-        f"features of its own: {features.shape[1]}; {reason}, so {width} of the structure stand beside them, and its "
-        "own were scaled to mean 0 and deviation 1 (graph.structure: none keeps them as they are)"
+        f"features of its own: {features.shape[1]}; {reason}, so {means}{width} of the structure stand beside them, "
+        "and its own were scaled to mean 0 and deviation 1 (graph.structure: none keeps them as they are)"
     )
 
 
@@ -70,37 +82,52 @@ def why_structural_after_all(own: Rows, found: Alikeness | None, config: GraphCo
     )
 
 
-def beside(own: Features, structural: Rows, origin: str) -> RowStream:
-    """A graph's own features, each scaled to mean 0 and deviation 1, and behind them the structural ones."""
+def beside(
+    own: Features, means_of: Callable[[Rows], Iterable[Rows]], structural: Rows, origin: str
+) -> tuple[RowStream, FeatureBlocks]:
+    """A graph's own features, means of few of them over the neighbours, and the structural ones.
+
+    The own ones and their means are scaled to mean 0 and deviation 1. `means_of` gives the means of rows [N, width].
+    """
     _check_numbers(own, origin)
     assert isinstance(own, np.ndarray | RowStream)
-    file, moments = RowFile(), _Moments(own.shape[1])
-    for rows in _finite_parts(own, origin):
-        file.append(rows)
+    num_nodes, width = own.shape
+    blocks = [_scaled(_finite_parts(own, origin)).mapped()]
+    if width < FEW:
+        blocks.append(_scaled(means_of(blocks[0])).mapped())
+    widths = FeatureBlocks(width, width * (len(blocks) - 1), structural.shape[1])
+    return RowStream((num_nodes, sum(widths)), _joined([*blocks, structural])), widths
+
+
+def _joined(blocks: Sequence[Rows]) -> Iterator[Rows]:
+    for low in range(0, len(blocks[0]), _ROWS_AT_ONCE):
+        yield np.hstack([rows[low : low + _ROWS_AT_ONCE] for rows in blocks])
+
+
+def _scaled(parts: Iterable[Rows]) -> RowFile:
+    """Columns scaled to mean 0 and deviation 1."""
+    given, scaled, moments = RowFile(), RowFile(), _Moments()
+    for rows in parts:
+        given.append(rows)
         moments.add(rows)
-    return RowStream((own.shape[0], own.shape[1] + structural.shape[1]), _joined(file, moments, structural))
-
-
-def _joined(own: Iterable[Rows], moments: "_Moments", structural: Rows) -> Iterator[Rows]:
-    first, scale = 0, moments.scale()
-    for rows in own:
-        scaled = np.clip((rows - moments.mean) * scale, -FARTHEST, FARTHEST)
-        yield np.hstack([scaled.astype(np.float32), structural[first : first + len(rows)]])
-        first += len(rows)
+    scale = moments.scale()
+    for rows in given:
+        scaled.append(np.clip((rows - moments.mean) * scale, -FARTHEST, FARTHEST))
+    return scaled
 
 
 class _Moments:
     """Mean and deviation of columns whose rows come a part at a time, merged as in Chan, Golub and LeVeque (1979)."""
 
-    def __init__(self, width: int) -> None:
-        self.mean, self._away, self._known = np.zeros(width), np.zeros(width), 0
+    def __init__(self) -> None:
+        self.mean, self._away, self._known = np.zeros(1), np.zeros(1), 0
 
     def add(self, rows: Rows) -> None:
         """Count further rows."""
         mean, share = rows.mean(axis=0, dtype=np.float64), len(rows) / (self._known + len(rows))
         step = mean - self.mean
         self.mean = self.mean + step * share
-        self._away += ((rows - mean) ** 2).sum(axis=0) + step**2 * (self._known * share)
+        self._away = self._away + ((rows - mean) ** 2).sum(axis=0) + step**2 * (self._known * share)
         self._known += len(rows)
 
     def scale(self) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from gscl_scale import seeding
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.edge_weights import FILE, map_weights
 from gscl_scale.graph.label_sets import LabelSets
-from gscl_scale.graph.types import Manifest, SparseFeatures
+from gscl_scale.graph.types import FeatureBlocks, Manifest, SparseFeatures
 from gscl_scale.graph.validate import refuse_damaged
 from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
 from gscl_scale.io.checksum import sha256_of
@@ -82,9 +82,15 @@ class Graph:
         return np.zeros(self.num_nodes, bool) if self.labels is None else self.labels >= 0
 
     @property
+    def feature_blocks(self) -> FeatureBlocks:
+        """How many features are the user's, means of these over neighbours, and of the structure."""
+        means, structural = self.manifest.get("neighbour_means", 0), self.manifest.get("structural_features", 0)
+        return FeatureBlocks(self.num_features - means - structural, means, structural)
+
+    @property
     def num_structural(self) -> int:
         """How many of the last features were computed from the structure."""
-        return self.manifest.get("structural_features", 0)
+        return self.feature_blocks.structural
 
     @property
     def feature_columns(self) -> list[str]:
@@ -93,23 +99,23 @@ class Graph:
 
     @property
     def num_own(self) -> int:
-        """How many features, the first ones, are not of the structure."""
-        return self.num_features - self.num_structural
+        """How many features, the first ones, are the user's."""
+        return self.feature_blocks.own
 
-    def other_features(self, own: int, structural: int, columns: Sequence[str]) -> str:
+    def other_features(self, blocks: FeatureBlocks, columns: Sequence[str]) -> str:
         """Describe how the features differ from those of an encoder's training; "" if they do not."""
-        if self.num_own != own:
-            return f"{self.num_own:,} features per node, the encoder was trained on {own:,}"
-        if self.num_structural != structural:
-            return f"{self.num_structural:,} structural features, the encoder was trained on {structural:,}"
+        words = "features per node", "means over neighbours", "structural features"
+        for here, there, what in zip(self.feature_blocks, blocks, words, strict=True):
+            if here != there:
+                return f"{here:,} {what}, the encoder was trained on {there:,}"
         for number, (name, expected) in enumerate(zip(self.feature_columns, columns, strict=False), start=1):
             if name != expected:
                 return f"{quoted(name)} as feature column {number}, the encoder was trained on {quoted(expected)}"
         return ""
 
-    def refuse_other_features(self, own: int, structural: int, columns: Sequence[str], subject: str) -> None:
+    def refuse_other_features(self, blocks: FeatureBlocks, columns: Sequence[str], subject: str) -> None:
         """GraphError for a graph whose features an encoder would misread; `subject` begins its message."""
-        if other := self.other_features(own, structural, columns):
+        if other := self.other_features(blocks, columns):
             raise GraphError(
                 f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns), or ingest "
                 "the tables as for the encoder's run: --set graph.encoding=RUN"

@@ -39,6 +39,13 @@ class RowFile:
             self._file.write(np.ascontiguousarray(rows, np.float32).data)
         self.width = rows.shape[1]
 
+    def mapped(self) -> npt.NDArray[np.float32]:
+        """All rows [N, width], read as they are needed; the file stays as long as they are used."""
+        assert self.width
+        with _temporary_files():
+            self._file.flush()
+        return np.memmap(self._file, np.float32, "r").reshape(-1, self.width)
+
     def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
         assert self.width
         with _temporary_files():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NamedTuple, NotRequired
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,7 @@ class Manifest(TypedDict):
     splits: NotRequired[list[str]]
     feature_columns: NotRequired[list[str]]
     structural_features: NotRequired[Count]
+    neighbour_means: NotRequired[Count]
     shuffled_labels: NotRequired[Count]
     format: NotRequired[int]
     edges_given: NotRequired[Count]
@@ -74,6 +75,19 @@ class Manifest(TypedDict):
     options: NotRequired[dict[str, object]]
     columns: NotRequired[list[ColumnSummary]]
     encoding: NotRequired[list[ColumnEncoding]]
+
+
+class FeatureBlocks(NamedTuple):
+    """How many features of a node are of which kind, in their order.
+
+    own         the user's
+    means       means of these over the neighbours
+    structural  of the structure
+    """
+
+    own: int
+    means: int = 0
+    structural: int = 0
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.types import FeatureBlocks
 from gscl_scale.model.fused import rows as fused
 from gscl_scale.model.fused.availability import runs_fused
 from gscl_scale.model.inputs import Inputs, Layer
@@ -31,15 +32,17 @@ _BATCH_MOMENTUM = 0.99  # Thakoor et al. (2022); torch counts it for the newest 
 class Encoder(nn.Module):
     """Layers of one kind with an activation after each (the last if wanted) and, in training, dropout before it.
 
-    structural   how many features, the last ones, are of the structure
-    beside       how many of these stand beside the output in embeddings
+    features   how many a node has of each kind; given as a number they are all the user's
+    beside     how many columns stand beside the output in embeddings
     """
 
-    def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
+    def __init__(self, config: ModelConfig, features: FeatureBlocks | int) -> None:
         super().__init__()
-        self.structural, self.beside = structural, structural if config.skip == "auto" else 0
+        self.features = blocks = features if isinstance(features, FeatureBlocks) else FeatureBlocks(features)
+        few = blocks.own if blocks.means else 0
+        self.beside = few + blocks.means + blocks.structural if config.skip == "auto" else 0
         self.adjacency = config.messages()  # arguments of NormalisedAdjacency.of
-        self.widths = widths = [num_features, *[config.width] * config.layers]
+        self.widths = widths = [sum(blocks), *[config.width] * config.layers]
         layer = _LAYERS[config.encoder]
         activation = {"relu": nn.ReLU, "prelu": PReLU, "rrelu": KeyedRReLU}[config.activation]
         self.layers = nn.ModuleList(layer(a, b, config.bias) for a, b in itertools.pairwise(widths))
@@ -96,10 +99,16 @@ class Encoder(nn.Module):
         return self.activate(number, self.layers[number](hidden, read, propagated), noise, read.nodes)
 
     def join(self, output: Tensor, features: Tensor) -> Tensor:
-        """Embeddings: the output, with the structural features beside it where there are any, both of length one."""
+        """Embeddings: the output, and beside it structural features and what stands with these, where there are any.
+
+        The output and the structural features have length one. Few columns of the user, and their means over
+        neighbours, pass around the encoder too, because there the structural features drown them.
+        """
         if not self.beside:
             return output
-        return torch.cat([nn.functional.normalize(output), nn.functional.normalize(features[:, -self.beside :])], dim=1)
+        own, means, structural = features.split(list(self.features), dim=1)
+        few = [_at_most_half(rows) for rows in (own, means)] if means.shape[1] else []
+        return torch.cat([nn.functional.normalize(output), *few, nn.functional.normalize(structural)], dim=1)
 
     @property
     def width(self) -> int:
@@ -251,6 +260,11 @@ _LAYERS: dict[str, Callable[[int, int, bool], GraphLayer]] = {"gcn": GcnLayer, "
 def build_layer(kind: str, width_in: int, width_out: int, bias: bool) -> GraphLayer:
     """A layer of a kind of encoder."""
     return _LAYERS[kind](width_in, width_out, bias)
+
+
+def _at_most_half(rows: Tensor) -> Tensor:
+    """Rows made shorter than a half, the longest ones most; those about as long as most rows become about 0.35."""
+    return rows / (2 * torch.sqrt(rows.shape[1] + (rows * rows).sum(dim=1, keepdim=True)))
 
 
 def _own(rows: Tensor, read: Layer) -> Tensor:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import ModelConfig
+from gscl_scale.graph.types import FeatureBlocks
 from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.fused import rows as fused
@@ -33,9 +34,9 @@ class Model(nn.Module):
     captured   what encodes in training, in place of the encoder itself
     """
 
-    def __init__(self, config: ModelConfig, num_features: int, structural: int = 0) -> None:
+    def __init__(self, config: ModelConfig, features: FeatureBlocks | int) -> None:
         super().__init__()
-        self.encoder = Encoder(config, num_features, structural)
+        self.encoder = Encoder(config, features)
         self.projection = Projection(config.width, config.projection) if config.projection else nn.Identity()
         self.captured: CapturedEncoder | None = None
 
@@ -65,11 +66,8 @@ def normalise(rows: Tensor) -> Tensor:
     return torch.where(length <= _SHORTEST, 0.0, rows / length.clamp(min=_SHORTEST))
 
 
-def build_model(config: ModelConfig, num_features: int, seed: int, structural: int = 0) -> Model:
-    """A model whose first weights depend on the seed alone; torch's generator is left as it was.
-
-    structural   how many of the features, the last ones, are of the structure
-    """
+def build_model(config: ModelConfig, features: FeatureBlocks | int, seed: int) -> Model:
+    """A model whose first weights depend on the seed alone; torch's generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seeding.integer("weights", seed))
-        return Model(config, num_features, structural)
+        return Model(config, features)

@@ -329,7 +329,7 @@ def _has_other_inputs(graph: Graph, before: Graph) -> bool:
     These are the feature columns, and edges with weights or without.
     """
     weighted = graph.edge_weights is not None, before.edge_weights is not None
-    others = graph.other_features(before.num_own, before.num_structural, before.feature_columns)
+    others = graph.other_features(before.feature_blocks, before.feature_columns)
     return bool(others) or weighted[0] != weighted[1]
 
 

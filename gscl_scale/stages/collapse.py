@@ -90,5 +90,5 @@ def _untrained(config: Config, graph: Graph, inputs: Inputs) -> Spread | None:
     """The spread of the encoder's vectors with its initial weights; None where it reads neighbours from the disk."""
     if inputs.features is None:
         return None
-    model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
+    model = build_model(config.model, graph.feature_blocks, config.train.seed)
     return spread(encode_all(model.to(inputs.device), inputs), config.evaluate.seed)

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
 from gscl_scale.graph.estimate import check_resources
-from gscl_scale.graph.features import gets_structural
+from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import SourceSize
 from gscl_scale.io.json import read_json
@@ -78,8 +78,7 @@ def plan_run(config: Config, folder: Path, overwrite: bool) -> Plan:
         size = _counted(config)
         nodes, edges = size.num_nodes or 0, size.num_edges or 0
         entries = edges * (2 if config.graph.undirected else 1)
-        structural = config.graph.structural_features if gets_structural(size.num_features, config.graph) else 0
-        features = (size.num_features or 0) + structural
+        features = sum(feature_blocks(size.num_features, config.graph))
         words = check_resources(size, config.graph, folder / "graph")
     needs = _needs(config, nodes, entries, features)
     stages = [

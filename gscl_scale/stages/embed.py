@@ -48,9 +48,7 @@ def embed(
     checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
-    graph.refuse_other_features(
-        trained_on.num_own, trained_on.num_structural, trained_on.feature_columns, str(graph.folder)
-    )
+    graph.refuse_other_features(trained_on.feature_blocks, trained_on.feature_columns, str(graph.folder))
     graph.refuse_other_weights(trained_on.edge_weights is not None, str(graph.folder))
     fingerprint = embeddings_fingerprint(checkpoints, run, graph if other else None)
     if is_complete(folder, fingerprint, config.runtime.npy):
@@ -85,7 +83,7 @@ def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
 
 def trained_encoder(config: Config, graph: Graph, state: dict[str, Any], where: Path) -> tuple[Encoder, Scaling]:
     """The encoder of a checkpoint, and the scaling of the features that it was trained on."""
-    model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
+    model = build_model(config.model, graph.feature_blocks, config.train.seed)
     load_weights(model, state.get("model"), where)
     return model.encoder, Scaling.of(graph.features, config.model.feature_scaling)
 

@@ -37,7 +37,7 @@ def _untrained(
     config: Config, run: Run, graph: Graph, console: Console, runner: Runner | None = None
 ) -> Iterator[npt.NDArray[np.float32]]:
     """The vectors of the encoder with its initial weights."""
-    first = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural)
+    first = build_model(config.model, graph.feature_blocks, config.train.seed)
     scaling = Scaling.of(graph.features, config.model.feature_scaling)
     fingerprint = fingerprint_of(["untrained", deciding_values(config.model, "training"), config.train.seed])
     place = EncodingSettings.of(config.runtime, run.folder / ".untrained", fingerprint, "evaluate")

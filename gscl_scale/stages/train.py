@@ -115,7 +115,7 @@ def train_here(
         if device.type == "cpu":
             keep_freed_memory()
         stack.enter_context(gpu_arithmetic(config.train, device))
-        model = build_model(config.model, graph.num_features, config.train.seed, graph.num_structural).to(device)
+        model = build_model(config.model, graph.feature_blocks, config.train.seed).to(device)
         if run.start.exists():
             load_start(model, run)
         console.event(

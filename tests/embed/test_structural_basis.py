@@ -22,6 +22,7 @@ from gscl_scale.train.loop import encode_all
 from tests.graphs import random_edges
 
 NODES, WIDTH = 80, 8
+OWN = np.random.default_rng(1).normal(size=(NODES, 3)).astype(np.float32)
 CPU = torch.device("cpu")
 
 
@@ -35,36 +36,47 @@ def graph_in(folder, own=None, ids=None, structure="auto"):
 
 def embedded(graph, folder, scaling, **options):
     config = ModelConfig(width=6, **options)
-    encoder = build_model(config, graph.num_features, 3, graph.num_structural).encoder
+    encoder = build_model(config, graph.feature_blocks, 3).encoder
     with encode_nodes(encoder, graph, scaling, EncodingSettings(folder, "a test", CPU), Console(quiet=True)) as rows:
         return np.array(rows)
 
 
-@pytest.mark.parametrize("own", [None, np.random.default_rng(1).normal(size=(NODES, 3)).astype(np.float32)])
+@pytest.mark.parametrize("own", [None, OWN])
 def test_embeddings_are_the_output_and_the_structural_features_each_of_length_one(tmp_path, own):
     graph = graph_in(tmp_path / "graph", own)
     scaling = Scaling.of(graph.features, "none")
     both, output = (embedded(graph, tmp_path / skip, scaling, skip=skip) for skip in ("auto", "none"))
-    assert (both.shape[1], output.shape[1]) == (6 + WIDTH, 6)
-    for block, expected in ((both[:, :6], output), (both[:, 6:], graph.features[:, -WIDTH:])):
+    assert (both.shape[1], output.shape[1]) == (6 + graph.num_features, 6)
+    for block, expected in ((both[:, :6], output), (both[:, -WIDTH:], graph.features[:, -WIDTH:])):
         lengths = np.linalg.norm(expected, axis=1, keepdims=True)
         np.testing.assert_allclose(block, expected / np.where(lengths > 0, lengths, 1), atol=1e-6)
 
 
+def test_few_columns_and_their_means_stand_between_them_and_outweigh_neither(tmp_path):
+    graph = graph_in(tmp_path / "graph", np.where(OWN.max() == OWN, 1e6, OWN))
+    rows = embedded(graph, tmp_path / "layers", Scaling.of(graph.features, "none"))
+    for place, first in ((6, 0), (9, 3)):
+        few = graph.features[:, first : first + 3]
+        lengths = np.linalg.norm(few, axis=1, keepdims=True)
+        np.testing.assert_allclose(rows[:, place : place + 3], few / 2 / np.sqrt(3 + lengths**2), atol=1e-6)
+        assert 0.2 < np.median(np.linalg.norm(rows[:, place : place + 3], axis=1)) < 0.5
+    assert np.linalg.norm(rows[:, 6:12], axis=1).max() < np.sqrt(0.5)
+
+
 @pytest.mark.parametrize("kind", ["none", "standard"])
-def test_a_validation_in_training_sees_the_embeddings_that_are_written(tmp_path, kind):
-    graph, config = graph_in(tmp_path / "graph"), ModelConfig(width=6, feature_scaling=kind)
-    model = build_model(config, graph.num_features, 3, graph.num_structural)
+@pytest.mark.parametrize("own", [None, OWN])
+def test_a_validation_in_training_sees_the_embeddings_that_are_written(tmp_path, kind, own):
+    graph, config = graph_in(tmp_path / "graph", own), ModelConfig(width=6, feature_scaling=kind)
+    model = build_model(config, graph.feature_blocks, 3)
     found = embedded(graph, tmp_path / "layers", Scaling.of(graph.features, kind), feature_scaling=kind)
     np.testing.assert_allclose(encode_all(model, prepare_inputs(graph, config, CPU)), found, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["none", "standard"])
 def test_rotated_structural_features_of_another_graph_change_nothing(tmp_path, kind):
-    own = np.random.default_rng(1).normal(size=(NODES, 3)).astype(np.float32)
-    graph = graph_in(tmp_path / "graph", own)
+    graph = graph_in(tmp_path / "graph", OWN)
     turn = scipy.stats.ortho_group.rvs(WIDTH, random_state=0)
-    features = np.hstack([graph.features[:, :3], graph.features[:, 3:] @ turn]).astype(np.float32)
+    features = np.hstack([graph.features[:, :6], graph.features[:, 6:] @ turn]).astype(np.float32)
     other, scaling = replace(graph, features=features), Scaling.of(graph.features, kind)
     basis = StructuralBasis.of(graph)
     assert basis.scaling_for(graph, scaling) is scaling

@@ -53,10 +53,10 @@ def test_without_it_other_columns_are_refused_by_name(before, tmp_path):
     with pytest.raises(
         GraphError, match=r"new has 'extra' as feature column 1.*; bring .*, or ingest .*graph.encoding=RUN"
     ):
-        graph.refuse_other_features(earlier.num_own, earlier.num_structural, earlier.feature_columns, "new")
+        graph.refuse_other_features(earlier.feature_blocks, earlier.feature_columns, "new")
     other = ingest(tmp_path / "other", PAIR, BEFORE | {"plan": ["s", "u", "s", "u"]}, kind=".csv")
     with pytest.raises(GraphError, match="new has 'plan=u' as feature column 4, the encoder was trained on 'plan=t'"):
-        other.refuse_other_features(earlier.num_own, earlier.num_structural, earlier.feature_columns, "new")
+        other.refuse_other_features(earlier.feature_blocks, earlier.feature_columns, "new")
 
 
 @pytest.mark.parametrize(

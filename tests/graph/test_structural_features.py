@@ -12,6 +12,7 @@ from gscl_scale import seeding
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import features, structural_features
+from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.step_files import StepFiles
 from tests.graph.test_draft import write
@@ -174,20 +175,26 @@ def test_a_new_edge_far_away_moves_rows_little(tmp_path):
     assert (before[far] * after[far]).sum(axis=1).mean() / WIDTH > 0.99
 
 
+def standard(columns):
+    return (columns - columns.mean(axis=0)) / columns.std(axis=0)
+
+
 @pytest.mark.parametrize("form", [np.asarray, lambda rows: RowStream(rows.shape, iter([rows[:2], rows[2:]]))])
 def test_few_features_are_scaled_and_joined_by_those_of_the_structure(tmp_path, form):
     own = np.array([[1e9, 1, 7], [3e9, 0, 7], [5e9, 1, 7], [7e9, 0, 7], [9e9, 1, 7]], np.float32)
     config = MemoryGraph(structural_features=WIDTH)
     graph = write(tmp_path, config, features=form(own))
-    assert (graph.num_features, graph.num_structural) == (3 + WIDTH, WIDTH)
-    scaled = (own[:, :2] - own[:, :2].mean(axis=0)) / own[:, :2].std(axis=0)
+    assert graph.feature_blocks == (3, 3, WIDTH)
+    scaled = standard(own[:, :2])
     np.testing.assert_allclose(graph.features[:, :2], scaled, atol=1e-6)
-    assert (graph.features[:, 2] == 0).all()
+    means = [scaled[graph.indices[graph.indptr[v] : graph.indptr[v + 1]]].mean(axis=0) for v in range(len(own))]
+    np.testing.assert_allclose(graph.features[:, 3:5], standard(np.stack(means)), atol=1e-5)
+    assert (graph.features[:, [2, 5]] == 0).all()
     alone = write(tmp_path, config, "alone", features=None)
-    np.testing.assert_array_equal(graph.features[:, 3:], alone.features)
+    np.testing.assert_array_equal(graph.features[:, 6:], alone.features)
     assert alone.num_structural == alone.num_features == WIDTH
     assert any(
-        "features of its own: 3; fewer than 64, so 16 of the structure stand beside them" in note
+        "3; fewer than 64, so the means of its own over neighbours and 16 of the structure stand beside them" in note
         for note in graph.manifest["notes"]
     )
 
@@ -202,13 +209,21 @@ def test_a_value_far_from_all_others_does_not_outweigh_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("width", "setting", "structural"),
-    [(3, "auto", 8), (3, "none", 0), (3, "always", 8), (63, "auto", 8), (64, "auto", 0), (64, "always", 8)],
+    ("width", "setting", "means", "structural"),
+    [
+        (3, "auto", 3, 8),
+        (3, "none", 0, 0),
+        (3, "always", 3, 8),
+        (63, "auto", 63, 8),
+        (64, "auto", 0, 0),
+        (64, "always", 0, 8),
+    ],
 )
-def test_which_graphs_get_structural_features(tmp_path, width, setting, structural):
+def test_which_graphs_get_structural_features(tmp_path, width, setting, means, structural):
     own = np.random.default_rng(0).normal(size=(5, width)).astype(np.float32)
-    graph = write(tmp_path, MemoryGraph(structure=setting, structural_features=8), features=own)
-    assert (graph.num_features, graph.num_structural) == (width + structural, structural)
+    config = MemoryGraph(structure=setting, structural_features=8)
+    graph = write(tmp_path, config, features=own)
+    assert graph.feature_blocks == (width, means, structural) == feature_blocks(width, config)
     if not structural:
         np.testing.assert_array_equal(graph.features, own)
 
