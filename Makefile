@@ -11,7 +11,7 @@
 # make fuzz: 20,000 mutated inputs over all readers, and docs/figures/fuzz.md; SEED=7 for others.
 # make licences: docs/licences.md from what is installed. make audit: pins, withdrawn versions, known vulnerabilities.
 # make golden: tests/golden/golden.json anew, after a change of behavior that is meant; prints what changed.
-# make results: docs/results.md from the cells in docs/results.
+# make results: docs/results.md and the pages of its tables, from the cells in docs/results.
 # make test-torch-sparse: compiles that extra (about 10 minutes) and holds all backends of the product to equal results.
 PYTHON ?= python3
 VENV   ?= .venv
@@ -105,7 +105,7 @@ results: $(VENV)/.installed
 	@for table in $$(cut -d' ' -f1 docs/results/tables); do \
 		GSCL_DATA=$${GSCL_DATA:-.} $(BIN)/gscl-scale reproduce $$table --page --out docs/results > /dev/null || exit 1; \
 	done
-	@sed 's#](\([a-z_]*\.png\))#](results/\1)#' docs/results/results.md > docs/results.md
+	@sed 's#](\([a-z_]*\.\(png\|md\)\)#](results/\1#g; s#](\.\./#](#g' docs/results/results.md > docs/results.md
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -105,7 +105,7 @@ def test_a_table_is_written_with_its_ranks_and_their_picture(tmp_path, monkeypat
     assert ranks["nemenyi"]["groups"] == [["pairwise", "listwise", "dgi"], ["listwise", "dgi", "raw"]]
     with Image.open(out / "tiny_ranks.png") as picture:
         assert picture.width > 500
-    assert "](tiny_ranks.png)" in (out / "results.md").read_text()
+    assert "](tiny_ranks.png)" in (out / "tiny.md").read_text()
 
 
 def test_a_diagram_is_drawn_for_any_number_of_methods(tmp_path):

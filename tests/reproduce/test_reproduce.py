@@ -186,9 +186,9 @@ def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
     for table in (line.split()[0] for line in tables.read_text().splitlines()):
         run((CONFIGS, tmp_path / "results"), seeds=None, name=table, page_only=True)
-    page = re.sub(r"\]\((\w+\.png)\)", r"](results/\1)", (tmp_path / "results/results.md").read_text())
-    assert page == (root / "docs/results.md").read_text()
-    assert all((root / "docs" / picture).exists() for picture in re.findall(r"\]\((\S+\.png)\)", page))
+        assert (tmp_path / f"results/{table}.md").read_text() == (root / f"docs/results/{table}.md").read_text()
+    page = re.sub(r"\]\((\w+\.(png|md))", r"](results/\1", (tmp_path / "results/results.md").read_text())
+    assert page.replace("](../", "](") == (root / "docs/results.md").read_text()
 
 
 def test_a_cell_is_the_same_wherever_its_graph_lies(tmp_path):
@@ -217,9 +217,13 @@ def test_with_one_hop_both_rankings_share_a_cell_and_its_run(places, monkeypatch
 
 def test_notes_stand_below_their_table_where_the_figures_are_those_that_they_are_about(measured):
     (measured[1] / "notes").mkdir(parents=True)
-    (measured[1] / "notes/tiny.md").write_text("What was tried: nothing.\n")
-    assert run(measured, only=["one"]).endswith("\n\nWhat was tried: nothing.")
-    assert "What was tried: nothing." in (measured[1] / "results.md").read_text()
+    (measured[1] / "notes/tiny.md").write_text("What was tried: **nothing\nat all.** Nor **later**.\n")
+    (measured[1] / "notes/results.md").write_text("How this was measured.\n")
+    assert run(measured, only=["one"]).endswith("\n\nWhat was tried: **nothing\nat all.** Nor **later**.")
+    overview = (measured[1] / "results.md").read_text()
+    assert overview.startswith("# Results\n\nHow this was measured.\n\n## Further tables\n")
+    title = TABLES["tiny"].title
+    assert overview.endswith(f"| [{title}](tiny.md) | Nothing at all |\n")
     changed = run(measured, only=["one"], settings=["train.epochs=3", "model.width=4"])
     assert "What was tried" not in changed
     assert " --set train.epochs=3 --set model.width=4`" in changed
@@ -266,7 +270,7 @@ def test_a_table_is_measured_cell_by_cell_and_what_is_stored_is_not_measured_aga
     )
     text = run(places, only=["one"], seeds=2)
     assert text == (places[1] / "tiny.md").read_text().rstrip("\n")
-    assert text in (places[1] / "results.md").read_text()
+    assert "(tiny.md) |  |" in (places[1] / "results.md").read_text()
     cells = [json.loads(path.read_text()) for path in (places[1] / "cells").iterdir()]
     assert len(cells) == 2  # two lines share one
     for cell in cells:
@@ -597,3 +601,10 @@ def test_an_empty_ring_is_a_dash_in_the_table_and_a_gap_in_the_picture(tmp_path,
     draw(table, records, tmp_path / "similarity.png")
     with Image.open(tmp_path / "similarity.png") as picture:
         assert picture.width > 300
+
+
+def test_the_overview_has_the_comparison_of_methods_in_full(measured, monkeypatch):
+    monkeypatch.setattr("gscl_scale.studies.reproduce.overview._IN_FULL", "tiny")
+    text = run(measured, only=["one"])
+    assert text.startswith("# ")
+    assert (measured[1] / "results.md").read_text() == f"# Results\n\n#{text}\n"

@@ -112,7 +112,7 @@ def _better(table: Table, values: list[Value]) -> list[Value]:
 def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], command: str) -> str:
     """Markdown: the table, how it was measured, and what is not there and why."""
     values = values_of(table, records)
-    parts = [f"## {table.title}"]
+    parts = [f"# {table.title}"]
     for measure in table.measures:
         of: Values = {(value.line, value.graph): value for value in values if value.measure == measure}
         if not of:

@@ -21,6 +21,7 @@ from gscl_scale.studies.reproduce.cells import (
     stored_failure,
     stored_record,
 )
+from gscl_scale.studies.reproduce.overview import FILE, overview
 from gscl_scale.studies.reproduce.page import draw, page
 from gscl_scale.studies.reproduce.ranks import picture_of_ranks, ranks_as_json, ranks_of_table
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
@@ -150,7 +151,7 @@ class _Study:
         self.write()
 
     def write(self) -> str:
-        """Write the page, its figures and its picture; and results.md, the pages of all tables.
+        """Write the page, its figures and its picture; and results.md, the page over all tables.
 
         Of a cell that was tried before, here or by another command, the reason is named.
         Nothing where there is nothing to show but reasons. The remarks in `notes` stand below the table, unless
@@ -187,7 +188,5 @@ class _Study:
                 draw(self.table, records, self.out / f"{self.name}.png")
             if ranks:
                 plot_average_ranks(ranks, self.out / picture_of_ranks(self.name))
-            pages = [self.out / f"{each}.md" for each in TABLES]
-            texts = [path.read_text(encoding="utf-8") for path in pages if path.exists()]
-            write_text(self.out / "results.md", "\n".join(["# Results\n", *texts]))
+            write_text(self.out / FILE, overview(self.out))
         return text
