@@ -41,7 +41,7 @@ test-ray-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "ray and slow" tests/ray
 
 GPU_BENCH := --device cuda --steps 14 --set graph.source=synthetic --set graph.preset=large --set graph.num_nodes=169343 \
-	--set graph.mean_degree=13.7 --set graph.num_features=128 --set rings.rounds=2 --set model.layers=3 --set train.batch_size=4096
+	--set graph.mean_degree=13.7 --set graph.num_features=128 --set rings.rounds=2 --set model.layers=3 --set model.feature_dropout=0 --set train.batch_size=4096
 
 test-gpu: $(VENV)/.installed-dev
 	@code=0; { $(BIN)/gscl-scale doctor; $(BIN)/pip list; nvidia-smi; } > gpu-report.txt 2>&1; \

@@ -90,7 +90,7 @@ def measure_on_device(folder: Path, config: Config, way: Way, device_name: str, 
     config = config.model_copy(update={"train": train, "model": model_config})
     graph = Graph.open(folder / "graph")
     inputs = prepare_inputs(graph, config.model, device)
-    trainer = Trainer(build_model(config.model, graph.num_features, train.seed).to(device), train)
+    trainer = Trainer(build_model(config.model, graph.feature_blocks, train.seed).to(device), train)
     if way.graphs and device.type == "cuda":
         model = trainer.model
         model.captured = CapturedEncoder(model.encoder, inputs, train.uses_bfloat16(device.type))

@@ -115,7 +115,7 @@ def _measure_in(place: Path, folder: Path, model: ModelConfig, memory_gb: float)
 def _embed_all(folder: Path, out: Path, config: ModelConfig, memory_gb: float) -> Path:
     """Embed with initial weights, and return the log."""
     graph = Graph.open(folder)
-    encoder = build_model(config, graph.num_features, seed=0).encoder
+    encoder = build_model(config, graph.feature_blocks, seed=0).encoder
     place = EncodingSettings(layers_folder(out), "first weights", torch.device("cpu"), memory_gb)
     log = out / "log.jsonl"
     scaling = Scaling.of(graph.features, config.feature_scaling)

@@ -52,7 +52,7 @@ def measure_host_work(folder: Path, config: Config) -> HostWork:
     draw(_EDGES, folder / "tiny-graph", _WIDTH)
     sample(folder / "tiny-graph", folder / "tiny-samples", tiny.rings, 1)
     graph, samples = Graph.open(folder / "tiny-graph"), Samples.open(folder / "tiny-samples")
-    inputs, model = prepare_inputs(graph, tiny.model, _CPU), build_model(tiny.model, graph.num_features, 0)
+    inputs, model = prepare_inputs(graph, tiny.model, _CPU), build_model(tiny.model, graph.feature_blocks, 0)
     stream = BatchStream(
         samples, graph.num_nodes, tiny.rings, tiny.train, tiny.loss, device=DeviceRoom(_CPU, 1 << 40, _tell_nobody)
     )

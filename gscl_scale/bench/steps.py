@@ -92,7 +92,7 @@ def _measure_ours(graph: Graph, folder: Path, config: Config, competitor: Compet
     config = config.model_copy(update={"train": train, "model": config.model.model_copy(update={"product": product})})
     if without != "freed memory kept":
         keep_freed_memory()
-    model = build_model(config.model, graph.num_features, config.train.seed)
+    model = build_model(config.model, graph.feature_blocks, config.train.seed)
     inputs = prepare_inputs(graph, config.model, torch.device("cpu"))
     if without == "features gathered once":
         inputs = replace(inputs, propagated=None)
@@ -121,7 +121,7 @@ def _measure_peer(graph: Graph, config: Config, form: str, steps: int) -> Measur
     """The step as users of torch-geometric write it: a vector gathered for every pair, samples drawn per anchor."""
     edges = _edges(graph, form)
     features = torch.from_numpy(np.array(graph.features))
-    model = _Peer(build_model(config.model, graph.num_features, config.train.seed))
+    model = _Peer(build_model(config.model, graph.feature_blocks, config.train.seed))
     optimizer = torch.optim.Adam(model.parameters(), lr=config.train.learning_rate)
     batches = list(_independent_batches(graph, config, 0, steps + 1))
 

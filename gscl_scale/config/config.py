@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from gscl_scale.config.baselines import BaselineConfig, CompareConfig
 from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.config.explain import explain, refuse_true_as_number
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.config.graphs import DigitsGraph, GraphConfig
 from gscl_scale.config.loss import LossConfig
 from gscl_scale.config.read import apply_setting, expand_paths, read_yaml, refuse_secrets
@@ -100,10 +101,13 @@ class Config(Section):
         except ValidationError as error:
             raise ConfigError(explain(cls, error)) from None
 
-    def sized(self, num_nodes: int) -> Self:
+    def sized(self, size: GraphSize) -> Self:
         """The configuration with the numbers that `auto` leaves to the size of the graph."""
-        train = self.train.model_copy(update={"epochs": self.train.epochs_for(num_nodes)})
-        return self.model_copy(update={"train": train})
+        train = self.train.model_copy(update={"epochs": self.train.epochs_for(size)})
+        model = self.model.model_copy(
+            update={"feature_dropout": self.model.feature_dropout_for(size.rare and self.train.reads_samples)}
+        )
+        return self.model_copy(update={"train": train, "model": model})
 
     def among(self, num_processes: int) -> Self:
         """The configuration with the batch of a training by so many processes."""

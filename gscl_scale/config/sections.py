@@ -6,10 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.config.objectives import OwnObjective, check_objective
 from gscl_scale.config.section import Key, Result, Section, positive
 
-_STEPS, MOST_EPOCHS = 300, 100  # of a training with train.epochs=auto
+_STEPS, _STEPS_RARE, MOST_EPOCHS = 300, 120, 100  # of a training with train.epochs=auto
+_DROPOUT_RARE = 0.3  # of features with model.feature_dropout=auto
 
 
 def _check_per_ring(value: Any) -> Any:
@@ -36,8 +38,16 @@ def _check_rounds(value: Any) -> Any:
 def _check_epochs(value: Any) -> Any:
     epochs = value if value == "auto" else positive(value)
     if epochs is None:
-        raise ValueError("expected a number from 1, or auto for about 300 steps")
+        raise ValueError("expected a number from 1, or auto for some hundred steps")
     return epochs
+
+
+def _check_dropout(value: Any) -> Any:
+    if value == "auto":
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
+        return float(value)
+    raise ValueError("expected a share from 0 to less than 1, or auto")
 
 
 class RingsConfig(Section):
@@ -126,7 +136,11 @@ class ModelConfig(Section):
     feature_scaling: Literal["none", "row", "standard"] = Field(
         "none", description="row: scale each node's features to sum 1; standard: each column to mean 0, deviation 1."
     )
-    feature_dropout: float = Field(0.0, ge=0, lt=1, description="Share of feature values to drop in each step.")
+    feature_dropout: Annotated[float | Literal["auto"], BeforeValidator(_check_dropout)] = Field(
+        "auto",
+        description="Share of feature values to drop in each step; auto: for gscl 0.3 where the graph brings 64 or "
+        "more features and at most a fifth of their values differ from zero, otherwise none.",
+    )
     hidden_dropout: Annotated[float, Key(revision=1, neutral=0.0)] = Field(
         0.0, ge=0, lt=1, description="Share of the values between layers to drop in each step."
     )
@@ -146,6 +160,17 @@ class ModelConfig(Section):
     recompute: Annotated[bool, Key("nothing")] = Field(
         False, description="Compute layers again in the backward pass: less memory, a third more time."
     )
+
+    def feature_dropout_for(self, rare: bool) -> float:
+        """The share of feature values to drop where few values differ from zero, or not."""
+        if self.feature_dropout == "auto":
+            return _DROPOUT_RARE if rare else 0.0
+        return self.feature_dropout
+
+    @property
+    def dropped_features(self) -> float:
+        """The share of feature values to drop; `auto` is none until the graph is known (`Config.sized`)."""
+        return self.feature_dropout_for(rare=False)
 
     @model_validator(mode="after")
     def _keys_fit_together(self) -> Self:
@@ -183,7 +208,9 @@ class TrainConfig(Section):
         "samples and take one step over the graph per epoch.",
     )
     epochs: Annotated[int | Literal["auto"], BeforeValidator(_check_epochs)] = Field(
-        "auto", description="Passes over all anchors; auto: about 300 steps, in 1 to 100 passes."
+        "auto",
+        description="Passes over all anchors; auto: about 300 steps, for gscl 120 where features are as for "
+        "feature_dropout, in 1 to 100 passes.",
     )
     batch_size: int = Field(1024, ge=0, description="Anchors per step; 0: by batch_size_per_worker.")
     batch_size_per_worker: Annotated[int, Key(revision=4, neutral=0)] = Field(
@@ -234,12 +261,12 @@ class TrainConfig(Section):
         assert isinstance(self.epochs, int)
         return self.epochs
 
-    def epochs_for(self, num_nodes: int) -> int:
+    def epochs_for(self, size: GraphSize) -> int:
         """The number of epochs on a graph of this size."""
         if isinstance(self.epochs, int):
             return self.epochs
-        steps = -(-num_nodes // (self.batch_size or self.batch_size_per_worker)) if self.reads_samples else 1
-        return max(1, min(MOST_EPOCHS, -(-_STEPS // steps)))
+        each = -(-size.num_nodes // (self.batch_size or self.batch_size_per_worker)) if self.reads_samples else 1
+        return max(1, min(MOST_EPOCHS, -(-(_STEPS_RARE if size.rare and self.reads_samples else _STEPS) // each)))
 
     def among(self, num_processes: int) -> Self:
         """The settings of a training by so many processes, with the anchors of a step of all of them, and their rate.

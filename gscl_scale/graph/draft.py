@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale import machine, seeding
+from gscl_scale.config.graph_size import FeatureBlocks
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import edge_weights
@@ -28,7 +29,7 @@ from gscl_scale.graph.labels import checked_labels, write_labels
 from gscl_scale.graph.neighbour_means import neighbour_means
 from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import MOST_STEPS, structural_features
-from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, FeatureBlocks, Manifest
+from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
 from gscl_scale.io.arrow_writer import column_file, write_column
 from gscl_scale.io.atomic import publish_folder
@@ -106,14 +107,21 @@ def write_graph(
         _write_ids(out / "ids.arrow", ids)
         console, width = console or Console(quiet=True), config.structural_features
         structural = functools.partial(_structural_features, out, indptr, ids, width, steps, console)
-        blocks, reason = _write_features(out, draft, config, indptr, Path(scratch), structural)
+        features, reason = _write_features(out, draft, config, indptr, Path(scratch), structural)
         notes += [reason] * bool(reason)
         classes = write_labels(out, labels, asked.shuffle_labels)
         if draft.splits:
             write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
-        _write_manifest(out, draft, config, counts, blocks, classes, notes, asked.shuffle_labels)
+        _write_manifest(out, draft, config, counts, features, classes, notes, asked.shuffle_labels)
     return Graph.open(folder)
+
+
+class _Written(NamedTuple):
+    """Features of each kind, and how many of their values differ from zero."""
+
+    blocks: FeatureBlocks
+    nonzero: int
 
 
 def _write_features(
@@ -123,8 +131,8 @@ def _write_features(
     indptr: npt.NDArray[np.int64],
     scratch: Path,
     structural: Callable[[], npt.NDArray[np.float32]],
-) -> tuple[FeatureBlocks, str]:
-    """Write the features; returns how many they are of each kind, and why there are structural ones.
+) -> tuple[_Written, str]:
+    """Write the features; returns what was written, and why there are structural ones.
 
     Many dense features are looked at once they are written, where any row can be read; the structural ones are
     computed, and all written again, only where they are needed.
@@ -135,22 +143,20 @@ def _write_features(
         features = None
     elif not reason:
         assert features is not None
-        write_features(out, features, origin)
+        nonzero = write_features(out, features, origin)
         if (out / DENSE).exists():
             indices, own = map_array(out / "indices.arrow", "indices", "int32", "int64"), _map_features(out / DENSE)
             reason = why_structural_after_all(own, alikeness(own, indptr, indices), config)
         if not reason:
-            return FeatureBlocks(int(features.shape[1])), ""
+            return _Written(FeatureBlocks(int(features.shape[1])), nonzero), ""
         features = _map_features((out / DENSE).replace(scratch / DENSE))
     rows = structural()
     if features is None:
-        write_features(out, rows, origin)
-        return FeatureBlocks(0, structural=rows.shape[1]), reason
+        return _Written(FeatureBlocks(0, structural=rows.shape[1]), write_features(out, rows, origin)), reason
     indices = map_array(out / "indices.arrow", "indices", "int32", "int64")
     means_of = functools.partial(neighbour_means, indptr, indices, map_weights(out), threads=num_threads())
     joined, blocks = beside(features, means_of, rows, origin)
-    write_features(out, joined, origin)
-    return blocks, reason
+    return _Written(blocks, write_features(out, joined, origin)), reason
 
 
 def _map_features(path: Path) -> npt.NDArray[np.float32]:
@@ -286,12 +292,12 @@ def _write_manifest(
     draft: GraphDraft,
     config: GraphConfig,
     counts: CsrCounts,
-    blocks: FeatureBlocks,
+    features: _Written,
     classes: list[str],
     notes: list[str],
     shuffle: int | None,
 ) -> None:
-    """Write the manifest; `blocks` counts the features."""
+    """Write the manifest."""
     paths = sorted(out.glob("*.arrow"))
     checksums = map_in_order(sha256_of, paths, num_threads())
     content = {path.name: checksum for path, checksum in zip(paths, checksums, strict=True)}
@@ -304,9 +310,10 @@ def _write_manifest(
         "edges_given": counts.edges_given,
         "self_loops": counts.self_loops,
         "index_type": np.dtype(index_dtype(draft.num_nodes)).name,
-        "num_features": sum(blocks),
-        "structural_features": blocks.structural,
-        "neighbour_means": blocks.means,
+        "num_features": sum(features.blocks),
+        "structural_features": features.blocks.structural,
+        "neighbour_means": features.blocks.means,
+        "nonzero_features": features.nonzero,
         "feature_columns": [] if config.structure == "only" else draft.columns,
         "classes": classes,
         "splits": list(draft.splits),

@@ -9,18 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from gscl_scale.config.graph_size import FEW, FeatureBlocks
 from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.alikeness import Alikeness
 from gscl_scale.graph.row_file import RowFile, RowStream
-from gscl_scale.graph.types import FeatureBlocks
 from gscl_scale.io.arrow_writer import column_file, write_column
 
 Rows = npt.NDArray[np.float32]
 Features = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array | RowStream
 
 DENSE = "features.arrow"
-FEW = 64  # a graph with fewer features gets those of its structure beside them
 FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as this
 _ROWS_AT_ONCE = 65536
 
@@ -136,13 +135,15 @@ class _Moments:
         return np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
 
 
-def write_features(out: Path, features: Features, origin: str) -> None:
-    """Write dense rows or the arrays of a CSR matrix as float32; numbers that are not finite are refused."""
+def write_features(out: Path, features: Features, origin: str) -> int:
+    """Write dense rows or the arrays of a CSR matrix as float32; numbers that are not finite are refused.
+
+    Returns how many values differ from zero.
+    """
     _check_numbers(features, origin)
     if sp.issparse(features):
-        _write_sparse(out, sp.csr_array(features), origin)
-    else:
-        _write_dense(out, features, origin)
+        return _write_sparse(out, sp.csr_array(features), origin)
+    return _write_dense(out, features, origin)
 
 
 def _check_numbers(features: Features, origin: str) -> None:
@@ -152,7 +153,7 @@ def _check_numbers(features: Features, origin: str) -> None:
         raise GraphError(f"{origin}: features are of type {features.dtype}, expected numbers")
 
 
-def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
+def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> int:
     if not features.has_canonical_format:
         features = features.copy()  # the caller's matrix does not change
         features.sum_duplicates()
@@ -160,14 +161,17 @@ def _write_sparse(out: Path, features: sp.csr_array, origin: str) -> None:
     write_column(out / "feature_indptr.arrow", "indptr", features.indptr.astype(np.int64))
     write_column(out / "feature_indices.arrow", "indices", features.indices.astype(np.int32))
     write_column(out / "feature_values.arrow", "values", values)
+    return int(np.count_nonzero(values))
 
 
-def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> None:
-    num_rows, width = features.shape
+def _write_dense(out: Path, features: npt.NDArray[Any] | RowStream, origin: str) -> int:
+    (num_rows, width), nonzero = features.shape, 0
     with column_file(out / DENSE, "features", np.float32, width) as column:
         for rows in _finite_parts(features, origin):
             column.append(rows)
+            nonzero += int(np.count_nonzero(rows))
         assert column.num_rows == num_rows
+    return nonzero
 
 
 def _finite_parts(features: npt.NDArray[Any] | RowStream, origin: str) -> Iterator[Rows]:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale import seeding
+from gscl_scale.config.graph_size import FeatureBlocks, GraphSize
 from gscl_scale.errors import FolderError, GraphError
 from gscl_scale.graph.edge_weights import FILE, map_weights
 from gscl_scale.graph.label_sets import LabelSets
-from gscl_scale.graph.types import FeatureBlocks, Manifest, SparseFeatures
+from gscl_scale.graph.types import Manifest, SparseFeatures
 from gscl_scale.graph.validate import refuse_damaged
 from gscl_scale.io.arrow import column_of, map_array, map_arrow, numbers_of
 from gscl_scale.io.checksum import sha256_of
@@ -86,6 +87,11 @@ class Graph:
         """How many features are the user's, means of these over neighbours, and of the structure."""
         means, structural = self.manifest.get("neighbour_means", 0), self.manifest.get("structural_features", 0)
         return FeatureBlocks(self.num_features - means - structural, means, structural)
+
+    @property
+    def size(self) -> GraphSize:
+        """What the settings that are `auto` depend on."""
+        return GraphSize.of(self.num_nodes, self.feature_blocks, self.manifest.get("nonzero_features"))
 
     @property
     def num_structural(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, NotRequired
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,7 @@ class Manifest(TypedDict):
     feature_columns: NotRequired[list[str]]
     structural_features: NotRequired[Count]
     neighbour_means: NotRequired[Count]
+    nonzero_features: NotRequired[Count]
     shuffled_labels: NotRequired[Count]
     format: NotRequired[int]
     edges_given: NotRequired[Count]
@@ -75,19 +76,6 @@ class Manifest(TypedDict):
     options: NotRequired[dict[str, object]]
     columns: NotRequired[list[ColumnSummary]]
     encoding: NotRequired[list[ColumnEncoding]]
-
-
-class FeatureBlocks(NamedTuple):
-    """How many features of a node are of which kind, in their order.
-
-    own         the user's
-    means       means of these over the neighbours
-    structural  of the structure
-    """
-
-    own: int
-    means: int = 0
-    structural: int = 0
 
 
 @dataclass(frozen=True)

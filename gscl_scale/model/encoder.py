@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from gscl_scale.config.graph_size import FeatureBlocks
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.types import FeatureBlocks
 from gscl_scale.model.fused import rows as fused
 from gscl_scale.model.fused.availability import runs_fused
 from gscl_scale.model.inputs import Inputs, Layer
@@ -51,7 +51,7 @@ class Encoder(nn.Module):
             self.activations[-1] = nn.Identity()
         batch = widths[1:] if config.norm == "batch" else []
         self.norms = nn.ModuleList(nn.BatchNorm1d(width, momentum=_BATCH_MOMENTUM) for width in batch)
-        self._dropout, self._hidden_dropout = config.feature_dropout, config.hidden_dropout
+        self._dropout, self._hidden_dropout = config.dropped_features, config.hidden_dropout
         self._edge_dropout, self._recompute = config.message_dropout, config.recompute
 
     def forward(self, inputs: Inputs, key: StepKey = 0) -> Tensor:

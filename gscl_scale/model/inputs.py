@@ -68,7 +68,7 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
         dense = features.dense() if isinstance(features, SparseInput) else features
         return Inputs(dense.to(device), layers, product=None, device=device)
     features = features.to(device)
-    fixed = config.feature_dropout == config.message_dropout == 0
+    fixed = config.dropped_features == config.message_dropout == 0
     narrow = fixed and graph.num_features <= config.width
     propagated = sparse_product(matrix, features) if narrow and isinstance(features, Tensor) else None
     return Inputs(features, layers, propagated, product=product, device=device)

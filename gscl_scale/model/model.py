@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from gscl_scale import seeding
+from gscl_scale.config.graph_size import FeatureBlocks
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.types import FeatureBlocks
 from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.encoder import Encoder
 from gscl_scale.model.fused import rows as fused

@@ -11,6 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import FeatureBlocks, GraphSize
 from gscl_scale.config.identity import Sections, changed_settings, upgrade_settings
 from gscl_scale.config.section import Result
 from gscl_scale.errors import ConfigError, FolderError
@@ -34,12 +35,6 @@ class RunRecord(TypedDict):
 class _Checkpoint(TypedDict):
     epoch: Count
     finished: bool
-
-
-class _Counted(TypedDict):
-    """graph/manifest.json, as far as it is read here."""
-
-    num_nodes: Count
 
 
 class CheckpointList(TypedDict):
@@ -111,17 +106,44 @@ class OtherWork:
     sentence: str
 
 
+class Counts(TypedDict):
+    """graph/manifest.json, as far as it counts."""
+
+    num_nodes: Count
+    num_features: Count
+    structural_features: NotRequired[Count]
+    neighbour_means: NotRequired[Count]
+    nonzero_features: NotRequired[Count]
+
+
+def size_in(counts: Counts) -> GraphSize:
+    """The size of a graph by its manifest."""
+    means, structural = counts.get("neighbour_means", 0), counts.get("structural_features", 0)
+    blocks = FeatureBlocks(counts["num_features"] - means - structural, means, structural)
+    return GraphSize.of(counts["num_nodes"], blocks, counts.get("nonzero_features"))
+
+
+def _sized(record: Sections, config: Config, size: GraphSize) -> Sections:
+    """Recorded settings with the numbers that `auto` left to the size of the graph."""
+    epochs = config.train.model_copy(update={"epochs": "auto"}).epochs_for(size)
+    dropout = config.model.model_copy(update={"feature_dropout": "auto"}).feature_dropout_for(
+        size.rare and config.train.reads_samples
+    )
+    sized = dict(record)
+    for section, key, number in (("train", "epochs", epochs), ("model", "feature_dropout", dropout)):
+        if record.get(section, {}).get(key) == "auto":
+            sized[section] = {**record[section], key: number}
+    return sized
+
+
 def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
     """Compare the settings of the results on disk with those of now; the first one that differs decides."""
     if "config" not in record:
         return None
     earlier = record["config"]
     if (run.graph / "manifest.json").exists():
-        num_nodes = read_json(run.graph / "manifest.json", _Counted)["num_nodes"]
-        if earlier.get("train", {}).get("epochs") == "auto":
-            were = config.train.model_copy(update={"epochs": "auto"}).epochs_for(num_nodes)
-            earlier = {**earlier, "train": {**earlier["train"], "epochs": were}}
-        config = config.sized(num_nodes)
+        size = size_in(read_json(run.graph / "manifest.json", Counts))
+        config, earlier = config.sized(size), _sized(earlier, config, size)
     places: dict[Result, Path] = {"graph": run.graph, "samples": run.samples, "training": run.checkpoints}
     for result, place in places.items():
         for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():

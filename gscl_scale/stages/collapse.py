@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import FEW
 from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
 from gscl_scale.evaluate.schema import Spread
 from gscl_scale.evaluate.similarity import spread
 from gscl_scale.evaluate.vectors import width
-from gscl_scale.graph.features import FEW
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.inputs import Inputs, MappedFeatures

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from typing_extensions import TypedDict
-
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.graph.estimate import check_resources
 from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.sources.read import read, source_size
@@ -15,7 +14,7 @@ from gscl_scale.io.validate import Count
 from gscl_scale.machine import num_cores
 from gscl_scale.run.folder import Run
 from gscl_scale.run.overwrite import other_results
-from gscl_scale.run.record import refuse_other_work
+from gscl_scale.run.record import Counts, refuse_other_work, size_in
 from gscl_scale.stages.status import StageState, states_of
 from gscl_scale.text import format_bytes
 
@@ -34,12 +33,8 @@ _ANCHOR_BYTES = 40
 _FLOAT = 4
 
 
-class _Counts(TypedDict):
-    """graph/manifest.json, as far as it is read here."""
-
-    num_nodes: Count
+class _Counts(Counts):
     num_entries: Count
-    num_features: Count
 
 
 @dataclass(frozen=True)
@@ -73,14 +68,15 @@ def plan_run(config: Config, folder: Path, overwrite: bool) -> Plan:
     if states[0].state == "complete":
         counts = read_json(manifest, _Counts)
         nodes, entries, features = counts["num_nodes"], counts["num_entries"], counts["num_features"]
+        rare = size_in(counts).rare
         words = states[0].detail
     else:
         size = _counted(config)
         nodes, edges = size.num_nodes or 0, size.num_edges or 0
         entries = edges * (2 if config.graph.undirected else 1)
-        features = sum(feature_blocks(size.num_features, config.graph))
+        features, rare = sum(feature_blocks(size.num_features, config.graph)), False
         words = check_resources(size, config.graph, folder / "graph")
-    needs = _needs(config, nodes, entries, features)
+    needs = _needs(config, GraphSize(nodes, rare), entries, features)
     stages = [
         PlannedStage(state.stage, state.state, *(needs[state.stage.rpartition(" ")[2]] if _is_left(state) else (0, 0)))
         for state in states
@@ -107,11 +103,11 @@ def _counted(config: Config) -> SourceSize:
     return size
 
 
-def _needs(config: Config, nodes: int, entries: int, features: int) -> dict[str, tuple[float, int]]:
+def _needs(config: Config, size: GraphSize, entries: int, features: int) -> dict[str, tuple[float, int]]:
     """Seconds and bytes of disk of each stage."""
     cores, rings, model = max(1, num_cores()), config.rings, config.model
     structural = min(features, config.graph.structural_features if config.graph.structure != "none" else 0)
-    epochs = config.train.epochs_for(nodes)
+    nodes, epochs = size.num_nodes, config.train.epochs_for(size)
     rounds = epochs if rings.rounds == "epoch" else int(rings.rounds)
     layers = model.width * features + (model.layers - 1) * model.width**2
     batch_size = config.train.among(config.runtime.for_training().workers[0]).batch_size

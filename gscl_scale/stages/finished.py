@@ -26,7 +26,7 @@ def is_finished(config: Config, run: Run, pages: bool) -> bool:
     """Whether the results of all stages are there, each made from those before it; a damaged one is not there."""
     graph = Graph.open(run.graph)
     if config.train.reads_samples and not has_samples(
-        run.samples, graph, config.rings, config.train.epochs_for(graph.num_nodes)
+        run.samples, graph, config.rings, config.train.epochs_for(graph.size)
     ):
         return False
     checkpoints = checkpoints_of(config, run)
@@ -43,7 +43,7 @@ def is_finished(config: Config, run: Run, pages: bool) -> bool:
 def checkpoints_of(config: Config, run: Run) -> Checkpoints:
     """The checkpoints of a run; those of other samples or settings are refused."""
     graph = Graph.open(run.graph)
-    config = config.sized(graph.num_nodes)
+    config = config.sized(graph.size)
     settings = deciding_settings(config, "training", first_revision=0)
     made_from: dict[str, object] = {"model": settings["model"], "train": settings["train"]}
     settings["train"].pop("objective", None)  # stands among what follows

@@ -20,7 +20,7 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
         console.say(f"precompute: skipped, because {config.train.objective} is trained without ring samples")
         return
     graph = Graph.open(run.graph)
-    epochs = config.train.epochs_for(graph.num_nodes)
+    epochs = config.train.epochs_for(graph.size)
     if not verify and is_complete(run.samples, graph, config.rings, epochs):
         return
     console.event("precompute", "started")

@@ -12,7 +12,7 @@ from gscl_scale.errors import FolderError
 from gscl_scale.io.json import read_json
 from gscl_scale.io.validate import Count
 from gscl_scale.run.folder import Run
-from gscl_scale.run.record import CheckpointList, config_in, repeat_config
+from gscl_scale.run.record import CheckpointList, Counts, config_in, repeat_config, size_in
 
 
 class _Rounds(TypedDict):
@@ -63,7 +63,7 @@ def states_of(config: Config, folder: Path) -> list[StageState]:
 def _stage_states(config: Config, run: Run, prefix: str) -> list[StageState]:
     def train_detail(manifest: Path) -> str:
         last = read_json(manifest, CheckpointList)["checkpoints"][-1]
-        epochs = config.train.epochs_for(read_json(run.graph / "manifest.json", _Counted)["num_nodes"])
+        epochs = config.train.epochs_for(size_in(read_json(run.graph / "manifest.json", Counts)))
         return f"epoch {last['epoch']} of {epochs}" + ("" if last["finished"] else ", unfinished")
 
     def samples_detail(manifest: Path) -> str:

@@ -108,8 +108,10 @@ def train_here(
         checkpoints = checkpoints_of(config, run)
         if config.train.epochs == "auto":
             console.say(_why_epochs(config, graph, world.size))
-            config = config.sized(graph.num_nodes)
-        config = config.among(world.size)
+        if config.model.feature_dropout == "auto" and graph.size.rare and config.train.reads_samples:
+            share = config.model.feature_dropout_for(rare=True)
+            console.say(f"model.feature_dropout is auto: {share:g} of the values of {graph.num_own:,} features")
+        config = config.sized(graph.size).among(world.size)
         if graph.edge_weights is not None and config.model.encoder == "gat":
             console.say("Edge weights do not reach the encoder gat, whose attention computes its own.")
         if device.type == "cpu":
@@ -146,7 +148,7 @@ def train_here(
 
 
 def _why_epochs(config: Config, graph: Graph, num_processes: int) -> str:
-    epochs, nodes = config.train.epochs_for(graph.num_nodes), graph.num_nodes
+    epochs, nodes = config.train.epochs_for(graph.size), graph.num_nodes
     batch_size = config.train.among(num_processes).batch_size
     steps = steps_per_epoch(nodes, batch_size) if config.train.reads_samples else 1
     return (
@@ -259,7 +261,7 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     number = graph.num_nodes if anchors is None else anchors.size
     batch_size = config.train.among(config.runtime.for_training().workers[1]).batch_size
     steps = steps_per_epoch(number, batch_size) if config.train.reads_samples else 1
-    total = config.train.epochs_for(graph.num_nodes) * steps
+    total = config.train.epochs_for(graph.size) * steps
     with follow(run.log, total, console) as watch:
         train_together(
             train_process,

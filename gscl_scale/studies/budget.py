@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.errors import RunError
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.tune.leaderboard import best_of, tuned_on_its_splits
@@ -30,7 +31,7 @@ class Searched(NamedTuple):
 
 
 def search_methods(
-    config: Config, names: Sequence[str], num_nodes: int, folder: Path, budget: Budget, console: Console
+    config: Config, names: Sequence[str], size: GraphSize, folder: Path, budget: Budget, console: Console
 ) -> Searched:
     """Search for the settings of these methods, in folders below `folder`; the same command goes on after a stop.
 
@@ -47,7 +48,7 @@ def search_methods(
             failed[name] = str(error)
             continue
         if best := best_of(trials):
-            every = base_config(own.sized(num_nodes)).train.validate_every
+            every = base_config(own.sized(size)).train.validate_every
             chosen = {**best.settings, "train.validate_every": every}
             settings[name] = [*settings.get(name, []), *_written(chosen)]
             evaluate = tuned_on_its_splits(own.model_copy(update={"evaluate": evaluate})).evaluate

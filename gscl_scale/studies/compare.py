@@ -182,7 +182,7 @@ def _searched(config: Config, asked: Sequence[str], folder: Path, budget: Budget
         for name in all_methods()
         if (name in asked or (searches / name).exists()) and not (by_links and _learns_labels(config, name))
     ]
-    return search_methods(config, names, graph.num_nodes, searches, budget, console)
+    return search_methods(config, names, graph.size, searches, budget, console)
 
 
 def _learns_labels(config: Config, name: str) -> bool:
@@ -268,7 +268,7 @@ def _sample(config: Config, run: Run, study: Run, console: Console) -> _Cost:
     """Sample the rings of a run, once for all methods that read the same samples; what that took."""
     if not config.train.reads_samples:
         return _Cost(0.0, 0.0)
-    epochs = config.train.epochs_for(Graph.open(study.graph).num_nodes)
+    epochs = config.train.epochs_for(Graph.open(study.graph).size)
     name = name_of_samples(config.rings, epochs)
     shared = run if config.rings.ahead else Run(study.folder / "compare" / "samples" / name, study.graph)
     console = console.with_log(shared.log)

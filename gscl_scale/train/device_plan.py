@@ -63,7 +63,7 @@ def step_bytes(model: ModelConfig, num_nodes: int, num_values: int, num_messages
     once, layer = (4.0, 3.3) if noise else (2.5, 3.0 if model.encoder == "sage" else 2.0)
     saved = layer + model.layers if model.recompute else layer * model.layers
     rows = num_nodes * model.width * (once + saved)
-    features = num_values * (2.0 if kernels else 6.5) if model.feature_dropout > 0 else 0.0
+    features = num_values * (2.0 if kernels else 6.5) if model.dropped_features > 0 else 0.0
     layers = 1 if model.recompute else model.layers
     attention = model.width * (2.6 + 1.7 * layers) + 16 * layers  # the latter of the heads
     messages = num_messages * attention if model.encoder == "gat" else 0.0

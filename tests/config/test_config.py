@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.config.schema import schema_rows
 from gscl_scale.errors import ConfigError
 
@@ -122,21 +123,26 @@ def test_no_value_of_a_section_is_a_traceback(value):
 
 
 @pytest.mark.parametrize(
-    ("num_nodes", "batch_size", "epochs"),
+    ("num_nodes", "rare", "batch_size", "epochs"),
     [
-        (1, 1024, 100),
-        (2708, 1024, 100),
-        (3073, 1024, 75),
-        (169_343, 1024, 2),
-        (169_343, 4096, 8),
-        (10_000_000, 1024, 1),
+        (1, False, 1024, 100),
+        (2708, False, 1024, 100),
+        (2708, True, 1024, 40),
+        (3073, False, 1024, 75),
+        (169_343, False, 1024, 2),
+        (169_343, True, 1024, 1),
+        (169_343, False, 4096, 8),
+        (10_000_000, False, 1024, 1),
     ],
 )
-def test_epochs_follow_from_the_size_of_the_graph_until_they_are_set(num_nodes, batch_size, epochs):
+def test_epochs_and_dropout_follow_from_the_graph_until_they_are_set(num_nodes, rare, batch_size, epochs):
+    size = GraphSize(num_nodes, rare)
     config = Config.parse({"train": {"batch_size": batch_size}})
     assert config.train.epochs == "auto"
-    assert config.sized(num_nodes).train.num_epochs == epochs
-    given = Config.parse({"train": {"batch_size": batch_size, "epochs": 7}})
-    assert given.sized(num_nodes) == given
+    assert config.sized(size).train.num_epochs == epochs
+    assert config.model.feature_dropout == "auto"
+    assert config.sized(size).model.feature_dropout == (0.3 if rare else 0)
+    given = Config.parse({"train": {"batch_size": batch_size, "epochs": 7}, "model": {"feature_dropout": 0.1}})
+    assert given.sized(size) == given
     whole = Config.parse({"train": {"objective": "dgi"}})
-    assert whole.sized(num_nodes).train.num_epochs == 100  # one step each
+    assert whole.sized(size).train.num_epochs == 100  # one step each

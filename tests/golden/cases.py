@@ -32,7 +32,7 @@ GRAPHS = {
 BATCH_SIZE = {"digits": 360, "synthetic": 60, "table": 48, "directed table": 48}  # 5 steps per epoch
 BASE = [
     "rings.hops=2", "rings.per_ring=8", "rings.width=8", "rings.beyond=16", "rings.rounds=2",
-    "model.width=16", "model.projection=16", "train.epochs=4", "train.negatives=64",
+    "model.width=16", "model.projection=16", "model.feature_dropout=0", "train.epochs=4", "train.negatives=64",
     "evaluate.train_fractions=[0.2]", "evaluate.random_splits=1", "evaluate.initialisations=2",
     "evaluate.probe_epochs=20", "evaluate.probe_weight_decay=[0.0]", "runtime.workers=1", "runtime.device=cpu",
 ]  # fmt: skip

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from gscl_scale.config.graph_size import FeatureBlocks
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import features, neighbour_means
 from gscl_scale.graph.draft import GraphDraft, write_graph
-from gscl_scale.graph.types import FeatureBlocks
 from tests.graphs import random_edges
 
 NODES = 60

@@ -10,6 +10,7 @@ import pytest
 
 from gscl_scale.batches.stream import epoch_order
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.errors import ConfigError, StoppedError
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.run.folder import Run
@@ -124,4 +125,8 @@ def test_one_of_the_two_sizes_is_given():
 
 def test_automatic_epochs_do_not_depend_on_the_number_of_processes():
     train = Config.parse({"train": {"batch_size_per_worker": 1000}}).train
-    assert train.epochs_for(10_000) == Config.parse({"train": {"batch_size": 1000}}).train.epochs_for(10_000) == 30
+    assert (
+        train.epochs_for(GraphSize(10_000))
+        == Config.parse({"train": {"batch_size": 1000}}).train.epochs_for(GraphSize(10_000))
+        == 30
+    )

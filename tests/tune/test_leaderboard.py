@@ -4,6 +4,7 @@ import pytest
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.evaluate import TunedOn
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
@@ -93,7 +94,7 @@ def test_a_search_goes_on_only_as_it_began_wherever_it_runs(tmp_path):
 
 def test_trials_with_the_same_rings_section_share_samples():
     def place(**sections):
-        return rings_run(Config.parse(sections).sized(5000), Run.at(Path("search"))).samples
+        return rings_run(Config.parse(sections).sized(GraphSize(5000)), Run.at(Path("search"))).samples
 
     assert place() == place(model={"width": 7}) == place(loss={"gate": 0.1})
     assert len({place(), place(rings={"hops": 3}), place(train={"epochs": 7})}) == 3  # an epoch has a round of its own

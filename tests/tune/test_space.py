@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.errors import ConfigError
 from gscl_scale.studies.tune.space import PAPER, Choice, Range, nearest, points_of, read_space, with_settings
 
@@ -112,7 +113,7 @@ def test_the_nearest_settings_are_those_of_the_config_where_the_space_has_them()
         "train.epochs": Range(10, 50),
         "loss.temperature": Range(0.1, 0.9),
     }
-    assert nearest(space, CONFIG.sized(1000)) == {
+    assert nearest(space, CONFIG.sized(GraphSize(1000))) == {
         "model.width": 300,
         "model.activation": "prelu",
         "rings.per_ring": "all",

@@ -135,7 +135,12 @@ _OF_BASELINES = {  # as the paper of GSCL lists them; AFGRL is what first-hop po
 }
 _RANDOM = ("evaluate.split=random", "evaluate.random_splits=10", "evaluate.initialisations=2")
 _SHORT = ("evaluate.probe_epochs=300",)  # is enough for the trained vectors of GSCL, which alone are compared there
-_ONE_PROBE = ("evaluate.probe_scaling=auto", "evaluate.initialisations=1", "evaluate.random_splits=10")
+_ONE_PROBE = (
+    "evaluate.probe_scaling=auto",
+    "evaluate.initialisations=1",
+    "evaluate.random_splits=10",
+    "model.feature_dropout=0",  # as auto has it for features of the structure; named so that cells keep their names
+)
 _PEERS = (
     Line("spectral", defaults=_ONE_PROBE, peer="spectral"),
     Line("Cleora, 8 iterations", ("compare.settings={cleora: [iterations=8]}",), peer="cleora", defaults=_ONE_PROBE),

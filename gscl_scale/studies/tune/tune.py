@@ -39,7 +39,7 @@ def tune(
     run = open_run(config, folder)
     console = console.with_log(run.log)
     graph = ingest(config, run, console)
-    base = _with_selection(base_config(config.sized(graph.num_nodes)), graph, space)
+    base = _with_selection(base_config(config.sized(graph.size)), graph, space)
     claim_search(run.folder, base, {key: domain.plain() for key, domain in space.items()})
     book = Book(run.folder)
     if points_of(space):
