@@ -67,7 +67,9 @@ def test_one_command_goes_from_tables_to_embeddings_keyed_by_the_users_ids_in_th
     folder, names, result = finished
     table = pq.read_table(folder / "runs/quick/embeddings/embeddings.parquet")
     assert table.column("id").to_pylist() == names.tolist()
-    assert table.schema.field("embedding").type == pa.list_(pa.float32(), 16 + 128)  # beside those of the structure
+    assert table.schema.field("embedding").type == pa.list_(
+        pa.float32(), 16 + 128 + 2 * 3
+    )  # those of the structure, three columns, their means
     assert "trained encoder" in result.stdout
     assert "embeddings.parquet" in result.stdout
     metrics = json.loads((folder / "runs/quick/metrics.json").read_text())
