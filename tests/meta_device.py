@@ -35,7 +35,7 @@ _WAITS = {
 
 
 #: operations of ours that start more than one kernel: (in Triton, others)
-KERNELS = {"member_products_gradient": (2, 0), "prelu_gradient": (1, 1)}
+KERNELS = {"attend_gradient": (2, 0), "member_products_gradient": (2, 0), "prelu_gradient": (1, 1)}
 
 
 class MetaDevice(TorchDispatchMode):

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gscl_scale.config.graph_size import FeatureBlocks
 from gscl_scale.config.sections import ModelConfig
+from gscl_scale.model.attention import attend
 from gscl_scale.model.fused import rows as fused
 from gscl_scale.model.fused.availability import runs_fused
 from gscl_scale.model.inputs import Inputs, Layer
@@ -229,7 +230,7 @@ class SageLayer(GraphLayer):
 
 
 class GatLayer(GraphLayer):
-    """torch-geometric's GATConv, with as many of 8 heads as divide the width."""
+    """torch-geometric's GATConv with an attention of our own, and with as many of 8 heads as divide the width."""
 
     def __init__(self, width_in: int, width_out: int, bias: bool) -> None:
         from torch_geometric.nn import GATConv
@@ -240,15 +241,21 @@ class GatLayer(GraphLayer):
 
     def forward(self, hidden: Tensor, read: Layer, propagated: None) -> Tensor:
         """[R, width_out]."""
-        result: Tensor = self.conv(hidden if read.own is None else (hidden, hidden[read.own]), read.edges)
-        return result
+        assert isinstance(read.edges, SparsePair)
+        rows = _times(hidden, self.affine()[0][0])
+        sender, receiver = self._terms(rows)
+        gathered = attend(read.edges, rows, sender, _own(receiver, read), self.conv.negative_slope)
+        return self.finish(gathered, None)
 
     def messages(self, hidden: Tensor | SparsePair) -> Tensor:
         """What nodes send [R, width_out + 2 heads]: last the terms of the attention, as senders and as receivers."""
         rows = super().messages(hidden)
+        return torch.cat([rows, *self._terms(rows)], dim=1)
+
+    def _terms(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The terms of the attention [R, heads], as senders and as receivers."""
         by_head = rows.view(-1, self.conv.heads, self.conv.out_channels)
-        terms = ((by_head * weight).sum(dim=-1) for weight in (self.conv.att_src, self.conv.att_dst))
-        return torch.cat([rows, *terms], dim=1)
+        return (by_head * self.conv.att_src).sum(dim=-1), (by_head * self.conv.att_dst).sum(dim=-1)
 
     def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:  # noqa: D102
         return [self.conv.lin.weight.T], self.conv.bias

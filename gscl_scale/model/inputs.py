@@ -22,13 +22,12 @@ _CPU = torch.device("cpu")
 class Layer:
     """What a layer reads.
 
-    edges       gcn and sage: a matrix; gat: an edge_index [2, E] from neighbour to gathering node; None where the
-                layer's sums are in `propagated`
+    edges       a matrix, of which gat reads only the pattern; None where the layer's sums are in `propagated`
     own [R]     where the layer's nodes are among those of the layer below; None: they are the same
     nodes [R]   the layer's nodes; None: all nodes
     """
 
-    edges: SparsePair | Tensor | None
+    edges: SparsePair | None
     own: Tensor | None = None
     nodes: Tensor | None = None
 
@@ -41,7 +40,7 @@ class Inputs:
     layers              the first layer first
     propagated [N, F]   adjacency times features, computed once where the first layer always begins with it
     rows                the rows of the last layer to return; None: all
-    product             the backend that multiplies the matrices of batches; None: gat, which reads edges instead
+    product             the backend that multiplies the matrices of batches; None: gat, which reads dense features
     """
 
     features: Tensor | SparseInput | None
@@ -64,7 +63,7 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
     features = prepare_features(graph, config.feature_scaling, config.product)
     layers = prepare_layers(graph, config, device)
     matrix = layers[0].edges
-    if not isinstance(matrix, SparsePair):
+    if product is None or matrix is None:
         dense = features.dense() if isinstance(features, SparseInput) else features
         return Inputs(dense.to(device), layers, product=None, device=device)
     features = features.to(device)
@@ -77,8 +76,6 @@ def prepare_inputs(graph: Graph, config: ModelConfig, device: torch.device) -> I
 def prepare_layers(graph: Graph, config: ModelConfig, device: torch.device) -> list[Layer]:
     """The whole graph on the device, as each layer reads it."""
     adjacency = NormalisedAdjacency.of(graph, *config.messages())
-    if config.encoder == "gat":
-        return [Layer(edge_index(adjacency).to(device))] * config.layers
     return [Layer(adjacency_pair(adjacency, graph.undirected, config.product).to(device))] * config.layers
 
 
@@ -113,15 +110,6 @@ def features_on(
         return torch.from_numpy(rows).to(device, non_blocking=True)
     sparse = SparseInput.of(rows, rows.values, product or "auto", torch.from_numpy(nodes)).to(device)
     return sparse.dense() if product is None else sparse
-
-
-def edge_index(adjacency: NormalisedAdjacency) -> Tensor:
-    """Edges [2, E] as torch-geometric reads them, loops included: from each neighbour to the node that gathers."""
-    rows = np.repeat(np.arange(adjacency.num_nodes), np.diff(adjacency.indptr))
-    edges = np.stack([adjacency.indices.astype(np.int64), rows])
-    if adjacency.loops:
-        edges = np.concatenate([edges, np.tile(np.arange(adjacency.num_nodes), (2, 1))], axis=1)
-    return torch.from_numpy(edges)
 
 
 def prepare_features(graph: Graph, kind: str, product: SpmmBackend = "auto") -> Tensor | SparseInput:

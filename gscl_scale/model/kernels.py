@@ -25,14 +25,14 @@ Array = npt.NDArray[Any]
 def sparse_times_dense(indptr: Array, indices: Array, values: Array, dense: Array) -> Array:
     """The product of compressed sparse rows with dense columns."""
     out = np.empty((indptr.size - 1, dense.shape[1]), dense.dtype)
-    _over_rows(indptr, lambda low, high: _product(indptr, indices, values, dense, out, low, high))
+    over_rows(indptr, lambda low, high: _product(indptr, indices, values, dense, out, low, high))
     return out
 
 
 def dots(indptr: Array, indices: Array, left: Array, right: Array) -> Array:
     """left[i] . right[indices[e]] for every entry e of row i."""
     out = np.empty(indices.size, left.dtype)
-    _over_rows(indptr, lambda low, high: _dots(indptr, indices, left, right, out, low, high))
+    over_rows(indptr, lambda low, high: _dots(indptr, indices, left, right, out, low, high))
     return out
 
 
@@ -40,7 +40,7 @@ def gather(a: NormalisedAdjacency, dense: Array, first: int, end: int) -> Array:
     """Rows first..end of the normalised adjacency times dense columns; no matrix is built."""
     out = np.empty((end - first, dense.shape[1]), dense.dtype)
     parts = (a.indptr, a.indices, a.weights, a.row_scale, a.column_scale, a.loops, dense, out, first)
-    _over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _gather(*parts, first + i, first + j))
+    over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _gather(*parts, first + i, first + j))
     return out
 
 
@@ -51,11 +51,11 @@ def attend(a: NormalisedAdjacency, dense: Array, heads: int, slope: float, first
     """
     out = np.empty((end - first, dense.shape[1] - 2 * heads), dense.dtype)
     parts = (a.indptr, a.indices, dense, heads, dense.dtype.type(slope), out, first)
-    _over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _attend(*parts, first + i, first + j))
+    over_rows(a.indptr[first : end + 1] - a.indptr[first], lambda i, j: _attend(*parts, first + i, first + j))
     return out
 
 
-def _over_rows(indptr: Array, work: Callable[[int, int], None]) -> None:
+def over_rows(indptr: Array, work: Callable[[int, int], None]) -> None:
     """Do the work in ranges of rows with about as many entries each, on torch's number of threads."""
     threads, rows = torch.get_num_threads(), indptr.size - 1
     if threads == 1 or rows < 256:

@@ -56,17 +56,17 @@ def step_bytes(model: ModelConfig, num_nodes: int, num_values: int, num_messages
     """Bytes that encoding all nodes takes at its peak, forward and backward, beside the graph.
 
     In rows of the width of a layer per node: what each layer saves for its gradient, and what is there at once in the
-    layer that takes most. Without the fused kernels, keyed noise passes through three 64-bit numbers per value. Counted
-    on the device `meta`.
+    layer that takes most. Without the fused kernels, keyed noise passes through three 64-bit numbers per value, and
+    gat writes one row per message. Counted on the device `meta`.
     """
     noise = not kernels and (model.activation == "rrelu" or (model.hidden_dropout > 0 and model.layers > 1))
-    once, layer = (4.0, 3.3) if noise else (2.5, 3.0 if model.encoder == "sage" else 2.0)
+    once, layer = (4.0, 3.3) if noise else (2.5, {"gcn": 2.0, "sage": 3.0, "gat": 4.4}[model.encoder])
     saved = layer + model.layers if model.recompute else layer * model.layers
     rows = num_nodes * model.width * (once + saved)
     features = num_values * (2.0 if kernels else 6.5) if model.dropped_features > 0 else 0.0
     layers = 1 if model.recompute else model.layers
-    attention = model.width * (2.6 + 1.7 * layers) + 16 * layers  # the latter of the heads
-    messages = num_messages * attention if model.encoder == "gat" else 0.0
+    attention = model.width * (2.8 + 1.8 * layers) + 16 * layers  # the latter of the heads
+    messages = num_messages * attention if model.encoder == "gat" and not kernels else 0.0
     dropped = num_messages * (2 + 4 * model.layers) if model.message_dropout > 0 else 0
     return int(_MARGIN * _NUMBER * (rows + features + messages + dropped))
 

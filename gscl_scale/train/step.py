@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -182,18 +181,15 @@ def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     return Inputs(features, layers, inputs.propagated, nodes, rows, product=inputs.product, device=inputs.device)
 
 
-def _edges(block: Block, inputs: Inputs) -> SparsePair | Tensor | None:
+def _edges(block: Block, inputs: Inputs) -> SparsePair | None:
     """The edges of a block in the form that the encoder reads."""
     rows, back = block.messages, block.transposed
     if rows is None or back is None:
         return None
-    if inputs.product is not None:
-        shape = (rows.indptr.size - 1, rows.width)
-        matrix = csr_tensor(rows.indptr, rows.indices, rows.values, shape)
-        transposed = csr_tensor(back.indptr, back.indices, back.values, shape[::-1])
-        return SparsePair(matrix, transposed, inputs.product).to(inputs.device)
-    targets = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-    return torch.from_numpy(np.stack([rows.indices.astype(np.int64), targets])).to(inputs.device)
+    shape = (rows.indptr.size - 1, rows.width)
+    matrix = csr_tensor(rows.indptr, rows.indices, rows.values, shape)
+    transposed = csr_tensor(back.indptr, back.indices, back.values, shape[::-1])
+    return SparsePair(matrix, transposed, inputs.product or "auto").to(inputs.device)
 
 
 def _summed(model: Model, results: list[Tensor], world: World, stop: bool) -> Tensor:

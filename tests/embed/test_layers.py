@@ -165,8 +165,7 @@ def test_a_hub_of_very_many_neighbours_takes_no_more_memory_and_loses_no_more_to
     found = by_layers(graph, config, model, tmp_path, memory_gb=0.2)
     inputs = prepare_inputs(graph, config, CPU)
     edges = inputs.layers[0].edges
-    if encoder != "gat":
-        edges = SparsePair(edges.matrix.double(), edges.transposed.double())
+    edges = SparsePair(edges.matrix.double(), edges.transposed.double())
     with torch.inference_mode():
         exact = model.double().encode(Inputs(inputs.features.double(), [Layer(edges)])).numpy()
     assert_close(found, exact)

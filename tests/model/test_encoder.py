@@ -9,7 +9,7 @@ from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import keyed_random, noise
 from gscl_scale.model.encoder import GatLayer, KeyedRReLU, PReLU, SageLayer
-from gscl_scale.model.inputs import Layer, edge_index, prepare_inputs
+from gscl_scale.model.inputs import Layer, prepare_inputs
 from gscl_scale.model.model import build_model, normalise
 from gscl_scale.model.propagation import adjacency_pair
 from tests.model import oracles
@@ -82,14 +82,14 @@ def test_sparse_and_dense_features_give_the_same_embeddings_and_gradients(encode
 def test_our_layers_are_those_of_torch_geometric(encoder, bias):
     graph = graph_of([*EDGES, (6, 1)], random_features(NUM_NODES, 4), undirected=False)
     dense, adjacency = torch.from_numpy(np.array(graph.features)), NormalisedAdjacency.of(graph, encoder)
+    edges = adjacency_pair(adjacency, graph.undirected)
     if encoder == "sage":
         layer, peer = SageLayer(4, 16, bias), SAGEConv(4, 16, bias=bias)
-        edges = adjacency_pair(adjacency, graph.undirected)
     else:
-        layer, peer = GatLayer(4, 16, bias), GATConv(4, 2, heads=8, bias=bias)
-        edges = edge_index(adjacency)  # with the loops that the peer adds itself
+        layer, peer = GatLayer(4, 16, bias), GATConv(4, 2, heads=8, bias=bias)  # which adds the loops itself
     peer.load_state_dict(layer.conv.state_dict())
-    expected = peer(dense, edge_index(NormalisedAdjacency.of(graph, "sage")))
+    pattern = adjacency_pair(NormalisedAdjacency.of(graph, "sage"), graph.undirected).matrix.to_dense()
+    expected = peer(dense, pattern.nonzero().T.flip(0))
     torch.testing.assert_close(layer(dense, Layer(edges), None), expected)
 
 

@@ -5,9 +5,8 @@ import torch
 from sklearn.preprocessing import StandardScaler
 
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures
-from gscl_scale.model.inputs import MappedFeatures, edge_index, prepare_features, prepare_inputs
+from gscl_scale.model.inputs import MappedFeatures, prepare_features, prepare_inputs
 from gscl_scale.model.propagation import SparseInput, SparsePair
 from gscl_scale.model.scaling import notes_on
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
@@ -70,8 +69,11 @@ def test_standardised_sparse_features_are_divided_by_the_deviation_and_stay_spar
 
 def test_messages_go_from_the_neighbour_to_the_node_whose_row_names_it():
     graph = graph_of([(0, 1), (0, 2), (2, 1)], random_features(3, 2), undirected=False)
-    assert edge_index(NormalisedAdjacency.of(graph, "sage")).tolist() == [[1, 2, 1], [0, 0, 2]]
-    assert edge_index(NormalisedAdjacency.of(graph, "gat")).tolist() == [[1, 2, 1, 0, 1, 2], [0, 0, 2, 0, 1, 2]]
+    for encoder, loops in (("sage", 0), ("gat", 1)):
+        (layer,) = prepare_inputs(graph, ModelConfig(encoder=encoder, layers=1), CPU).layers
+        expected = torch.tensor([[loops, 1, 1], [0, loops, 0], [0, 1, loops]])
+        assert torch.equal((layer.edges.matrix.to_dense() > 0).long(), expected)
+        assert torch.equal((layer.edges.transposed.to_dense() > 0).long(), expected.T)
 
 
 def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_they_are_narrow():
@@ -88,12 +90,13 @@ def test_features_are_propagated_beforehand_only_where_nothing_changes_them_and_
     assert prepare_inputs(sparse, config, CPU).propagated is None
 
 
-def test_gat_reads_dense_features_and_edges():
+def test_gat_reads_dense_features_and_one_pattern_in_all_layers():
     graph = graph_of(EDGES, random_sparse_features(NUM_NODES, 4))
     inputs = prepare_inputs(graph, ModelConfig(encoder="gat", layers=2), CPU)
     assert isinstance(inputs.features, torch.Tensor)
-    assert len(inputs.layers) == 2
-    assert all(torch.equal(layer.edges, edge_index(NormalisedAdjacency.of(graph, "gat"))) for layer in inputs.layers)
+    first, second = inputs.layers
+    assert first.edges is second.edges
+    assert first.edges.matrix is first.edges.transposed  # the graph is undirected
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-15, 1e15, 1e30])

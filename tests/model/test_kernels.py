@@ -92,7 +92,7 @@ def test_the_number_of_threads_changes_no_bit():
 def test_ranges_of_rows_cover_all_rows_once_and_none_but_a_huge_row_is_long(degree):
     indptr = np.concatenate([[0], np.cumsum(degree)]).astype(np.int32)
     ranges = []
-    kernels._over_rows(indptr, lambda first, end: ranges.append((first, end)))
+    kernels.over_rows(indptr, lambda first, end: ranges.append((first, end)))
     assert [row for first, end in sorted(ranges) for row in range(first, end)] == list(range(1001))
     work = [end - first + indptr[end] - indptr[first] for first, end in ranges]
     assert max(work) <= sum(work) / 12 + max(degree) + 1
@@ -112,7 +112,7 @@ def test_an_error_in_any_thread_is_raised_and_the_threads_go_on(in_the_callers_o
     for _ in range(3):
         failed.clear()
         with pytest.raises(ZeroDivisionError, match="of this thread"):
-            kernels._over_rows(np.arange(ROWS + 1), work)
+            kernels.over_rows(np.arange(ROWS + 1), work)
     assert_product_and_dots_are_right(matrix_of(ROWS, 40, np.float64), 5)
 
 

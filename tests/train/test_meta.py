@@ -45,8 +45,8 @@ LAUNCHES = [
     (3, {"activation": "rrelu"}, 95, 57, 66, 388),
     (3, {"activation": "rrelu", **DROPOUT}, 97, 57, 68, 531),
     (3, {"product": "triton"}, 93, 57, 69, 247),
-    (1, {"encoder": "gat"}, 119, 59, 103, 273),
-    (3, {"encoder": "gat"}, 251, 59, 221, 399),
+    (1, {"encoder": "gat"}, 82, 59, 67, 276),
+    (3, {"encoder": "gat"}, 140, 59, 113, 408),
 ]
 
 

@@ -53,3 +53,11 @@ def padded_case(anchors):
     for row, count in enumerate(counts.tolist()):
         member[row, torch.randperm(member.shape[1], generator=torch.Generator().manual_seed(row))[:count]] = True
     return left, right, pattern, member
+
+
+def attention_case(heads, channels):
+    """(a pair whose first row is a hub and whose second is empty, what is sent, terms of senders and of receivers)."""
+    pair, _ = product_case()
+    generator = torch.Generator().manual_seed(1)
+    sizes = ((90, heads * channels), (90, heads), (7, heads))
+    return pair, *(2 * torch.randn(size, generator=generator) for size in sizes)

@@ -10,6 +10,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from gscl_scale.batches.stream import BatchStream
 from gscl_scale.config.config import Config
 from gscl_scale.model import keyed_random
+from gscl_scale.model.attention import attend, attend_plainly
 from gscl_scale.model.encoder import PReLU
 from gscl_scale.model.fused import availability
 from gscl_scale.model.fused import noise as fused_noise
@@ -26,7 +27,7 @@ from gscl_scale.shards.reader import Samples
 from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import KERNELS
-from tests.model.fused.cases import LOSSES, assert_close, gradient_of, padded_case, product_case
+from tests.model.fused.cases import LOSSES, assert_close, attention_case, gradient_of, padded_case, product_case
 from tests.model.graphs import random_features
 from tests.model.test_keyed_random import KEYS, NODES
 from tests.model.test_loss import case as loss_case
@@ -135,6 +136,19 @@ def test_the_sparse_product_and_its_gradient_equal_plain_torch_with_sums_in_sing
         torch.testing.assert_close(one.double(), other, rtol=rounding, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("heads", "channels"), [(8, 2), (2, 40), (1, 5), (1, 1)])
+def test_attention_and_its_gradients_equal_plain_torch_with_sums_in_single_precision(fused, dtype, heads, channels):
+    pair, *given = attention_case(heads, channels)
+    given[0] = given[0].to(dtype)
+    pattern = (pair.matrix.crow_indices(), pair.matrix.col_indices())
+    found = gradient_of(lambda *rows: attend(pair, *rows, 0.2), *given)
+    expected = gradient_of(lambda *rows: attend_plainly(*pattern, *rows, 0.2), *(one.double() for one in given))
+    assert [one.dtype for one in found] == [torch.float32, dtype, torch.float32, torch.float32]
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, 1e-6 if one.dtype == torch.float32 else 8e-3)
+
+
 @pytest.mark.parametrize("anchors", [6, 40])
 def test_products_of_members_and_their_gradients_equal_plain_torch(anchors):
     left, right, pattern, member = padded_case(anchors)
@@ -217,6 +231,7 @@ STEPS = [
     {"activation": "rrelu", "feature_dropout": 0.2, "hidden_dropout": 0.2},
     {"activation": "prelu", "message_dropout": 0.3, "encoder": "sage"},
     {"activation": "prelu", "product": "triton"},
+    {"activation": "prelu", "encoder": "gat"},
 ]
 
 

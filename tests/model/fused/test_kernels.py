@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from gscl_scale.model.fused import noise, pairs, product, ranking, rows
+from gscl_scale.model.fused import attention, noise, pairs, product, ranking, rows
 
 triton = pytest.importorskip("triton", reason="Triton is not installed; the extra dev has it")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
+from gscl_scale.model.fused.triton_kernels import attention as attention_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import noise as noise_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import pairs as pairs_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import product as product_kernels  # noqa: E402
@@ -89,6 +90,8 @@ def launch_on_rows(hidden, nodes):
     for pointers in (torch.zeros(4, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)):
         for dtype in (torch.float32, torch.bfloat16):
             product.csr_product(pointers, pointers, torch.zeros(4), hidden, dtype)
+        given = (hidden, torch.zeros(3, 2), torch.zeros(3, 2), pointers, pointers, pointers, pointers, 0.2)
+        attention.attend_gradient(*attention.attend(*given)[:1] * 2, torch.zeros(3, 2, 2), *given)
     rows.unit_rows(hidden, 1e-12)
     rows.unit_rows_gradient(hidden.float(), hidden, 1e-12)
     rows.prelu_gradient(hidden, hidden, torch.zeros(1))
@@ -99,12 +102,12 @@ def launch_on_rows(hidden, nodes):
 def test_every_kernel_compiles_for_a_gpu_without_one(tmp_path, monkeypatch, capability):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     stand_ins = []
-    for module in (noise_kernels, rows_kernels, pairs_kernels, product_kernels, ranking_kernels):
+    for module in (attention_kernels, noise_kernels, rows_kernels, pairs_kernels, product_kernels, ranking_kernels):
         for name in [name for name in vars(module) if is_started(module, name)]:
             stand_ins.append(Compiled(getattr(module, name), capability))
             monkeypatch.setattr(module, name, stand_ins[-1])
     launch_all()
-    assert len(stand_ins) == 12
+    assert len(stand_ins) == 15
     for one in stand_ins:
         assert one.made, one.kernel.fn.__name__
         assert all(code[:4] == b"\x7fELF" for code in one.made)
