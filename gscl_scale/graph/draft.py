@@ -21,7 +21,15 @@ from gscl_scale.graph import edge_weights
 from gscl_scale.graph.alikeness import alikeness
 from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
 from gscl_scale.graph.edge_weights import halve_weights, map_weights, note_on_weights
-from gscl_scale.graph.features import DENSE, Features, beside, why_structural, why_structural_after_all, write_features
+from gscl_scale.graph.features import (
+    DENSE,
+    Features,
+    beside,
+    why_not_structural,
+    why_structural,
+    why_structural_after_all,
+    write_features,
+)
 from gscl_scale.graph.graph import FORMAT, MANIFEST, Graph
 from gscl_scale.graph.held_out_edges import ALL_STAY, HoldOut, hold_out
 from gscl_scale.graph.label_sets import LabelSets
@@ -138,17 +146,19 @@ def _write_features(
     computed, and all written again, only where they are needed.
     """
     features, origin = draft.features, draft.origin
-    reason = why_structural(features, config, origin)
+    reason = why_structural(features, config, origin, draft.encoding)
     if config.structure == "only":
         features = None
     elif not reason:
         assert features is not None
         nonzero = write_features(out, features, origin)
+        found = None
         if (out / DENSE).exists():
             indices, own = map_array(out / "indices.arrow", "indices", "int32", "int64"), _map_features(out / DENSE)
-            reason = why_structural_after_all(own, alikeness(own, indptr, indices), config)
+            found = alikeness(own, indptr, indices)
+            reason = why_structural_after_all(own, found, config)
         if not reason:
-            return _Written(FeatureBlocks(int(features.shape[1])), nonzero), ""
+            return _Written(FeatureBlocks(int(features.shape[1])), nonzero), why_not_structural(found, config)
         features = _map_features((out / DENSE).replace(scratch / DENSE))
     rows = structural()
     if features is None:

@@ -14,6 +14,7 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.alikeness import Alikeness
 from gscl_scale.graph.row_file import RowFile, RowStream
+from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.io.arrow_writer import column_file, write_column
 
 Rows = npt.NDArray[np.float32]
@@ -24,10 +25,15 @@ FARTHEST = 8.0  # deviations from the mean: what lies farther counts as much as 
 _ROWS_AT_ONCE = 65536
 
 
-def gets_structural(num_features: int | None, config: GraphConfig) -> bool:
-    """Whether dense features, None for no features, are joined by those of the structure."""
+def columns_in(encodings: Sequence[ColumnEncoding]) -> int:
+    """The columns of a node table that became features; a list counts as many as it has numbers."""
+    return sum(one["width"] if one["kind"] == "numbers" else 1 for one in encodings)
+
+
+def gets_structural(num_columns: int | None, config: GraphConfig) -> bool:
+    """Whether dense features of so many columns, None for no features, are joined by those of the structure."""
     if config.structure == "auto":
-        return num_features is None or num_features < FEW
+        return num_columns is None or num_columns < FEW
     return config.structure in ("always", "only")
 
 
@@ -41,8 +47,13 @@ def feature_blocks(num_features: int | None, config: GraphConfig) -> FeatureBloc
     return FeatureBlocks(own, own if own < FEW else 0, config.structural_features)
 
 
-def why_structural(features: Features | None, config: GraphConfig, origin: str) -> str:
-    """Why structural features are computed, as a note for the user; "" where they are not."""
+def why_structural(
+    features: Features | None, config: GraphConfig, origin: str, encodings: Sequence[ColumnEncoding] = ()
+) -> str:
+    """Why structural features are computed, as a note for the user; "" where they are not.
+
+    Columns of a table count as such, however many features texts and categories became.
+    """
     width = config.structural_features
     if config.structure == "only":
         others = "" if features is None else f"; the {features.shape[-1]:,} that it brings are not used"
@@ -59,9 +70,10 @@ def why_structural(features: Features | None, config: GraphConfig, origin: str) 
                 f"{origin}: the features are sparse, and graph.structure is always; set it to auto, or bring dense ones"
             )
         return ""
-    if not gets_structural(features.shape[-1], config):
+    if not gets_structural(columns_in(encodings) or features.shape[-1], config):
         return ""
-    reason = "graph.structure is always" if config.structure == "always" else f"fewer than {FEW}"
+    fewer = f"fewer than {FEW}" if features.shape[-1] < FEW else f"of fewer than {FEW} columns"
+    reason = "graph.structure is always" if config.structure == "always" else fewer
     means = "the means of its own over neighbours and " if features.shape[1] < FEW else ""
     return (
         f"features of its own: {features.shape[1]}; {reason}, so {means}{width} of the structure stand beside them, "
@@ -78,6 +90,16 @@ def why_structural_after_all(own: Rows, found: Alikeness | None, config: GraphCo
         f"correlation {found.neighbours:.3f}, of random pairs {found.random:.3f}), so {config.structural_features} of "
         "the structure stand beside them, and its own were scaled to mean 0 and deviation 1 (graph.structure: none "
         "keeps them as they are)"
+    )
+
+
+def why_not_structural(found: Alikeness | None, config: GraphConfig) -> str:
+    """Why many features are not joined by those of the structure, where that was looked at."""
+    if config.structure != "auto" or found is None:
+        return ""
+    return (
+        f"neighbours are alike in the features (mean correlation {found.neighbours:.3f}, of random pairs "
+        f"{found.random:.3f}), so none of the structure stand beside them (graph.structure: always adds them)"
     )
 
 

@@ -7,6 +7,7 @@ from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.graph import alikeness, features
 from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.row_file import RowStream
+from tests.graph.tables import ingest
 
 NODES, COLUMNS = 1000, 100
 REASON = "those of neighbours are no more alike than those of other nodes"
@@ -79,3 +80,16 @@ def test_a_graph_with_few_edges_or_constant_features_is_not_judged_by_chance(tmp
     junk, (left, right) = draw.normal(size=(NODES, COLUMNS)).astype(np.float32), customers(draw)
     assert ingested(tmp_path / "few", junk, (left[:200], right[:200])).num_structural == 0
     assert ingested(tmp_path / "constant", 0 * junk + 3, (left, right)).num_structural == 128
+
+
+def test_a_table_of_few_columns_is_joined_however_many_features_its_texts_become(tmp_path):
+    """The group of most customers stands in the table, so that neighbours are alike in its columns."""
+    draw = np.random.default_rng(0)
+    words = [" ".join(draw.choice(["tram", "lake", "north", "old", "blue", "fast"], 3)) + str(v) for v in range(NODES)]
+    left, right = customers(draw)
+    edges = {"source": [f"c{v}" for v in left], "target": [f"c{v}" for v in right]}
+    nodes = {"id": [f"c{v}" for v in range(NODES)], "about": words, "group": [f"g{v // 20 % 25}" for v in range(NODES)]}
+    graph = ingest(tmp_path, edges, nodes, kind=".csv")
+    assert graph.num_own >= 64
+    assert graph.num_structural == 128
+    assert any("of fewer than 64 columns, so 128 of the structure" in note for note in graph.manifest["notes"])

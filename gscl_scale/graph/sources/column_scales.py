@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gscl_scale.config.graphs import TablesGraph
-from gscl_scale.graph.features import gets_structural
-from gscl_scale.graph.sources.column_encoding import total_width
+from gscl_scale.graph.features import columns_in, gets_structural
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.types import ColumnEncoding
 
@@ -28,7 +27,7 @@ def scaled_apart(
 
     Where structural features stand beside all columns, these are scaled with them.
     """
-    alone = config.structure == "auto" and not gets_structural(total_width(encodings), config)
+    alone = config.structure == "auto" and not gets_structural(columns_in(encodings), config)
     if not alone or not largest_numbers(encodings, stats):
         return encodings
     return [_scaled(one, stats[one["name"]]) for one in encodings]

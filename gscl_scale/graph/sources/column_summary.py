@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gscl_scale.config.graphs import TablesGraph
-from gscl_scale.graph.features import gets_structural
+from gscl_scale.graph.features import columns_in, gets_structural
 from gscl_scale.graph.sources.cells import DATE_ORDERS, THOUSANDS_COMMA
-from gscl_scale.graph.sources.column_encoding import total_width
 from gscl_scale.graph.sources.column_kinds import type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.column_scales import largest_numbers
@@ -78,7 +77,7 @@ class Made:
     def _note_on_scales(self) -> list[str]:
         """A note where the numbers of one column dwarf those of another."""
         largest = largest_numbers(self.encodings, self.table.stats)
-        if not largest or gets_structural(total_width(self.encodings), self.config):  # then each has deviation 1
+        if not largest or gets_structural(columns_in(self.encodings), self.config):  # then each has deviation 1
             return []
         name = max(largest, key=lambda column: largest[column])
         found = (
