@@ -66,6 +66,8 @@ def hetero(**types):
 
 
 EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
+TOWNS = pd.DataFrame({"id": [1, 2, 3], "town": ["Rome", None, "Oslo"]})
+LEAK = "values of the column 'town' of nodes, which would be trained on as a feature; give its name: labels='town'"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,8 @@ EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
         (EDGES, {"nodes": pd.DataFrame({"id": ["01"]})}, "are text; read .in pandas with dtype=str. both tables"),
         (EDGES, {"weights": "km"}, "no column 'km'"),
         (pd.DataFrame({"source": [1, "a"], "target": [2, 3]}), {}, "edges in memory: the table cannot be read"),
+        (EDGES, {"nodes": TOWNS, "labels": TOWNS.town}, LEAK),
+        (EDGES, {"nodes": pa.Table.from_pandas(TOWNS), "labels": ["Rome", None, "Oslo"]}, LEAK),
         ("nowhere.csv", {}, "nowhere.csv does not exist; give the path of an edge file"),
         (EDGES, {"nodes": "nowhere.csv"}, "nowhere.csv does not exist"),
     ],

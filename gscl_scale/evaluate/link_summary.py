@@ -78,12 +78,14 @@ def missing_link_sentences(metrics: Metrics) -> list[str]:
 def link_warnings(metrics: Metrics) -> Iterator[str]:
     """Warn of a training that brought nothing, where no accuracy tells."""
     links = metrics.get("links")
-    if not links or "untrained" not in links or "probe" in metrics:
+    if not links or "probe" in metrics:
         return
-    reached, before = (links[name]["degree_matched"]["auc"] for name in ("trained", "untrained"))
-    if reached <= before:
-        yield (
-            "held-out edges are told from other pairs no better than by the untrained encoder "
-            f"(AUC {100 * reached:.1f} % against {100 * before:.1f} %, nodes drawn by degree); try other rings.hops, "
-            "loss.temperature or train.learning_rate"
-        )
+    reached = links["trained"]["degree_matched"]["auc"]
+    others = {"the untrained encoder": links.get("untrained"), "the input features": links.get("raw")}
+    for title, other in others.items():
+        if other and reached <= (before := other["degree_matched"]["auc"]):
+            yield (
+                f"held-out edges are told from other pairs no better than by {title} (AUC {100 * reached:.1f} % "
+                f"against {100 * before:.1f} %, nodes drawn by degree); try other rings.hops, loss.temperature or "
+                "train.learning_rate"
+            )

@@ -17,7 +17,7 @@ DECIMAL_COMMA, THOUSANDS_COMMA = "decimal comma", "comma between thousands"
 # what programs and people write into a column of numbers or dates where they have none
 _MISSING_WORDS = (
     "", "na", "n/a", "n.a.", "nan", "nat", "null", "none", "nil", "unknown", "missing", "?", "-", "--", ".", "#n/a",
-    "0000-00-00",
+    "0000-00-00", "k.a.", "k. a.", "keine angabe",
 )  # fmt: skip
 _NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)$"
 _COMMA_NUMBER = r"^[+-]?([0-9]{1,3}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?$"

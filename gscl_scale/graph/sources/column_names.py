@@ -24,7 +24,7 @@ _THINGS = (
     "actor", "product", "productid", "customer", "word", "address",
     "nr", "ort", "konto", "knoten",
 )  # fmt: skip
-_WEIGHTS = ("weight", "weights", "edgeweight", "w")
+_WEIGHTS = ("weight", "weights", "edgeweight", "w", "gewicht", "kantengewicht", "poids", "peso")
 _IDS = ("id", "node", "nodeid", "vertex", "vertexid", "key", "name", "nodename", "uid", "identifier", "index")
 _LABELS = ("label", "labels", "class", "classlabel", "y", "target", "category", "community")
 _SURE = {

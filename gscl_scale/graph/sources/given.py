@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import ColumnEncoding
-from gscl_scale.text import shortened
+from gscl_scale.text import quoted, shortened
 
 Encodings = Sequence[ColumnEncoding] | None  # of the node table that an encoder was trained on; None in training
 Reader = Callable[[GraphConfig, Encodings], GraphDraft]
@@ -81,6 +82,11 @@ class Beside:
     def put_into(self, draft: GraphDraft) -> GraphDraft:
         """A draft with the labels and features that are given as rows in place of its own."""
         if (labels := self.label_rows) is not None:
+            if name := _column_with(labels, self.nodes):
+                raise GraphError(
+                    f"labels: these are the values of the column {quoted(name)} of nodes, which would be trained on as "
+                    f"a feature; give its name: labels={name!r}"
+                )
             draft = replace(draft, labels=labels)
         if (features := self.feature_rows) is not None:
             draft = replace(draft, features=features, columns=[], summaries=[], encoding=[])
@@ -111,6 +117,20 @@ class GivenGraph:
         if values.get("source", self.settings["source"]) != self.settings["source"]:
             values = {name: value for name, value in values.items() if name in _OF_ALL_SOURCES}
         return {**self.recognized, **values, **self.settings}
+
+
+def _column_with(labels: npt.NDArray[Any], nodes: Any) -> str:
+    """The name of the column of a table in memory that has these values; "" for none."""
+    names = getattr(nodes, "column_names", getattr(nodes, "columns", ()))
+    for name in names if labels.ndim == 1 and not isinstance(nodes, str | Path) else ():
+        column = np.asarray(nodes[name])
+        if column.shape == labels.shape and all(map(_alike, column.tolist(), labels.tolist())):
+            return str(name)
+    return ""
+
+
+def _alike(one: object, other: object) -> bool:
+    return repr(one) == repr(other)  # whatever it is: NaN and NA are not equal to themselves
 
 
 def array_of(value: Any, what: str) -> npt.NDArray[Any]:
