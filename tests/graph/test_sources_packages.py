@@ -64,6 +64,14 @@ def test_features_are_the_words_of_a_module_without_the_names_of_packages(instal
     np.testing.assert_allclose(np.linalg.norm(rows[[0, 1, 4]], axis=1), 1, rtol=1e-6)
 
 
+def test_the_name_of_a_package_with_a_number_is_no_feature_either(installed, tmp_path):
+    (tmp_path / "soup2").mkdir()
+    (tmp_path / "soup2/__init__.py").write_text('"""Soup of the day."""\nimport shop_one\n')
+    importlib.invalidate_caches()
+    draft = packages.read(installed.model_copy(update={"packages": ["soup2", "shop_one"]}))
+    assert draft.features[[draft.ids.to_pylist().index("soup2")]].nnz == 2  # the day
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

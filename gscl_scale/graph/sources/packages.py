@@ -135,7 +135,7 @@ def _hashed_words(modules: Iterable[_Module], packages: list[str]) -> sp.csr_arr
     """Words of docstrings, and of the names of functions and classes, but those of packages: rows of length 1."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    of_packages = [word for name in packages for word in name.lower().split("_")]
+    of_packages = [word for name in packages for word in re.findall(_WORD, name.lower())]
     vectorizer = HashingVectorizer(
         n_features=_WORDS, alternate_sign=False, binary=True, token_pattern=_WORD, stop_words=of_packages
     )
