@@ -38,10 +38,9 @@ def test_every_public_name_and_method_is_described(site):
 
 def test_every_page_of_docs_is_a_page_of_the_site(site):
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
-    missing = [
-        page.as_posix() for page in pages if not (site / page).exists() and page.parts[:2] != ("results", "notes")
-    ]
-    assert missing == []
+    # docs/results.md is made of notes, and of a page that `make results` leaves beside them
+    drafts = {page for page in pages if page.parent == Path("results/notes") or page == Path("results/results.html")}
+    assert [page.as_posix() for page in pages - drafts if not (site / page).exists()] == []
 
 
 def test_it_loads_nothing_from_elsewhere(site):
