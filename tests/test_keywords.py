@@ -78,7 +78,7 @@ def test_every_usual_keyword_is_a_key_of_the_configuration():
         ({"zzz": 1}, "known ones are epochs, hops, .*and section__key for any other setting"),
         ({"nonsense__epochs": 1}, "unknown keyword 'nonsense__epochs'; did you mean epochs"),
         ({"train__epoch": 1}, "train.epoch: unknown key; did you mean epochs"),
-        ({"epochs": 0}, "train.epochs: expected a number from 1, or auto for some hundred steps, got 0"),
+        ({"epochs": 0}, "train.epochs: expected a number from 1, or auto, got 0"),
         ({"epochs": True}, "train.epochs"),
         ({"device": "gpu"}, "runtime.device"),
         ({"config": 3}, "config: expected a Config, a dict of sections, or the path of a YAML file, got int"),

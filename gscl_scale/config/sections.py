@@ -38,7 +38,7 @@ def _check_rounds(value: Any) -> Any:
 def _check_epochs(value: Any) -> Any:
     epochs = value if value == "auto" else positive(value)
     if epochs is None:
-        raise ValueError("expected a number from 1, or auto for some hundred steps")
+        raise ValueError("expected a number from 1, or auto")
     return epochs
 
 

@@ -110,7 +110,7 @@ def train_here(
             console.say(_why_epochs(config, graph, world.size))
         if config.model.feature_dropout == "auto" and graph.size.rare and config.train.reads_samples:
             share = config.model.feature_dropout_for(rare=True)
-            console.say(f"model.feature_dropout is auto: {share:g} of the values of {graph.num_own:,} features")
+            console.say(f"model.feature_dropout is auto: each step drops {share:g} of the values, most of which are 0")
         config = config.sized(graph.size).among(world.size)
         if graph.edge_weights is not None and config.model.encoder == "gat":
             console.say("Edge weights do not reach the encoder gat, whose attention computes its own.")
