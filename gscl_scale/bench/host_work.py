@@ -98,7 +98,7 @@ def _start_nothing(module: str, kernel: str, grid: tuple[int, ...], *arguments: 
     pass
 
 
-def _multiply_nothing(matrix: Tensor, dense: Tensor, product: str, dtype: torch.dtype) -> Tensor:
+def _multiply_nothing(matrix: Tensor, dense: Tensor, product: str, dtype: torch.dtype, long: Any = None) -> Tensor:
     return torch.zeros(matrix.shape[0], dense.shape[1], dtype=dtype)
 
 

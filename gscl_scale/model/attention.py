@@ -22,8 +22,7 @@ def attend(pair: SparsePair, hidden: Tensor, sender: Tensor, receiver: Tensor, s
     matrix, back = pair.matrix, pair.transposed
     patterns = (matrix.crow_indices(), matrix.col_indices(), back.crow_indices(), back.col_indices())
     if runs_fused(hidden) and sender.dtype == torch.float32:
-        rows: Tensor = fused.attend(hidden, sender, receiver, *patterns, slope)[0]
-        return rows
+        return fused.attend(hidden, sender, receiver, *patterns, slope)
     hidden = hidden.to(sender.dtype)  # of lower precision under autocast
     if hidden.device.type == "cpu":
         result: Tensor = _Attention.apply(hidden, sender, receiver, patterns, slope)  # type: ignore[no-untyped-call]  # torch's apply

@@ -24,6 +24,7 @@ class CapturedEncoder:
     def __init__(self, encoder: Encoder, inputs: Inputs, bfloat16: bool) -> None:
         self._layers, self._key = inputs.layers, torch.zeros((), dtype=torch.int64, device=inputs.device)
         self._replay: Callable[[Tensor], Any]
+        _expect_other_streams()
         whole = _Whole(encoder, replace(inputs, rows=None), bfloat16).train()
         try:
             self._replay = torch.cuda.make_graphed_callables(whole, (self._key,))
@@ -39,6 +40,13 @@ class CapturedEncoder:
         self._key.fill_(signed(key))
         hidden: Tensor = self._replay(self._key)
         return hidden if inputs.rows is None else take_distinct(hidden, inputs.rows)
+
+
+def _expect_other_streams() -> None:
+    """Weights are recorded on a stream of their own and trained on another, which torch warns of once per process."""
+    graph = torch.autograd.graph
+    if hasattr(graph, "set_warn_on_accumulate_grad_stream_mismatch"):  # since torch 2.10
+        graph.set_warn_on_accumulate_grad_stream_mismatch(False)
 
 
 class _Whole(nn.Module):

@@ -254,8 +254,13 @@ class GatLayer(GraphLayer):
 
     def _terms(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The terms of the attention [R, heads], as senders and as receivers."""
-        by_head = rows.view(-1, self.conv.heads, self.conv.out_channels)
-        return (by_head * self.conv.att_src).sum(dim=-1), (by_head * self.conv.att_dst).sum(dim=-1)
+        heads = self.conv.heads
+        by_head = torch.stack([self.conv.att_src[0], self.conv.att_dst[0]], dim=2)  # [heads, channels, 2]
+        of_head = torch.eye(heads, device=rows.device)[:, None, :, None]
+        weight = (by_head[:, :, None, :] * of_head).flatten(0, 1).flatten(1)
+        with torch.autocast(rows.device.type, enabled=False):  # a softmax of rounded terms would be another one
+            sender, receiver = (rows.to(weight.dtype) @ weight).view(-1, heads, 2).unbind(dim=2)
+        return sender, receiver
 
     def affine(self) -> tuple[Sequence[Tensor], Tensor | None]:  # noqa: D102
         return [self.conv.lin.weight.T], self.conv.bias

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,17 +24,25 @@ SpmmBackend = Literal["auto", "numba", "torch", "torch-sparse", "triton"]
 
 @dataclass(frozen=True)
 class SparsePair:
-    """A sparse matrix and its transpose, both as compressed sparse rows; one object where they are equal."""
+    """A sparse matrix and its transpose, both as compressed sparse rows; one object where they are equal.
+
+    long   on a GPU: how the long rows of each are shared out
+    """
 
     matrix: Tensor
     transposed: Tensor
     product: SpmmBackend = "auto"
+    long: tuple[fused.LongRows | None, fused.LongRows | None] = (None, None)
 
     def to(self, device: torch.device) -> "SparsePair":
         """The pair on a device."""
         matrix = self.matrix.to(device)
         transposed = matrix if self.transposed is self.matrix else self.transposed.to(device)
-        return SparsePair(matrix, transposed, self.product)
+        long = self.long
+        if device.type == "cuda" and self.matrix.device.type == "cpu":
+            found = [fused.LongRows.of(one.crow_indices()) for one in (self.matrix, self.transposed)]
+            long = (found[0] and found[0].to(device), found[1] and found[1].to(device))
+        return SparsePair(matrix, transposed, self.product, long)
 
     def with_edge_dropout(
         self, share: float, key: StepKey, rows: Tensor | None, columns: Tensor | None
@@ -48,11 +56,11 @@ class SparsePair:
         row = entry_rows(self.matrix.crow_indices(), column.shape[0])
         receiver, sender = row if rows is None else rows[row], column if columns is None else columns[column]
         kept = keyed_random.uniform_entries(key, receiver, sender) >= share
-        values = self.matrix.values() * torch.where(receiver == sender, 1.0, kept / (1 - share))
+        values = self.matrix.values() * (kept / (1 - share)).masked_fill(receiver == sender, 1.0)
         matrix = _with_values(self.matrix, values)
         back = matrix.to_sparse_csc()  # its columns are the rows of the transpose
         transposed = _csr(back.ccol_indices(), back.row_indices(), back.values(), matrix.shape[::-1])
-        return SparsePair(matrix, transposed, self.product)
+        return replace(self, matrix=matrix, transposed=transposed)
 
 
 def adjacency_pair(adjacency: NormalisedAdjacency, undirected: bool, product: SpmmBackend = "auto") -> SparsePair:
@@ -138,7 +146,7 @@ class SparseInput:
 
     def _with_values(self, values: Tensor) -> SparsePair:
         back = _with_values(self.pair.transposed, values[self.order])
-        return SparsePair(_with_values(self.pair.matrix, values), back, self.pair.product)
+        return replace(self.pair, matrix=_with_values(self.pair.matrix, values), transposed=back)
 
     def dense(self) -> Tensor:
         """All of X as a dense matrix."""
@@ -172,26 +180,27 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, pair: SparsePair, dense: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.pair, ctx.dtype = pair, dense.dtype
-        return _multiply(pair.matrix, dense, pair.product, dtype)
+        return _multiply(pair.matrix, dense, pair.product, dtype, pair.long[0])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        return None, _multiply(ctx.pair.transposed, gradient, ctx.pair.product, ctx.dtype), None
+        return None, _multiply(ctx.pair.transposed, gradient, ctx.pair.product, ctx.dtype, ctx.pair.long[1]), None
 
 
 def _by_kernel(dense: Tensor, product: SpmmBackend) -> bool:
-    return product == "triton" and runs_fused(dense)
+    return product in ("auto", "triton") and runs_fused(dense)
 
 
-def _multiply(matrix: Tensor, dense: Tensor, product: SpmmBackend, dtype: torch.dtype) -> Tensor:
-    """By the backend asked for; on the CPU numba's is the fastest (docs/training_speed.md).
+def _multiply(
+    matrix: Tensor, dense: Tensor, product: SpmmBackend, dtype: torch.dtype, long: fused.LongRows | None = None
+) -> Tensor:
+    """By the backend asked for; numba's is the fastest on the CPU, ours on a GPU (docs/training_speed.md).
 
     The kernel reads any precision, and its result has `dtype`; for the others all is in the precision of the matrix.
     """
     if _by_kernel(dense, product):
-        rows: Tensor = fused.csr_product(matrix.crow_indices(), matrix.col_indices(), matrix.values(), dense, dtype)
-        return rows
+        return fused.csr_product(matrix.crow_indices(), matrix.col_indices(), matrix.values(), dense, dtype, long)
     on_cpu = dense.device.type == "cpu"
     if product == "torch-sparse":
         return _by_torch_sparse(matrix, dense)

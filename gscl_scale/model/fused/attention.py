@@ -4,52 +4,47 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
 from gscl_scale.model.fused.launch import start
+from gscl_scale.model.fused.operation import operation
 
 _ROWS, _VALUES = 32, 4096  # that a program gathers at once
 
 
-@custom_op("gscl_scale::attend", mutates_args=())
 def attend(
     hidden: Tensor, sender: Tensor, receiver: Tensor, indptr: Tensor, indices: Tensor,
     back_indptr: Tensor, back_indices: Tensor, slope: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(what each row gathers [R, heads * channels], largest term and divisor of each softmax [R, heads, 2]).
+) -> Tensor:  # fmt: skip
+    """What each row gathers [R, heads * channels].
 
     hidden [N, heads * channels], sender [N, heads], receiver [R, heads]; the rows' pattern, then its transpose
     """
-    out, state = _results(hidden, receiver)
-    arguments = (hidden.contiguous(), sender.contiguous(), receiver.contiguous(), indptr, indices, out, state)
-    heads = receiver.shape[1]
-    start("attention", "attend", tuple(receiver.shape), *arguments, heads, slope, *_sizes(hidden, heads))
-    return out, state
+    arguments = (hidden, sender, receiver, indptr, indices, back_indptr, back_indices, slope)
+    result: Tensor = _Attend.apply(*arguments)  # type: ignore[no-untyped-call]  # torch's apply
+    return result
 
 
-@custom_op("gscl_scale::attend_gradient", mutates_args=())
-def attend_gradient(
-    gradient: Tensor, out: Tensor, state: Tensor, hidden: Tensor, sender: Tensor, receiver: Tensor, indptr: Tensor,
-    indices: Tensor, back_indptr: Tensor, back_indices: Tensor, slope: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of `attend` in what is sent and in the terms of senders and receivers: two kernels."""
-    gradient, hidden, sender, receiver = (one.contiguous() for one in (gradient, hidden, sender, receiver))
-    of_hidden, of_sender, of_receiver = (torch.empty_like(one) for one in (hidden, sender, receiver))
-    along, options = torch.empty_like(receiver), (receiver.shape[1], slope, *_sizes(hidden, receiver.shape[1]))
-    arguments = (gradient, out, hidden, sender, receiver, state, indptr, indices, along, of_receiver)
-    start("attention", "receiver_gradient", tuple(receiver.shape), *arguments, *options)
-    arguments = (gradient, hidden, sender, receiver, state, along, back_indptr, back_indices, of_hidden, of_sender)
-    start("attention", "sender_gradient", tuple(sender.shape), *arguments, *options)
-    return of_hidden, of_sender, of_receiver
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        *tensors, ctx.slope = arguments
+        out, state = _attend(*tensors[:5], ctx.slope)
+        ctx.save_for_backward(out, state, *tensors)
+        rows: Tensor = out
+        return rows
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return *_attend_gradient(gradient, *ctx.saved_tensors, ctx.slope), *[None] * 5
 
 
-@attend.register_fake
-def _(hidden: Tensor, sender: Tensor, receiver: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _results(hidden, receiver)
+def _empty_results(hidden: Tensor, sender: Tensor, receiver: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    rows = torch.empty(receiver.shape[0], hidden.shape[1], device=hidden.device)
+    return rows, torch.empty(*receiver.shape, 2, device=hidden.device)
 
 
-@attend_gradient.register_fake
-def _(
+def _empty_gradients(
     gradient: Tensor, out: Tensor, state: Tensor, hidden: Tensor, sender: Tensor, receiver: Tensor, *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     contiguous = torch.contiguous_format
@@ -59,9 +54,32 @@ def _(
     return of_hidden, of_sender, of_receiver
 
 
-def _results(hidden: Tensor, receiver: Tensor) -> tuple[Tensor, Tensor]:
-    rows = torch.empty(receiver.shape[0], hidden.shape[1], device=hidden.device)
-    return rows, torch.empty(*receiver.shape, 2, device=hidden.device)
+@operation(_empty_results)
+def _attend(
+    hidden: Tensor, sender: Tensor, receiver: Tensor, indptr: Tensor, indices: Tensor, slope: float
+) -> tuple[Tensor, Tensor]:
+    """(what each row gathers, largest term and divisor of each softmax [R, heads, 2])."""
+    out, state = _empty_results(hidden, sender, receiver)
+    arguments = (hidden.contiguous(), sender.contiguous(), receiver.contiguous(), indptr, indices, out, state)
+    heads = receiver.shape[1]
+    start("attention", "attend", tuple(receiver.shape), *arguments, heads, slope, *_sizes(hidden, heads), num_warps=1)
+    return out, state
+
+
+@operation(_empty_gradients)
+def _attend_gradient(
+    gradient: Tensor, out: Tensor, state: Tensor, hidden: Tensor, sender: Tensor, receiver: Tensor, indptr: Tensor,
+    indices: Tensor, back_indptr: Tensor, back_indices: Tensor, slope: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of `attend` in what is sent and in the terms of senders and receivers: two kernels."""
+    gradient, hidden, sender, receiver = (one.contiguous() for one in (gradient, hidden, sender, receiver))
+    of_hidden, of_sender, of_receiver = _empty_gradients(gradient, out, state, hidden, sender, receiver)
+    along, options = torch.empty_like(receiver), (receiver.shape[1], slope, *_sizes(hidden, receiver.shape[1]))
+    arguments = (gradient, out, hidden, sender, receiver, state, indptr, indices, along, of_receiver)
+    start("attention", "receiver_gradient", tuple(receiver.shape), *arguments, *options, num_warps=1)
+    arguments = (gradient, hidden, sender, receiver, state, along, back_indptr, back_indices, of_hidden, of_sender)
+    start("attention", "sender_gradient", tuple(sender.shape), *arguments, *options, num_warps=1)
+    return of_hidden, of_sender, of_receiver
 
 
 def _sizes(hidden: Tensor, heads: int) -> tuple[int, int, int]:
@@ -69,16 +87,3 @@ def _sizes(hidden: Tensor, heads: int) -> tuple[int, int, int]:
     channels = hidden.shape[1] // heads
     power = 1 << (channels - 1).bit_length()
     return max(2, min(_ROWS, _VALUES // power)), channels, power
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.slope = inputs
-    ctx.set_materialize_grads(False)  # nobody reads the state
-    ctx.save_for_backward(*output, *tensors)
-
-
-def _backward(ctx: Any, gradient: Tensor, _: None) -> tuple[Tensor | None, ...]:
-    return *attend_gradient(gradient, *ctx.saved_tensors, ctx.slope), *[None] * 5
-
-
-attend.register_autograd(_backward, setup_context=_save)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
 from gscl_scale.config.loss import LossConfig
 from gscl_scale.model.fused.launch import start
+from gscl_scale.model.fused.operation import operation
 from gscl_scale.model.loss import RingLoss
 
 _ENTRIES = 128  # that a program reads at once
@@ -32,9 +32,8 @@ def ring_loss(
     """`model.loss.ring_loss` of levels that stand beside each other, each with so many columns."""
     options = (config.temperature, config.temperature_step, math.log(config.gate))
     ways = (config.ranking == "pairwise", config.positives != "in")
-    value_AR, counted_AR, stopped_AR = ring_terms(
-        similarity_AM, present_AM, log_weight_AQ, own_A, list(widths), *options, *ways
-    )
+    inputs = (similarity_AM, present_AM, log_weight_AQ, own_A, list(widths))
+    value_AR, counted_AR, stopped_AR = _RingTerms.apply(*inputs, *options, *ways)  # type: ignore[no-untyped-call]
     level_sum_R = value_AR.sum(dim=0)
     total = level_sum_R.sum()
     if own_A is not None:
@@ -48,26 +47,60 @@ def ring_loss(
     )
 
 
-@custom_op("gscl_scale::ring_terms", mutates_args=())
-def ring_terms(
+class _RingTerms(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
+        *tensors, ctx.widths, ctx.temperature, ctx.temperature_step, ctx.log_gate, ctx.pairwise, ctx.outside = arguments
+        ctx.save_for_backward(*tensors)
+        value, *counts = _ring_terms(*arguments)
+        ctx.mark_non_differentiable(*counts)
+        ctx.set_materialize_grads(False)
+        return value, *counts
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+        own = ctx.saved_tensors[3]
+        ways = (ctx.widths, ctx.temperature, ctx.temperature_step, ctx.log_gate, ctx.pairwise, ctx.outside)
+        of_similarity, of_own = _ring_terms_gradient(gradient, *ctx.saved_tensors, *ways)
+        return of_similarity, None, None, None if own is None else of_own, *[None] * 6
+
+
+def _empty_terms(
+    similarity: Tensor, present: Tensor, log_weight: Tensor | None, own: Tensor | None, widths: Sequence[int], *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    shape, device = (similarity.shape[0], len(widths) - 1 + (own is not None)), similarity.device
+    counts = [torch.empty(shape, dtype=torch.int32, device=device) for _ in range(2)]
+    return torch.empty(shape, device=device), counts[0], counts[1]
+
+
+def _empty_gradients(
+    gradient: Tensor, similarity: Tensor, present: Tensor, log_weight: Tensor | None, own: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor]:
+    number = 0 if own is None else own.shape[0]
+    return torch.empty(similarity.shape, device=similarity.device), torch.empty(number, device=similarity.device)
+
+
+@operation(_empty_terms)
+def _ring_terms(
     similarity: Tensor, present: Tensor, log_weight: Tensor | None, own: Tensor | None, widths: list[int],
     temperature: float, temperature_step: float, log_gate: float, pairwise: bool, outside: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The sum of the terms of each level of an anchor [A, R], how many there are, and how many the gate stops."""
-    out = _empty_terms(similarity, own, widths)
     inputs = (similarity, present, log_weight, own)
+    out = _empty_terms(*inputs, widths)
     _launch("terms", inputs, out, widths, temperature, temperature_step, log_gate, pairwise, outside)
     return out
 
 
-@custom_op("gscl_scale::ring_terms_gradient", mutates_args=())
-def ring_terms_gradient(
+@operation(_empty_gradients)
+def _ring_terms_gradient(
     gradient: Tensor, similarity: Tensor, present: Tensor, log_weight: Tensor | None, own: Tensor | None,
     widths: list[int], temperature: float, temperature_step: float, log_gate: float, pairwise: bool, outside: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients of the sums in the similarities and in those of anchors with themselves (none: an empty one)."""
-    out = _empty_gradients(similarity, own)
     inputs = (gradient, similarity, present, log_weight, own)
+    out = _empty_gradients(*inputs)
     _launch("terms_gradient", inputs, out, widths, temperature, temperature_step, log_gate, pairwise, outside)
     return out
 
@@ -88,45 +121,3 @@ def _launch(
         temperature, temperature_step, log_gate, *ways, len(widths), 1 << (len(widths) - 1).bit_length(), _ENTRIES,
         num_warps=1,
     )  # fmt: skip
-
-
-def _empty_terms(similarity: Tensor, own: Tensor | None, widths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    shape, device = (similarity.shape[0], len(widths) - 1 + (own is not None)), similarity.device
-    counts = [torch.empty(shape, dtype=torch.int32, device=device) for _ in range(2)]
-    return torch.empty(shape, device=device), counts[0], counts[1]
-
-
-def _empty_gradients(similarity: Tensor, own: Tensor | None) -> tuple[Tensor, Tensor]:
-    number = 0 if own is None else own.shape[0]
-    return torch.empty(similarity.shape, device=similarity.device), torch.empty(number, device=similarity.device)
-
-
-@ring_terms.register_fake
-def _(
-    similarity: Tensor, present: Tensor, log_weight: Tensor | None, own: Tensor | None, widths: list[int], *_: object
-) -> tuple[Tensor, Tensor, Tensor]:
-    return _empty_terms(similarity, own, widths)
-
-
-@ring_terms_gradient.register_fake
-def _(
-    gradient: Tensor, similarity: Tensor, present: Tensor, log_weight: Tensor | None, own: Tensor | None, *_: object
-) -> tuple[Tensor, Tensor]:
-    return _empty_gradients(similarity, own)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.widths, ctx.temperature, ctx.temperature_step, ctx.log_gate, ctx.pairwise, ctx.outside = inputs
-    ctx.save_for_backward(*tensors)
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.set_materialize_grads(False)
-
-
-def _backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    own = ctx.saved_tensors[3]
-    ways = (ctx.widths, ctx.temperature, ctx.temperature_step, ctx.log_gate, ctx.pairwise, ctx.outside)
-    of_similarity, of_own = ring_terms_gradient(gradient, *ctx.saved_tensors, *ways)
-    return of_similarity, None, None, None if own is None else of_own, *[None] * 6
-
-
-ring_terms.register_autograd(_backward, setup_context=_save)

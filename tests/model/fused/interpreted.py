@@ -17,6 +17,7 @@ from gscl_scale.model.fused import noise as fused_noise
 from gscl_scale.model.fused import pairs as fused_pairs
 from gscl_scale.model.fused import ranking as fused_ranking
 from gscl_scale.model.fused import rows as fused_rows
+from gscl_scale.model.fused.product import LongRows, csr_product
 from gscl_scale.model.inputs import prepare_inputs
 from gscl_scale.model.loss import ring_loss
 from gscl_scale.model.model import build_model, normalise
@@ -134,6 +135,17 @@ def test_the_sparse_product_and_its_gradient_equal_plain_torch_with_sums_in_sing
     for one, other, kind in zip(found, expected, (result, dtype), strict=True):
         rounding = 1e-6 if kind == torch.float32 else 8e-3  # of the result alone, which the interpreter cuts off
         torch.testing.assert_close(one.double(), other, rtol=rounding, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("most", [8, 16, 89, 90])
+def test_the_product_of_long_rows_that_are_shared_out_equals_plain_torch(dtype, most):
+    pair, dense = product_case()  # the longest row has 90 entries
+    matrix, dense = pair.matrix, dense.to(dtype)
+    long = LongRows.of(matrix.crow_indices(), most)
+    assert (long is None) == (most == 90)
+    found = csr_product(matrix.crow_indices(), matrix.col_indices(), matrix.values(), dense, torch.float32, long, most)
+    assert_close(found, matrix.to_dense().double() @ dense.double())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

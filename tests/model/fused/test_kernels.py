@@ -72,28 +72,31 @@ def launch_all():
     left, right, words = torch.zeros(3, 8), torch.zeros(5, 8), torch.zeros(6, dtype=torch.int32)
     member, parts = torch.ones(3, 4, dtype=torch.bool), (words, words, words, words, words)
     pairs.member_products(left, right, member, *parts)
-    pairs.member_products_gradient(torch.zeros(3, 4), left, right, member, *parts)
+    pairs._member_products_gradient(torch.zeros(3, 4), left, right, member, *parts)
     for beside, step, *ways in ((False, 0.0, False, False), (True, 0.1, True, True)):
         weight, own = (torch.zeros(3, 3), torch.zeros(3)) if beside else (None, None)
         options = (weight, own, [1, 1, 2], 0.5, step, 0.0, *ways)
-        ranking.ring_terms(torch.zeros(3, 4), member, *options)
-        ranking.ring_terms_gradient(torch.zeros(3, 3), torch.zeros(3, 4), member, *options)
+        ranking._ring_terms(torch.zeros(3, 4), member, *options)
+        ranking._ring_terms_gradient(torch.zeros(3, 3), torch.zeros(3, 4), member, *options)
 
 
 def launch_on_rows(hidden, nodes):
-    base = torch.tensor(2**62)
+    base, words = torch.tensor(2**62), torch.zeros(4, dtype=torch.int32)
     noise.uniform_entries(None, 5, nodes, nodes)
     noise.uniform_entries(base, 5, nodes, nodes)
     for slopes, share, read, key in (((0.1, 0.3), 0.0, None, None), ((1.0, 1.0), 0.2, nodes, base)):
         noise.noise(hidden, read, key, 2**62, *slopes, 5, share)
-        noise.noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, key, 2**62, *slopes, 5, share)
+        noise._noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, key, 2**62, *slopes, 5, share)
     for pointers in (torch.zeros(4, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)):
         for dtype in (torch.float32, torch.bfloat16):
             product.csr_product(pointers, pointers, torch.zeros(4), hidden, dtype)
-        given = (hidden, torch.zeros(3, 2), torch.zeros(3, 2), pointers, pointers, pointers, pointers, 0.2)
-        attention.attend_gradient(*attention.attend(*given)[:1] * 2, torch.zeros(3, 2, 2), *given)
+            long = product.LongRows(words, pointers, words)
+            product.csr_product(pointers, pointers, torch.zeros(4), hidden, dtype, long)
+        given = (hidden, torch.zeros(3, 2), torch.zeros(3, 2), pointers, pointers)
+        out, state = attention._attend(*given, 0.2)
+        attention._attend_gradient(out, out, state, *given, pointers, pointers, 0.2)
     rows.unit_rows(hidden, 1e-12)
-    rows.unit_rows_gradient(hidden.float(), hidden, 1e-12)
+    rows._unit_rows_gradient(hidden.float(), hidden, 1e-12)
     rows.prelu_gradient(hidden, hidden, torch.zeros(1))
 
 
@@ -107,7 +110,7 @@ def test_every_kernel_compiles_for_a_gpu_without_one(tmp_path, monkeypatch, capa
             stand_ins.append(Compiled(getattr(module, name), capability))
             monkeypatch.setattr(module, name, stand_ins[-1])
     launch_all()
-    assert len(stand_ins) == 15
+    assert len(stand_ins) == 16
     for one in stand_ins:
         assert one.made, one.kernel.fn.__name__
         assert all(code[:4] == b"\x7fELF" for code in one.made)
