@@ -44,6 +44,13 @@ class SparsePair:
             long = (found[0] and found[0].to(device), found[1] and found[1].to(device))
         return SparsePair(matrix, transposed, self.product, long)
 
+    @functools.cached_property
+    def _turned(self) -> tuple[Tensor, Tensor]:
+        """For each entry of the transpose: its place in the matrix, and its column; found without a wait."""
+        column = self.matrix.col_indices()
+        order = column.sort(stable=True).indices
+        return order, entry_rows(self.matrix.crow_indices(), column.shape[0])[order].to(column.dtype)
+
     def with_edge_dropout(
         self, share: float, key: StepKey, rows: Tensor | None, columns: Tensor | None
     ) -> "SparsePair":
@@ -58,8 +65,8 @@ class SparsePair:
         kept = keyed_random.uniform_entries(key, receiver, sender) >= share
         values = self.matrix.values() * (kept / (1 - share)).masked_fill(receiver == sender, 1.0)
         matrix = _with_values(self.matrix, values)
-        back = matrix.to_sparse_csc()  # its columns are the rows of the transpose
-        transposed = _csr(back.ccol_indices(), back.row_indices(), back.values(), matrix.shape[::-1])
+        order, back = self._turned
+        transposed = _csr(self.transposed.crow_indices(), back, values[order], matrix.shape[::-1])
         return replace(self, matrix=matrix, transposed=transposed)
 
 

@@ -1,6 +1,7 @@
 """A made-up key is added to a copy of the package, by its declaration and one use; all that names results follows."""
 
 import contextlib
+import gc
 import json
 import runpy
 import shutil
@@ -71,7 +72,8 @@ def names(package: Path, run: Path, *settings: str):
 def print_names(package: Path, arguments: list[str], printed: Path):
     """Import this package, and no other of its name."""
     for module in [name for name in sys.modules if name.partition(".")[0] == "gscl_scale"]:
-        del sys.modules[module]
+        vars(sys.modules.pop(module)).clear()
+    gc.collect()  # torch has the operations of one package of a name, until that is gone
     sys.path.insert(0, str(package))
     sys.argv = [str(NAMES), *arguments]
     with printed.open("w") as output, contextlib.redirect_stdout(output):

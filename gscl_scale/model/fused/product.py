@@ -9,7 +9,7 @@ from gscl_scale.model.fused.launch import start
 from gscl_scale.model.fused.operation import operation
 
 _ROWS, _COLUMNS = 16, 128  # that a program gathers at once
-_MOST_ENTRIES = 512  # of a row that one program sums; the rest of a longer one is shared out to others
+_MOST_ENTRIES = 128  # of a row that one program sums; the rest of a longer one is shared out to others
 
 
 class LongRows(NamedTuple):
