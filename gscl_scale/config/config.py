@@ -62,8 +62,8 @@ class Config(Section):
             )
         return self
 
-    @model_validator(mode="after")
-    def _cuda_graphs_fit(self) -> Self:
+    def lacking_for_cuda_graphs(self) -> list[str]:
+        """The settings under which a step could be recorded as a CUDA graph, of those that are not set so."""
         needed = {
             "runtime.device=auto": self.runtime.device != "cpu",
             "model.propagation=full": self.model.propagation == "full",
@@ -71,8 +71,12 @@ class Config(Section):
             "loss.hop_zero=0": not self.loss.hop_zero,
             "train.accumulate=1": self.train.accumulate == 1,
         }
-        lacking = [setting for setting, fits in needed.items() if not fits]
-        if self.train.cuda_graphs and self.train.reads_samples and lacking:
+        return [setting for setting, fits in needed.items() if not fits]
+
+    @model_validator(mode="after")
+    def _cuda_graphs_fit(self) -> Self:
+        lacking = self.lacking_for_cuda_graphs()
+        if self.train.cuda_graphs is True and self.train.reads_samples and lacking:
             raise ValueError(
                 "train.cuda_graphs: a CUDA graph is one pass over the whole graph per step, on a GPU; "
                 f"set {join_names(lacking)}, or train.cuda_graphs to false"

@@ -242,10 +242,10 @@ class TrainConfig(Section):
     deterministic: Annotated[bool, Key("nothing", revision=4, neutral=False)] = Field(
         False, description="On a GPU: use only algorithms that give the same bits each time; may be slower."
     )
-    cuda_graphs: Annotated[bool, Key("nothing", revision=5, neutral=False)] = Field(
-        False,
+    cuda_graphs: Annotated[Literal["auto"] | bool, Key("nothing", revision=5, neutral=False)] = Field(
+        "auto",
         description="gscl on a GPU: start all kernels of the encoder's pass over the whole graph at once, as a CUDA "
-        "graph; not measured yet.",
+        "graph; auto: where the settings and the memory allow it.",
     )
     seed: int = Field(0, ge=0, description="Seed of weights, order, dropout and negatives.")
     repeats: Annotated[int, Key(revision=1, neutral=1)] = Field(

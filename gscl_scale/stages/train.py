@@ -14,6 +14,7 @@ from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.schedule import steps_per_epoch
 from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out
 from gscl_scale.config.config import Config
+from gscl_scale.config.sections import TrainConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.measures import refuse_measure
@@ -76,7 +77,7 @@ def refuse_absent_device(config: Config) -> None:
             "runtime.device is cuda, but runtime.worker_gpus is 0, so Ray gives no process a GPU; "
             "set runtime.worker_gpus to 1, or runtime.device to auto or cpu"
         )
-    if config.train.cuda_graphs and not gpu:
+    if config.train.cuda_graphs is True and not gpu:
         raise ConfigError("train.cuda_graphs: this training runs on a CPU, which has no CUDA graphs; set it to false")
 
 
@@ -133,9 +134,10 @@ def train_here(
         stream: Stream
         if config.train.reads_samples:
             rounds = stack.enter_context(rounds_of_training(config, run, world))
-            stream = _batches(config, graph, inputs, rounds, world, console)
-            if config.train.cuda_graphs:  # before a thread makes batches: recording must have the device for itself
-                model.captured = CapturedEncoder(model.encoder, inputs, config.train.uses_bfloat16(device.type))
+            plan = device_plan(config, graph, device)
+            stream = _batches(config, graph, inputs, rounds, world, console, plan)
+            if plan is not None and plan.graphs:  # before a thread makes batches: recording has the device for itself
+                _record(model, inputs, config.train, console)
             trainer = Trainer(model, config.train)
         else:
             _refuse_without_memory(config, graph, device)
@@ -162,15 +164,26 @@ def load_start(model: Model, run: Run) -> None:
     load_weights(model, load_state(run.start), run.start)
 
 
+def _record(model: Model, inputs: Inputs, config: TrainConfig, console: Console) -> None:
+    """Record the encoder's passes; where CUDA cannot, and nobody has asked for it, kernels are started one by one."""
+    try:
+        model.captured = CapturedEncoder(model.encoder, inputs, config.uses_bfloat16(inputs.device.type))
+    except ConfigError as error:
+        if config.cuda_graphs is True:
+            raise
+        console.say(f"Each step starts its kernels one by one: {error}")
+
+
 def _batches(
-    config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World, console: Console
-) -> BatchStream:
-    plan, sampler = device_plan(config, graph, inputs.device), None
+    config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World, console: Console,
+    plan: DevicePlan | None,
+) -> BatchStream:  # fmt: skip
+    sampler = None
     if plan is not None:
         console.say(plan.reason)
         console.event("train", "device plan", whole_graph=plan.whole, room_for_rounds=plan.room)
     if plan is None or not plan.whole:
-        if config.train.cuda_graphs:
+        if config.train.cuda_graphs is True:
             reason = "this process has no GPU" if plan is None else plan.reason.rstrip(".")
             raise ConfigError(f"train.cuda_graphs: needs steps over the whole graph ({reason}); set it to false")
         messages = NormalisedAdjacency.of(graph, *config.model.messages())

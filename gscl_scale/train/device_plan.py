@@ -21,11 +21,13 @@ class DevicePlan:
     whole    encode all nodes in each step, in place of those that the batch depends on
     room     bytes that a round may take there
     reason   a sentence with the numbers
+    graphs   record the encoder's passes as CUDA graphs
     """
 
     whole: bool
     room: int
     reason: str
+    graphs: bool = False
 
 
 def plan_device(
@@ -42,14 +44,17 @@ def plan_device(
     if config.model.propagation == "sampled":
         return DevicePlan(False, beside, "Each step encodes sampled neighbours (model.propagation is sampled).")
     step = step_bytes(config.model, num_nodes, num_values, num_messages, kernels)
-    # a CUDA graph keeps the memory of its passes, and a validation needs some besides
-    need = step * (1 + config.train.cuda_graphs) + batch_bytes(config, num_nodes)
-    numbers = (
-        f"a step over all nodes takes about {format_bytes(need)} of GPU memory, {format_bytes(usable)} can be used"
-    )
-    if need > usable:
-        return DevicePlan(False, beside, f"Each step encodes what its batch depends on: {numbers}.")
-    return DevicePlan(True, usable - need, f"Each step encodes the whole graph: {numbers}.")
+    asked = config.train.cuda_graphs
+    for graphs in [True, False] if asked == "auto" and not config.lacking_for_cuda_graphs() else [asked is True]:
+        # a CUDA graph keeps the memory of its passes, and a validation needs some besides
+        need = step * (1 + graphs) + batch_bytes(config, num_nodes)
+        numbers = (
+            f"a step over all nodes takes about {format_bytes(need)} of GPU memory, {format_bytes(usable)} can be used"
+        )
+        if need <= usable:
+            way = ", by CUDA graphs" * graphs
+            return DevicePlan(True, usable - need, f"Each step encodes the whole graph{way}: {numbers}.", graphs)
+    return DevicePlan(False, beside, f"Each step encodes what its batch depends on: {numbers}.")
 
 
 def step_bytes(model: ModelConfig, num_nodes: int, num_values: int, num_messages: int, kernels: bool = False) -> int:

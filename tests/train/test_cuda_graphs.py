@@ -157,7 +157,7 @@ def test_a_training_records_the_encoder_where_a_step_over_the_whole_graph_fits(r
         monkeypatch.setattr(training, "device_plan", lambda *_, plan=plan: plan)
         with pytest.raises(ConfigError, match=rf"^train\.cuda_graphs: .*\({reason}\); set it to false$"):
             training.train_here(config, folder, Console(quiet=True))
-    monkeypatch.setattr(training, "device_plan", lambda *_: DevicePlan(True, 1 << 30, ""))
+    monkeypatch.setattr(training, "device_plan", lambda *_: DevicePlan(True, 1 << 30, "", graphs=True))
     keys = []
     real = CapturedEncoder.__call__
     monkeypatch.setattr(CapturedEncoder, "__call__", lambda self, *given: keys.append(given[1]) or real(self, *given))

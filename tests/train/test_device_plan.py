@@ -71,7 +71,7 @@ def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folde
 
 
 def test_the_whole_graph_is_encoded_where_a_step_over_it_fits_and_rounds_get_what_is_left():
-    config = configured(layers=3)
+    config = configured({"cuda_graphs": False}, layers=3)
     need = step_bytes(config.model, 10**6, 10**8, 10**7) + batch_bytes(config, 10**6)
     least = int(need / 0.8) + 2
     fits, lacks = (plan_device(config, 10**6, 10**8, 10**7, free) for free in (least, least - 8))
@@ -81,6 +81,20 @@ def test_the_whole_graph_is_encoded_where_a_step_over_it_fits_and_rounds_get_wha
     assert lacks.room == pytest.approx(0.2 * least, rel=1e-6)
     assert fits.reason.startswith("Each step encodes the whole graph: a step over all nodes takes about ")
     assert lacks.reason.startswith("Each step encodes what its batch depends on: ")
+
+
+def test_cuda_graphs_are_recorded_where_there_is_room_for_two_passes():
+    step, batch = (step_bytes(configured().model, 10**6, 10**8, 10**7), batch_bytes(configured(), 10**6))
+    two, one = (int((passes * step + batch) / 0.8) + 2 for passes in (2, 1))
+    free, taken = (two, two - 8, one, one - 8), []
+    for given in ("auto", True, False):
+        plans = [plan_device(configured({"cuda_graphs": given}), 10**6, 10**8, 10**7, each) for each in free]
+        taken.append([(plan.whole, plan.graphs) for plan in plans])
+    one_by_one, recorded, lacks = (True, False), (True, True), (False, False)
+    assert taken[0] == [recorded, one_by_one, one_by_one, lacks]
+    assert taken[1] == [recorded, lacks, lacks, lacks]
+    assert taken[2] == [one_by_one, one_by_one, one_by_one, lacks]
+    assert not plan_device(configured({"accumulate": 2}), 10**6, 10**8, 10**7, 10 * two).graphs
 
 
 def test_a_cuda_graph_keeps_the_memory_of_a_step_beside_that_of_a_validation():
