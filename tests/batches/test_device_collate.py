@@ -10,6 +10,7 @@ import torch
 
 from gscl_scale.batches.collate import Batch, Pairs, collate
 from gscl_scale.batches.device_collate import DeviceRound
+from gscl_scale.batches.host_part import fill_anchors
 from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share
 from gscl_scale.config.loss import LossConfig
 from gscl_scale.config.sections import RingsConfig, TrainConfig
@@ -99,6 +100,13 @@ def test_all_nodes_as_64_bit_numbers_are_told_apart():
     anchors, settings = np.array([3, 0]), (rings, train, LossConfig(), 0, 0)
     expected = collate(reader.take(anchors), np.zeros(2), None, 4, *settings)
     assert_same_bits(expected, DeviceRound.of(reader, CPU).collate(anchors, np.zeros(2), *settings))
+
+
+def test_an_anchor_that_only_shares_its_last_bits_with_a_candidate_is_none():
+    anchors, candidates, whole = np.array([(1 << 16) + 5, 5, 7]), np.array([5, 9]), np.zeros(3, np.int64)
+    nodes, own, decided = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3)
+    fill_anchors(anchors, candidates, np.arange(1 << 17) / 2, whole[:0], 0, nodes, own, decided, whole, whole)
+    assert (nodes.tolist(), own.tolist(), decided.tolist()) == (anchors.tolist(), [2, 3, 8], (anchors / 2).tolist())
 
 
 def test_a_stream_with_rounds_on_a_device_has_the_batches_of_one_without(tmp_path):
