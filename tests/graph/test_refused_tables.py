@@ -120,7 +120,7 @@ def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
         ("source;target\n1;2\n", r"no column 'source' \(graph.source_column\); it has source;target"),
         ("source,target\n1,a17\n", "row 1: target is 'a17' and the node table's ids are integers"),
         ("source,target\n1,2\n1,9\n", "row 2: target 9 is not an id"),
-        (b"source,target\n\xff\xfe,3\n", "invalid UTF8"),
+        (b"source,target\n\xff\xfe,3\n", "line 2 is not UTF-8 text"),
     ],
 )
 def test_bad_csv_files_are_refused_in_one_sentence(tmp_path, content, sentence):

@@ -21,6 +21,7 @@ from gscl_scale.graph.sources.dialect import (
     separator_of,
     word_of,
 )
+from gscl_scale.graph.sources.textlines import encoding_flaw
 from gscl_scale.text import join_names, quoted, shortened
 
 Rows = list[list[str]]
@@ -28,7 +29,8 @@ Rows = list[list[str]]
 _BYTES = 1 << 16
 _ROWS = 2000
 _BINARY = {b"PAR1": "a Parquet file", b"\x1f\x8b": "packed with gzip", b"(\xb5/\xfd": "packed with zstd",
-           b"PK": "a zip or Excel file", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text"}  # fmt: skip
+           b"PK": "a zip or Excel file"}  # fmt: skip
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([t ]\d{1,2}:\d{2}.*)?", re.IGNORECASE
@@ -126,6 +128,8 @@ def _sample(path: Path) -> tuple[str, bool]:
     for begins, kind in _BINARY.items():
         if content.startswith(begins):
             raise GraphError(f"{path} is {kind}, which its name does not say; rename it, or save it as UTF-8 text")
+    if content.startswith(_UTF_16):
+        raise GraphError(encoding_flaw(path, str(path), "UTF-16"))
     if b"\0" in content:
         raise GraphError(f"{path} is no text; expected lines of cells")
     cut = len(content) == _BYTES
@@ -133,8 +137,8 @@ def _sample(path: Path) -> tuple[str, bool]:
         content = content.rpartition(b"\n")[0] or content
     try:
         return content.decode("utf-8-sig"), cut
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{path} is no UTF-8 text (byte {error.start:,}); save it as UTF-8") from None
+    except UnicodeDecodeError:
+        raise GraphError(encoding_flaw(path, str(path))) from None
 
 
 def _lines(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Parquet and text files as a stream of record batches, with the place of each row."""
 
 import contextlib
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.textlines import encoding_flaw
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
@@ -31,6 +33,7 @@ _PARQUET = (".parquet", ".pq")
 _KINDS = "a .parquet, .pq, .csv, .tsv, .txt, .edges or .mtx file, or one of these texts packed as .gz or .zst"
 _BY_ENDING = Dialect(separator="")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_NOT_UTF_8 = re.compile("'utf-8' codec|invalid UTF8")  # of Python and of pyarrow
 
 
 @dataclass(frozen=True)
@@ -251,9 +254,7 @@ def _text_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
 def _reading(file: TableFile) -> Iterator[None]:
     broken = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError, zlib.error)
     with (
-        explained(
-            lambda error: f"{file} is truncated, empty, or not a table of its kind: {error}; write it again", *broken
-        ),
+        explained(lambda error: _flaw(file, error), *broken),
         explained(
             lambda _: (
                 f"{file} unpacks to more than the {format_bytes(available_memory())} of memory that are available; "
@@ -263,3 +264,9 @@ def _reading(file: TableFile) -> Iterator[None]:
         ),
     ):
         yield
+
+
+def _flaw(file: TableFile, error: str) -> str:
+    if file.is_csv and _NOT_UTF_8.search(error):
+        return encoding_flaw(file.path, str(file))
+    return f"{file} is truncated, empty, or not a table of its kind: {error}; write it again"
