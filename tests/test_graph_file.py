@@ -236,8 +236,8 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
             "or is an edge; say which: --set graph.header=true or",
         ),
         ("edges.csv", text("a,b", "c,d", "e,f"), "names the columns or is an edge"),
-        ("edges.csv", text("1,2", "3,4,5"), "row 2 has 3 cells (3, 4, 5), the first row has 2 (1, 2)"),
-        ("edges.txt", text("1 2", "3 4 5 6"), "row 2 has 4 cells"),
+        ("edges.csv", text("1,2", "3,4,5"), "line 2 has 3 cells (3, 4, 5), the first row has 2 (1, 2)"),
+        ("edges.txt", text("1 2", "3 4 5 6"), "line 2 has 4 cells"),
         (
             "edges.txt",
             text("1;2,5", "3;4,5", "4;1,5"),

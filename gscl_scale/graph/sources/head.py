@@ -21,7 +21,7 @@ from gscl_scale.graph.sources.dialect import (
     separator_of,
     word_of,
 )
-from gscl_scale.graph.sources.textlines import encoding_flaw
+from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
 from gscl_scale.text import join_names, quoted, shortened
 
 Rows = list[list[str]]
@@ -91,7 +91,7 @@ def _text_head(path: Path, asked: Asked) -> Head:
     rows = _split(text, cut, Dialect(separator, comment=comment))
     if not rows:
         raise GraphError(f"{path} holds no rows; expected one {'node' if asked.prefix else 'edge'} per line")
-    _refuse_ragged(rows, path, asked)
+    _refuse_ragged(rows, path, Dialect(separator, False, comment), asked)
     if asked.separator is None and separator.strip() and any(cell != cell.strip() for row in rows for cell in row):
         separator += " "
         rows = _split(text, cut, Dialect(separator, comment=comment))
@@ -207,12 +207,13 @@ def _or(key: str, values: Sequence[str]) -> str:
     return " or ".join(f"--set graph.{key}={value}" for value in values)
 
 
-def _refuse_ragged(rows: Rows, path: Path, asked: Asked) -> None:
+def _refuse_ragged(rows: Rows, path: Path, dialect: Dialect, asked: Asked) -> None:
     width = len(rows[0])
     for number, row in enumerate(rows, start=1):
         if len(row) != width:
+            line = line_of_row(path, dialect, number) or number
             raise GraphError(
-                f"{path}: row {number:,} has {len(row)} cells ({shortened(', '.join(row), 60)}), the first row has "
+                f"{path}: line {line:,} has {len(row)} cells ({shortened(', '.join(row), 60)}), the first row has "
                 f"{width} ({shortened(', '.join(rows[0]), 60)}); write one {'node' if asked.prefix else 'edge'} per "
                 f"line, or name another separator with --set graph.{asked.prefix}separator"
             )

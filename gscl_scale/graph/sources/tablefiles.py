@@ -17,7 +17,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
-from gscl_scale.graph.sources.textlines import encoding_flaw
+from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
@@ -67,6 +67,18 @@ class TableFile:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The place of a row, for messages: the line of a text file, which is looked for when it is shown; else the row."""
+
+    file: TableFile
+    row: int
+
+    def __str__(self) -> str:
+        line = line_of_row(self.file.path, self.file.dialect, self.row) if self.file.is_csv else None
+        return f"{self.file}: row {self.row:,}" if line is None else f"{self.file}: line {line:,}"
+
+
+@dataclass(frozen=True)
 class Part:
     """Some rows of a table; the first of them is row `first_row` of its file, counted from 1."""
 
@@ -74,9 +86,9 @@ class Part:
     first_row: int
     rows: pa.RecordBatch
 
-    def where(self, at: int) -> str:
-        """The place of a row of this part, for messages."""
-        return f"{self.file}: row {self.first_row + at:,}"
+    def where(self, at: int) -> Place:
+        """The place of a row of this part."""
+        return Place(self.file, self.first_row + at)
 
     def text_or_numbers(self, name: str) -> pa.Array:
         """A column with dictionaries decoded, and views of text as text."""
