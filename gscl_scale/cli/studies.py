@@ -34,7 +34,7 @@ def compare(
         int | None, number_option("Search for the settings of each trained method first, with so many trials.", 1)
     ] = None,
     space: Annotated[
-        Path | None, path_option("YAML file of keys and values for --trials. Defaults to those of the paper.")
+        Path | None, path_option("YAML file of keys and values for --trials. Defaults to the space of tune.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +82,9 @@ def tune(
     settings: Settings = None,
     run_folder: RunOption = None,
     trials: Annotated[int, number_option("Number of trials, including those of an earlier attempt.", 1)] = 20,
-    space: Annotated[Path | None, path_option("YAML file of keys and values. Defaults to those of the paper.")] = None,
+    space: Annotated[
+        Path | None, path_option("YAML file of keys and values. Defaults to nearly those of the paper.")
+    ] = None,
     minutes: Annotated[float | None, number_option("Stop after this many minutes.", 0.0)] = None,
 ) -> None:
     """Search for settings that score best on validation nodes.
