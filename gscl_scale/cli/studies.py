@@ -91,11 +91,11 @@ def tune(
 
     Runs trials on Ray Tune and stops weak ones early. Rerun the command to resume after a stop."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
-    from gscl_scale.studies.tune.leaderboard import HEADERS, counts, leaderboard_rows
+    from gscl_scale.studies.tune.leaderboard import counts, headers, leaderboard_rows
     from gscl_scale.studies.tune.tune import tune
 
-    ended = tune(config, space, folder, trials, minutes, console)
-    print_table(HEADERS, leaderboard_rows(ended), title=counts(ended))
+    book = tune(config, space, folder, trials, minutes, console)
+    print_table(headers(book.measure), leaderboard_rows(book.ended()), title=counts(book.ended()))
     best = display(folder / "best.yaml")
     print(f"leaderboard  {display(folder / 'leaderboard.md')}")
     print(f"best config  {best}; gscl-scale run --config {best} --run {display(folder)}-best")
