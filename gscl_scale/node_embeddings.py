@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.keywords import errors_in_python
 from gscl_scale.embed.select import parse_ids, rows_of_ids
 from gscl_scale.embed.store import Embeddings, export, fingerprint_in, read_embeddings
 from gscl_scale.errors import FolderError, UnknownIdError, UserError
@@ -305,6 +306,7 @@ class NodeEmbeddings:
         return FolderError(f"{self._name} has no {name}, and {why}; rerun it where it was made, with {_RERUN}")
 
 
+@errors_in_python()
 def open_run(path: Path | str, quiet: bool = True) -> NodeEmbeddings:
     """Open a finished run: what `fit` returns, from a run folder.
 
