@@ -4,6 +4,7 @@ GsclError                 base of all; the message is one sentence for the reade
 ├── UserError             the input or the request is wrong; exit code 2
 │   ├── ConfigError       a key or value of the configuration
 │   ├── GraphError        the user's graph
+│   ├── UnknownIdError    no node has an id; also a KeyError, as of a dict
 │   └── FolderError       a folder is missing, damaged, or was made from something else; AbsentError: a file of a store
 ├── LeaseError            another process works on the same run folder or registry; exit code 4
 └── RunError              the work itself failed; exit code 1
@@ -43,6 +44,12 @@ class ConfigError(UserError):
 
 class GraphError(UserError):
     """The user's graph cannot be used."""
+
+
+class UnknownIdError(UserError, KeyError):
+    """No node has this id."""
+
+    __str__ = Exception.__str__  # KeyError puts quotes around its message
 
 
 class FolderError(UserError):

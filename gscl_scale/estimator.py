@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.keywords import USUAL, Changes, Settings, changes_by, merged, values_of
+from gscl_scale.config.keywords import USUAL, Changes, Settings, changes_by, errors_in_python, merged, values_of
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
 from gscl_scale.embed.store import read_embeddings, rotated_blocks
@@ -39,6 +39,7 @@ _OWN = ("config", "run", "quiet")
 _BESIDE = ("nodes", "labels", "features", "weights")
 
 
+@errors_in_python()
 def fit(
     graph: Any,
     config: Settings = None,
@@ -188,6 +189,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.device = device
 
     @classmethod
+    @errors_in_python()
     def load(cls, run: Path | str, quiet: bool = True) -> Self:
         """Load the encoder of a finished run.
 
@@ -260,6 +262,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.fit_transform(graph, y, **beside)
         return self
 
+    @errors_in_python()
     def fit_transform(self, graph: Any, y: Any = None, **beside: Any) -> Rows:
         """Train on a graph and return its embeddings [N, d]; the parameters are those of `fit`."""
         with contextlib.ExitStack() as stack:
@@ -268,6 +271,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._take(config, run)
             return read_embeddings(run.embeddings)[1]
 
+    @errors_in_python()
     def transform(self, graph: Any, **beside: Any) -> Rows:
         """Embed a graph with old nodes, new nodes or both.
 

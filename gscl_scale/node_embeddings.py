@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.keywords import errors_in_python
 from gscl_scale.embed.select import parse_ids, rows_of_ids
 from gscl_scale.embed.store import Embeddings, export, fingerprint_in, read_embeddings
-from gscl_scale.errors import FolderError, UserError
+from gscl_scale.errors import FolderError, UnknownIdError, UserError
 from gscl_scale.evaluate.link_summary import links_table
 from gscl_scale.evaluate.schema import RANKING, Metrics, read_metrics
 from gscl_scale.evaluate.summary import (
@@ -274,7 +275,7 @@ class NodeEmbeddings:
         expected, words = (str, "text") if is_text(kind) else ((int, np.integer), "integers")
         for node in nodes:
             if not isinstance(node, expected):
-                raise UserError(f"{self._name}: the ids are {words}, got {node!r}; rows by number are in .vectors")
+                raise UnknownIdError(f"{self._name}: the ids are {words}, got {node!r}; rows by number are in .vectors")
         return rows_of_ids(parse_ids([str(node) for node in nodes], kind, "id"), self._file.ids, self._name)
 
     @contextlib.contextmanager
@@ -305,6 +306,7 @@ class NodeEmbeddings:
         return FolderError(f"{self._name} has no {name}, and {why}; rerun it where it was made, with {_RERUN}")
 
 
+@errors_in_python()
 def open_run(path: Path | str, quiet: bool = True) -> NodeEmbeddings:
     """Open a finished run: what `fit` returns, from a run folder.
 

@@ -14,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gscl_scale.cli.help import GROUPS
+from gscl_scale.config.config import Config
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.run.folder import Run
+from gscl_scale.run.record import claim
 from gscl_scale.studies.reproduce.tables import TABLES
 from tests.cluster.test_commands import parses
 from tests.commands import COMMAND, cli
@@ -441,7 +444,8 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
         (["walk"], "no such command 'walk'; see gscl-scale --help"),
         (["stat"], "no such command 'stat'. Did you mean"),
         (["run", "--fast"], "no such option: --fast"),
-        (["neighbors"], "missing argument 'run'; see gscl-scale neighbors --help"),
+        (["neighbors", "--id", "a"], "neighbors: expected one run, such as gscl-scale neighbors --run runs/mine --id"),
+        (["neighbors", "runs/a", "--run", "runs/a", "--id", "a"], "neighbors: expected one run"),
         (["registry", "list"], "missing option '--registry'; see gscl-scale registry list --help"),
         (
             ["neighbors", "runs/a", "--count", "x"],
@@ -561,5 +565,10 @@ def test_config_prints_the_resolved_values_and_the_schema(tmp_path):
     assert "epochs: 3" in printed
     (tmp_path / "again.yaml").write_text(printed)
     assert cli("config", "--config", "again.yaml", cwd=tmp_path).stdout == printed
+    run = Run.at(tmp_path / "other")
+    claim(Config.load(None, ["train.epochs=7"]), run)
+    of_run = cli("config", "--run", "other", "--set", "train.seed=9", cwd=tmp_path).stdout
+    assert ("epochs: 7" in of_run, "seed: 9" in of_run) == (True, True)
+    assert "did you mean --run other?" in cli("config", "--run", "othr", cwd=tmp_path).stderr
     schema = cli("config", "--schema", cwd=tmp_path).stdout
     assert "train.batch_size\n    number; default 1024\n    Anchors per step; 0: by batch_size_per_worker." in schema

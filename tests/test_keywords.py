@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 import gscl_scale
 from gscl_scale import Config, NodeEmbedder
 from gscl_scale.config.graphs import MemoryGraph
-from gscl_scale.config.keywords import USUAL, changes_by, values_of
-from gscl_scale.errors import ConfigError
+from gscl_scale.config.keywords import USUAL, changes_by, in_python, values_of
+from gscl_scale.errors import ConfigError, FolderError, GraphError
 from gscl_scale.graph.sources.objects import given_graph
 from gscl_scale.run.record import config_in
 from gscl_scale.stages.fit import config_for
@@ -153,3 +153,35 @@ def test_a_search_over_settings_and_a_pipeline_with_a_classifier_of_nodes_work()
     assert widths == [4, 6, 4, 6]
     assert "nodeembedder" in repr(line)
     assert "NodeEmbedder" in line._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("option", "keyword"),
+    [
+        ("a new folder (--run), or --overwrite", "a new folder (run=...), or --overwrite"),
+        ("--set graph.header=true or --set graph.header=false", "graph__header=True or graph__header=False"),
+        ("set it, --set model.width=64, or not", "set it, model__width=64, or not"),
+        ("""add --set 'graph.comment="#"' to skip""", "add graph__comment='#' to skip"),
+        ("--set graph.label_column=null makes", "graph__label_column=None makes"),
+        ("--set graph.label_column=[a is none", "--set graph.label_column=[a is none"),
+    ],
+)
+def test_messages_name_keywords_in_place_of_options(option, keyword):
+    assert in_python(option) == keyword
+
+
+def test_errors_of_the_functions_name_keywords(tmp_path):
+    graph, run = forms.draft()[0], tmp_path / "run"
+    gscl_scale.fit(graph, SMALL, run=run)
+    other = {"config": SMALL, "width": 16, "run": run}
+    for start in (lambda: gscl_scale.fit(graph, **other), lambda: NodeEmbedder(**other).fit_transform(graph)):
+        with pytest.raises(FolderError, match=r"use a new folder \(run=\.\.\.\), or"):
+            start()
+    (tmp_path / "edges.csv").write_text("anna,milk\nbert,tea\ncarl,jam\n")
+    for start in (gscl_scale.fit, NodeEmbedder.load(run).transform):
+        with pytest.raises(GraphError, match="say which: graph__header=True or graph__header=False"):
+            start(tmp_path / "edges.csv")
+    (run / "run.json").write_text("{")
+    for start in (gscl_scale.open_run, NodeEmbedder.load):
+        with pytest.raises(FolderError, match=r"choose another run=\.\.\., or delete"):
+            start(run)

@@ -93,6 +93,15 @@ def test_integer_ids_are_ids_and_not_rows(tmp_path):
         found["x"]
 
 
+def test_an_unknown_id_is_a_key_error_too(embeddings):
+    for unknown in ("node-300", 7, ["node-7", "node-300"]):
+        for look_up in (embeddings.__getitem__, embeddings.neighbors):
+            with pytest.raises(KeyError) as refused:
+                look_up(unknown)
+            assert isinstance(refused.value, UserError)
+            assert not str(refused.value).startswith(("'", '"'))
+
+
 def test_neighbours_are_the_most_similar_nodes(embeddings):
     found = embeddings.neighbors("node-7", count=4)
     unit = embeddings.vectors / np.linalg.norm(embeddings.vectors, axis=1, keepdims=True)

@@ -9,7 +9,7 @@ GROUPS = {
         "demo": ("demo", "demo --run runs/first --set train.repeats=5"),
         "run": ("run edges.csv --nodes nodes.csv", "run --config mine.yaml --set train.epochs=20"),
         "status": ("status --run runs/edges", "status --run runs/edges --watch 5"),
-        "config": ("config --schema train", "config --config mine.yaml"),
+        "config": ("config --schema train", "config --run runs/edges"),
         "doctor": ("doctor", "doctor --config mine.yaml"),
     },
     "Stages": {
@@ -22,7 +22,7 @@ GROUPS = {
         "report": ("report --run runs/edges", "report runs/edges runs/edges-2 --out comparison.html"),
     },
     "Use": {
-        "neighbors": ("neighbors runs/edges --id 42 --count 5", "neighbors runs/edges --all --out neighbors.parquet"),
+        "neighbors": ("neighbors --run runs/edges --id 42", "neighbors --run runs/edges --all --out all.parquet"),
     },
     "Studies": {
         "compare": ("compare edges.csv --methods dgi,grace,cleora", "compare --config mine.yaml --set train.repeats=5"),

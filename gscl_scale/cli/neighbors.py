@@ -11,7 +11,11 @@ from gscl_scale.errors import UserError
 
 
 def neighbors(
-    run: Annotated[str, typer.Argument(help="A run folder, the folder of a registry, or the URL of one of them.")],
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="A run folder, the folder of a registry, or the URL of one of them."),
+    ] = None,
+    run_folder: Annotated[str | None, typer.Option("--run", metavar="PLACE", help="Another way to name RUN.")] = None,
     node: Annotated[list[str] | None, typer.Option("--id", help="One of your ids; repeat the option for more.")] = None,
     ids: Annotated[Path | None, path_option("With --out: a Parquet or CSV file with a column id.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="With --out: all nodes.")] = False,
@@ -34,13 +38,15 @@ def neighbors(
     from gscl_scale.neighbors.places import find_embeddings
     from gscl_scale.runtime.console import Console
 
+    if (where := run or run_folder) is None or (run and run_folder):
+        raise UserError("neighbors: expected one run, such as gscl-scale neighbors --run runs/mine --id 42")
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")
     if out is None and not node:
         raise UserError("neighbors: --ids and --all need --out, a .parquet or .csv file for the neighbours")
     if out is not None and out.suffix not in WRITERS:
         raise UserError(f"neighbors: --out names a file that ends in .parquet or .csv, got {out}")
-    place, console = find_embeddings(run), Console()
+    place, console = find_embeddings(where), Console()
     embeddings = Embeddings(place.embeddings)
     nodes = select_nodes(embeddings.ids, node, ids, place.name)
     search, how = searcher(embeddings, place, count, index, console)

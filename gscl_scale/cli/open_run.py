@@ -1,7 +1,6 @@
 """The configuration and the run folder of a command; a run on an object store is worked on in a local copy."""
 
 import contextlib
-import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -104,10 +103,9 @@ def _default_run(config_file: Path | None, config: "Config") -> str:
 
 def refuse_absent(where: str) -> NoReturn:
     """Refuse a run that does not exist, with the names of those that do and are like it."""
-    path = Path(where)
-    runs = {str(one): one.name for one in [*_runs_in(path.parent), *_runs_in(Path("runs"))]}
-    close = difflib.get_close_matches(path.name, runs.values(), n=3)
-    near = [f"--run {one}" for one, name in runs.items() if name in close]
+    from gscl_scale.run.folder import similar_runs
+
+    near = [f"--run {one}" for one in similar_runs(where)]
     raise FolderError(
         f"{where} holds no run; "
         + (f"did you mean {' or '.join(near)}? To start one there: " if near else "to start one there: ")
@@ -116,13 +114,10 @@ def refuse_absent(where: str) -> NoReturn:
 
 
 def _runs_here() -> str:
-    runs = [str(run) for run in _runs_in(Path("runs"))]
+    from gscl_scale.run.folder import runs_in
+
+    runs = [str(run) for run in runs_in(Path("runs"))]
     return f"; there are {join_names(runs)}" if runs else ""
-
-
-def _runs_in(folder: Path) -> list[Path]:
-    """The runs in a folder."""
-    return [path.parent for path in sorted(folder.glob("*/run.json"))] if folder.is_dir() else []
 
 
 def _stored_values(where: str) -> dict[str, Any]:

@@ -95,10 +95,13 @@ def config(
     ] = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
+    run_folder: Annotated[
+        str | None, typer.Option("--run", metavar="PLACE", help="Run whose stored configuration is printed.")
+    ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Describe every key: type, default and meaning.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the resolved configuration."""
+    """Print the resolved configuration of a file or a run."""
     import yaml
 
     from gscl_scale.config.config import Config
@@ -112,7 +115,7 @@ def config(
         for key, kind, default, description in _described(schema_rows(), keys or []):
             print(f"{key}\n    {kind}; default {default or repr(default)}\n    {description}")
     else:
-        values = Config.load(config_file, settings).dump()
+        values = load_config(config_file, settings, run_folder, named=run_folder is not None)[0].dump()
         print(json_text(values) if as_json else yaml.safe_dump(values, sort_keys=False, allow_unicode=True).rstrip())
 
 

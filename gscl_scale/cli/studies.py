@@ -34,7 +34,7 @@ def compare(
         int | None, number_option("Search for the settings of each trained method first, with so many trials.", 1)
     ] = None,
     space: Annotated[
-        Path | None, path_option("YAML file of keys and values for --trials. Defaults to those of the paper.")
+        Path | None, path_option("YAML file of keys and values for --trials. Defaults to the space of tune.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,18 +82,20 @@ def tune(
     settings: Settings = None,
     run_folder: RunOption = None,
     trials: Annotated[int, number_option("Number of trials, including those of an earlier attempt.", 1)] = 20,
-    space: Annotated[Path | None, path_option("YAML file of keys and values. Defaults to those of the paper.")] = None,
+    space: Annotated[
+        Path | None, path_option("YAML file of keys and values. Defaults to nearly those of the paper.")
+    ] = None,
     minutes: Annotated[float | None, number_option("Stop after this many minutes.", 0.0)] = None,
 ) -> None:
     """Search for settings that score best on validation nodes.
 
     Runs trials on Ray Tune and stops weak ones early. Rerun the command to resume after a stop."""
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
-    from gscl_scale.studies.tune.leaderboard import HEADERS, counts, leaderboard_rows
+    from gscl_scale.studies.tune.leaderboard import counts, headers, leaderboard_rows
     from gscl_scale.studies.tune.tune import tune
 
-    ended = tune(config, space, folder, trials, minutes, console)
-    print_table(HEADERS, leaderboard_rows(ended), title=counts(ended))
+    book = tune(config, space, folder, trials, minutes, console)
+    print_table(headers(book.measure), leaderboard_rows(book.ended()), title=counts(book.ended()))
     best = display(folder / "best.yaml")
     print(f"leaderboard  {display(folder / 'leaderboard.md')}")
     print(f"best config  {best}; gscl-scale run --config {best} --run {display(folder)}-best")

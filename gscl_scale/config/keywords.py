@@ -1,13 +1,15 @@
 """Settings as keywords of Python functions: short names for the usual ones, `section__key` for every other."""
 
+import contextlib
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gscl_scale.config.config import Config
-from gscl_scale.config.read import read_yaml
-from gscl_scale.errors import ConfigError
+from gscl_scale.config.read import apply_setting, read_yaml
+from gscl_scale.errors import ConfigError, GsclError
 from gscl_scale.text import quoted
 
 Settings = Config | Mapping[str, Any] | Path | str | None
@@ -22,6 +24,7 @@ USUAL = {
     "seed": ("train.seed", "rings.seed", "evaluate.seed"),  # as a repeat of train.repeats has them
     "device": ("runtime.device",),
 }
+_OPTION = re.compile(r"--set '(\w+\.\w+=[^']*)'|--set (\w+\.\w+=[^\s,;)]+)|--run\b")
 
 
 def changes_by(keywords: Mapping[str, object], caller: str, others: tuple[str, ...] = ()) -> Changes:
@@ -70,6 +73,36 @@ def merged(values: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
         if before is None or isinstance(before, Mapping):  # anything else is refused once the whole is checked
             together[section] = {**(before or {}), **keys}
     return together
+
+
+@contextlib.contextmanager
+def errors_in_python() -> Iterator[None]:
+    """Let the messages of errors name keywords in place of options of the command line."""
+    try:
+        yield
+    except GsclError as error:
+        error.args = (in_python(str(error)),)
+        raise
+
+
+def in_python(message: str) -> str:
+    """A message of the command line for a reader who calls a function.
+
+    >>> print(in_python("choose another --run, or add --set graph.unknown_ids=add"))
+    choose another run=..., or add graph__unknown_ids='add'
+    """
+    return _OPTION.sub(lambda found: _keyword(found[1] or found[2]) if found[1] or found[2] else "run=...", message)
+
+
+def _keyword(setting: str) -> str:
+    changes: dict[str, Any] = {}
+    try:
+        apply_setting(changes, setting)
+    except ConfigError:  # no value, such as a part of a name that a file gave
+        return f"--set {setting}"
+    ((section, keys),) = changes.items()
+    ((key, value),) = keys.items()
+    return f"{section}__{key}={value!r}"
 
 
 def _unknown(name: str, others: tuple[str, ...]) -> str:

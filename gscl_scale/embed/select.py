@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gscl_scale.errors import UserError
+from gscl_scale.errors import UnknownIdError, UserError
 from gscl_scale.graph.sources import tablefiles
 
 _COMPARED = 10_000  # ids that an unknown one is compared with, letter by letter
@@ -28,7 +28,7 @@ def parse_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
     try:
         return pc.cast(pa.array(texts, pa.large_string()), kind)
     except pa.ArrowInvalid as error:
-        raise UserError(f"{origin}: expected ids of type {kind}, as those of the run are: {error}") from None
+        raise UnknownIdError(f"{origin}: expected ids of type {kind}, as those of the run are: {error}") from None
 
 
 def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
@@ -45,7 +45,7 @@ def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
 
 
 def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.int64]:
-    """The row of each id; UserError for one that is unknown."""
+    """The row of each id; UnknownIdError for one that no node has."""
     distinct = asked.dictionary_encode(null_encoding="encode")
     found = pc.index_in(ids, distinct.dictionary)  # this way round the table in memory is that of the few
     row_of = np.full(len(distinct.dictionary), -1)
@@ -54,7 +54,8 @@ def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.in
     if (places < 0).any():
         unknown = asked[int(np.argmax(places < 0))].as_py()
         similar = ", ".join(str(one) for one in _similar(unknown, ids))
-        raise UserError(f"{where} has no node {unknown!r}" + (f"; the nearest ids are {similar}" if similar else ""))
+        nearest = f"; the nearest ids are {similar}" if similar else ""
+        raise UnknownIdError(f"{where} has no node {unknown!r}{nearest}")
     return places
 
 

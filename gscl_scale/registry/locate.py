@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gscl_scale.errors import FolderError
 from gscl_scale.registry.versions import Registry
-from gscl_scale.run.folder import Run
+from gscl_scale.run.folder import Run, no_run
 from gscl_scale.run.record import config_in
 from gscl_scale.storage.mirror import kept_files, small_files
 from gscl_scale.storage.urls import cache_of, is_remote
@@ -57,6 +56,6 @@ def _run_in(folder: Path, part: str) -> Run:
 def _first_repeat(folder: Path, where: str) -> str:
     """The folder of the first repeat, below that of a run with repeats; else ""."""
     if not (folder / "run.json").exists():
-        raise FolderError(f"{where} holds no run; expected a run folder, the folder of a registry, or the URL of one")
+        raise no_run(where, "expected a run folder, the folder of a registry, or the URL of one")
     train = config_in(folder).train
     return f"seed-{train.seed}/" if train.repeats > 1 else ""

@@ -1,5 +1,6 @@
-"""The run folder: the place of each result."""
+"""The run folder: the place of each result; and the runs whose names are like that of one that is not there."""
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Run:
     def found(cls, folder: Path) -> "Run":
         """The finished run in a folder, which may be a repeat of the run above it."""
         if not (folder / "run.json").exists():
-            raise FolderError(f"{folder} holds no run; name the folder of a finished run")
+            raise no_run(str(folder), "name the folder of a finished run")
         above = folder.absolute().parent / "graph"
         return cls(folder, above if not (folder / "graph").exists() and above.exists() else folder / "graph")
 
@@ -61,3 +62,22 @@ class Run:
     def samples(self) -> Path:
         """Ring samples."""
         return self.sampled or self.folder / "samples"
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The runs in a folder."""
+    return [path.parent for path in sorted(folder.glob("*/run.json"))] if folder.is_dir() else []
+
+
+def similar_runs(where: str) -> list[str]:
+    """The runs beside a place or in `runs` that have a similar name, or the same one."""
+    path = Path(where)
+    runs = {str(one): one.name for one in [*runs_in(path.parent), *runs_in(Path("runs"))]}
+    close = difflib.get_close_matches(path.name, runs.values(), n=3)
+    return [one for one, name in runs.items() if name in close]
+
+
+def no_run(where: str, cure: str) -> FolderError:
+    """A place holds no run: the error names those of a similar name, or else the cure."""
+    near = " or ".join(similar_runs(where))
+    return FolderError(f"{where} holds no run; {f'did you mean {near}?' if near else cure}")

@@ -43,11 +43,11 @@ def search_methods(
         title, own = method_of(name).title, configured(config, name)
         console.say(f"{title}: {budget.trials} trials")
         try:
-            trials = tune(own, budget.space, folder / name, budget.trials, None, console, _fixed(name))
+            book = tune(own, budget.space, folder / name, budget.trials, None, console, _fixed(name))
         except RunError as error:
             failed[name] = str(error)
             continue
-        if best := best_of(trials):
+        if best := best_of(book.ended()):
             every = base_config(own.sized(size)).train.validate_every
             chosen = {**best.settings, "train.validate_every": every}
             settings[name] = [*settings.get(name, []), *_written(chosen)]

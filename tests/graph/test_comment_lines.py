@@ -40,7 +40,7 @@ def with_late(lines, late):
 def test_a_late_comment_line_is_refused_with_its_place_and_skipped_once_it_is_named(tmp_path, lines, late, mark):
     with pytest.raises(GraphError) as refused:
         ingest(tmp_path, with_late(lines, late))
-    told = rf"(row 7,901|a row) begins as a comment does: '{late.strip()}'; add --set 'graph.comment=\"{mark}\"'"
+    told = rf"line 7,901 begins as a comment does: '{late.strip()}'; add --set 'graph.comment=\"{mark}\"'"
     assert re.search(told, str(refused.value))
     assert ingest(tmp_path, with_late(lines, late), comment=mark).num_nodes == 8001
 
@@ -52,9 +52,9 @@ def test_a_late_row_that_begins_with_a_mark_may_be_an_edge(tmp_path, late, given
     assert late.split()[0] in graph.ids.to_pylist()
 
 
-def test_a_late_comment_line_below_a_header_has_the_number_of_its_row(tmp_path):
+def test_a_late_comment_line_below_a_header_has_the_number_of_its_line(tmp_path):
     for late in ("# of five words or more", "# two"):
-        with pytest.raises(GraphError, match=r"(row 7,901|a row) begins as a comment does"):
+        with pytest.raises(GraphError, match="line 7,902 begins as a comment does"):
             ingest(tmp_path, ["source target", *with_late(NUMBERS, late)])
 
 

@@ -93,9 +93,9 @@ def test_weights_may_have_them_all_or_none(tmp_path):
     edges = {**EDGES, "w": ["1.234,5", "2"]}
     graph = ingest(tmp_path / "a", edges, kind=".csv", weight_column="w")
     assert sorted(set(graph.edge_weights)) == [2, 1234.5]
-    with pytest.raises(GraphError, match=r"row 2: w is not a number: '1,5'; expected the weight of the edge"):
+    with pytest.raises(GraphError, match=r"line 3: w is not a number: '1,5'; expected the weight of the edge"):
         ingest(tmp_path / "b", {**EDGES, "w": ["2.5", "1,5"]}, kind=".csv", weight_column="w")
-    with pytest.raises(GraphError, match=r"row 1: w is not a number: '1,234'"):
+    with pytest.raises(GraphError, match=r"line 2: w is not a number: '1,234'"):
         ingest(tmp_path / "c", {**EDGES, "w": ["1,234", "5,678"]}, kind=".csv", weight_column="w")
 
 

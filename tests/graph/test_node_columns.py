@@ -155,7 +155,7 @@ def test_dates_in_text_become_days(tmp_path, cells, days):
 
 def test_a_day_that_does_not_exist_is_no_date(tmp_path):
     cells = [f"{day:02d}.02.2024" for day in range(1, 31)]
-    with pytest.raises(GraphError, match=r"row 30: feature 'when' is '30.02.2024', expected a date; correct it"):
+    with pytest.raises(GraphError, match=r"line 31: feature 'when' is '30.02.2024', expected a date; correct it"):
         ingest(tmp_path, PAIR, {"id": ["a", "b", *range(28)], "when": cells}, kind=".csv")
 
 
@@ -219,7 +219,7 @@ def test_many_distinct_values_are_estimated(monkeypatch):
 def test_a_mistake_among_numbers_or_dates_is_refused_with_its_place(tmp_path):
     for name, cells, expected in (("x", range(60), "a number"), ("x", PEOPLE["since"][:60], "a date")):
         text = "id,x\n" + "".join(f"{row},{'abc' if row == 41 else cell}\n" for row, cell in enumerate(cells))
-        with pytest.raises(GraphError, match=f"row 42: feature '{name}' is 'abc', expected {expected}; correct it or"):
+        with pytest.raises(GraphError, match=f"line 43: feature '{name}' is 'abc', expected {expected}; correct it or"):
             ingest(tmp_path / expected, PAIR, text, kind=".csv")
 
 

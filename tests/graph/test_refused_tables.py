@@ -114,13 +114,13 @@ def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
     [
         ("", "is truncated, empty, or not a table"),
         ("source,target", "is truncated, empty, or not a table"),
-        ("source,target\n1,2\n3\n", "Expected 2 columns, got 1"),
-        ("source,target\n1,\n", "row 1: target is empty"),
+        ("source,target\n1,2\n3\n", r"line 3 has 1 cells \(3\), the first row has 2; correct or drop the line"),
+        ("source,target\n1,\n", "line 2: target is empty"),
         ("source,source\n1,2\n", "more than one column 'source'"),
         ("source;target\n1;2\n", r"no column 'source' \(graph.source_column\); it has source;target"),
-        ("source,target\n1,a17\n", "row 1: target is 'a17' and the node table's ids are integers"),
-        ("source,target\n1,2\n1,9\n", "row 2: target 9 is not an id"),
-        (b"source,target\n\xff\xfe,3\n", "invalid UTF8"),
+        ("source,target\n1,a17\n", "line 2: target is 'a17' and the node table's ids are integers"),
+        ("source,target\n1,2\n1,9\n", "line 3: target 9 is not an id"),
+        (b"source,target\n\xff\xfe,3\n", "line 2 is not UTF-8 text"),
     ],
 )
 def test_bad_csv_files_are_refused_in_one_sentence(tmp_path, content, sentence):
@@ -159,21 +159,21 @@ def test_a_path_to_no_table_is_refused(tmp_path, name, sentence):
         read(TablesGraph(source="tables", edges=tmp_path / name))
 
 
-@pytest.mark.parametrize("kind", [".parquet", ".csv"])
-def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize(("kind", "place"), [(".parquet", "row 100"), (".csv", "line 101")])
+def test_rows_are_counted_across_all_batches_of_a_file(tmp_path, monkeypatch, kind, place):
     monkeypatch.setattr(tablefiles, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(textfiles, "_BLOCK", 64)
     edges = {"source": [1] * 99 + [4], "target": [2] * 100}
-    with pytest.raises(GraphError, match="row 100: source 4 is not an id"):
+    with pytest.raises(GraphError, match=f"{place}: source 4 is not an id"):
         ingest(tmp_path / "edges", edges, {"id": [1, 2]}, kind=kind)
     nodes = {"id": range(100), "x": [1.0] * 99 + [None], "split": [None] * 100}
     table = pd.DataFrame(nodes).convert_dtypes().to_dict("list")
-    with pytest.raises(GraphError, match="row 100: feature 'x' is empty"):
+    with pytest.raises(GraphError, match=f"{place}: feature 'x' is empty"):
         ingest(tmp_path / "empty", PAIR, table, kind=kind, missing="refuse")
 
 
-def test_a_number_that_is_none_is_refused_with_its_row_in_the_whole_csv_file(tmp_path, monkeypatch):
+def test_a_number_that_is_none_is_refused_with_its_line_in_the_whole_csv_file(tmp_path, monkeypatch):
     monkeypatch.setattr(textfiles, "_BLOCK", 64)
     rows = "".join(f"{number},{number}\n" for number in range(99))
-    with pytest.raises(GraphError, match=r"nodes.csv: row 100: feature 'x' is 'abc', expected a number"):
+    with pytest.raises(GraphError, match=r"nodes.csv: line 101: feature 'x' is 'abc', expected a number"):
         read(tables(tmp_path, PAIR, f"id,x\n{rows}99,abc\n", kind=".csv"))

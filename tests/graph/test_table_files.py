@@ -85,7 +85,7 @@ def test_tables_on_an_object_store_are_copied_for_a_while(bucket, tmp_path):
     again = Config.parse({"graph": json.loads(json.dumps(graph.manifest["options"]))})
     assert source_size(again.graph).num_edges is None
     store_at(bucket).write("edges.csv", EDGES + b"z,a\n")
-    with pytest.raises(GraphError, match=rf"{bucket}/edges.csv: row 3: source 'z' is not an id"):
+    with pytest.raises(GraphError, match=rf"{bucket}/edges.csv: line 4: source 'z' is not an id"):
         graph_of(tmp_path / "b", edges=f"{bucket}/edges.csv", nodes=f"{bucket}/nodes")
     with pytest.raises(FolderError, match=rf"{bucket}/other.csv does not exist, or is empty; check its name"):
         graph_of(tmp_path / "c", edges=f"{bucket}/other.csv")

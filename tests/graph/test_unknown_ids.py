@@ -36,7 +36,7 @@ def test_numbers_are_added_as_numbers_and_dropped_if_they_are_none(tmp_path):
     assert any(note.startswith("4 edges to ids") for note in graph.manifest["notes"])
     graph = ingest(tmp_path / "add", edges[:22], nodes, kind=".csv", unknown_ids="add")
     assert (graph.ids.to_pylist(), graph.labels.tolist()) == ([2, 1, 7], [0, 1, -1])
-    with pytest.raises(GraphError, match=r"row 4: source is 'a17' and the node table's ids|row 3: source is empty"):
+    with pytest.raises(GraphError, match=r"line 5: source is 'a17' and the node table's ids|line 4: source is empty"):
         ingest(tmp_path / "text", edges, nodes, kind=".csv", unknown_ids="add")
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import gscl_scale
 from gscl_scale.cli.main import app
 from gscl_scale.errors import FolderError, UserError
 from gscl_scale.graph.label_sets import sets_from_matrix
@@ -49,6 +50,7 @@ def test_the_nearest_of_an_id_are_shown_with_cosine_and_class(run):
     ]
     assert "nearest to node-7, class even" in shown
     assert f"{run}: 200 nodes, exact" in shown
+    assert call("--run", run, "--id", "node-7") == shown
 
 
 def test_of_many_labels_all_are_shown(tmp_path):
@@ -153,6 +155,13 @@ def test_a_folder_that_embed_has_written_is_searched_too_and_others_are_refused(
     (tmp_path / "empty").mkdir()
     with pytest.raises(FolderError, match="empty holds no run; expected a run folder"):
         call(tmp_path / "empty", "--id", "node-7")
+
+
+def test_a_mistyped_run_is_refused_with_the_names_of_those_that_are_like_it(run):
+    for mistyped in (run.with_name("mime"), run.with_name("mine2")):
+        for start in (lambda place: call(place, "--id", "node-7"), gscl_scale.open_run, gscl_scale.NodeEmbedder.load):
+            with pytest.raises(FolderError, match=f"{mistyped} holds no run; did you mean {run}\\?$"):
+                start(mistyped)
 
 
 def test_a_damaged_file_is_refused_in_one_sentence(tmp_path):

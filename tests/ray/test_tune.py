@@ -48,7 +48,7 @@ def space_file(folder, space=SPACE):
 
 
 def search(config, run, trials, minutes=None, space=SPACE):
-    return tune(config, space_file(run.parent, space), run, trials, minutes, Console(quiet=True))
+    return tune(config, space_file(run.parent, space), run, trials, minutes, Console(quiet=True)).ended()
 
 
 def records(folder):
@@ -57,7 +57,7 @@ def records(folder):
 
 def test_a_search_ends_with_a_leaderboard_and_a_config_file_and_ray_says_nothing(two, tmp_path, capfd):
     config, run = on(two), tmp_path / "run"
-    ended = tune(config, space_file(tmp_path), run, 3, None, Console())
+    ended = tune(config, space_file(tmp_path), run, 3, None, Console()).ended()
     told = capfd.readouterr()
     assert told.out == ""
     assert "tune: 3 trials to go, 2 at once with 1 cores each" in told.err

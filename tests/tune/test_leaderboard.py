@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +9,15 @@ from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.errors import FolderError
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
-from gscl_scale.studies.tune.leaderboard import best_of, counts, leaderboard_rows, trial_line, write_leaderboard
+from gscl_scale.studies.tune.leaderboard import (
+    best_of,
+    counts,
+    headers,
+    leaderboard_rows,
+    measure_of,
+    trial_line,
+    write_leaderboard,
+)
 from gscl_scale.studies.tune.records import Book, Trial, claim_search, ranked, rings_run, trial_run
 from gscl_scale.studies.tune.space import Choice, with_settings
 from gscl_scale.studies.tune.trial import base_config, trial_config
@@ -42,8 +51,24 @@ def test_rows_show_only_settings_that_differ_and_the_reason_of_failures():
     rows = leaderboard_rows(TRIALS)
     assert rows[0] == ("1", "2", "80.00", "20", "4", "finished", "width 32")
     assert rows[-1] == ("5", "5", "-", "-", "0", "failed", "it was too hot")
-    assert trial_line(TRIALS[2]) == "trial 3: (90.00) % on validation in 1 s, stopped in epoch 5"
-    assert trial_line(TRIALS[4]) == "trial 5 failed: it was too hot"
+    assert trial_line(TRIALS[2], "AUC") == "trial 3: validation AUC (90.00) % in 1 s, stopped in epoch 5"
+    assert trial_line(TRIALS[4], "AUC") == "trial 5 failed: it was too hot"
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "many", "measure"),
+    [
+        ({}, False, "accuracy"),
+        ({"measure": "roc_auc"}, False, "ROC-AUC"),
+        ({}, True, "micro-F1"),
+        ({"select_by": "links"}, False, "AUC"),
+        ({"select_by": "ranking"}, True, "ranking accuracy"),
+    ],
+)
+def test_the_column_of_the_figures_names_what_is_measured(tmp_path, evaluate, many, measure):
+    config, graph = Config.parse({"evaluate": evaluate}), SimpleNamespace(label_sets=object() if many else None)
+    assert measure_of(config, graph) == measure
+    assert headers(measure)[2] == f"validation {measure} %"
 
 
 def test_trials_are_read_as_they_were_noted_and_only_unfinished_ones_have_checkpoints(tmp_path):
@@ -58,7 +83,7 @@ def test_the_best_config_says_how_it_was_found_and_is_whole(tmp_path):
     write_leaderboard(config, {"model.width": Choice((16, 32))}, book(tmp_path))
     text = (tmp_path / "best.yaml").read_text()
     assert "the best of 5 trials: 2 finished, 2 stopped early, 1 failed" in text
-    assert "# Trial 2 with seed 0: 80.00 % on validation nodes" in text
+    assert "# Trial 2 with seed 0: validation accuracy 80.00 %, mean over" in text
     assert "#   model.width: [16, 32]\n" in text
     loaded = Config.load(tmp_path / "best.yaml")
     evaluate = config.evaluate.model_copy(update={"tuned_on": [TunedOn()]})

@@ -6,7 +6,7 @@ import yaml
 from gscl_scale.config.config import Config
 from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.errors import ConfigError
-from gscl_scale.studies.tune.space import PAPER, Choice, Range, nearest, points_of, read_space, with_settings
+from gscl_scale.studies.tune.space import DEFAULT, Choice, Range, nearest, points_of, read_space, with_settings
 
 CONFIG = Config()
 
@@ -35,13 +35,19 @@ def test_values_are_what_the_config_understands(tmp_path):
     assert [type(end) for end in (space["train.learning_rate"].low, space["train.epochs"].low)] == [float, int]
 
 
-def test_the_default_space_has_the_ranges_of_the_paper_and_is_read_as_it_is_written(tmp_path):
+def test_the_default_space_is_read_as_it_is_written(tmp_path):
     space = read_space(None, CONFIG)
     plain = {key: domain.plain() for key, domain in space.items()}
-    assert plain == PAPER
+    assert plain == DEFAULT
     assert space["model.width"] == Choice((128, 256, 512, 1024))
     assert space["train.weight_decay"] == Range(1e-8, 1e-2, log=True)
     assert read_space(written(tmp_path, yaml.safe_dump(plain)), CONFIG) == space
+
+
+def test_no_trial_of_the_default_space_is_spent_on_a_learning_rate_far_from_the_default():
+    rates = read_space(None, CONFIG)["train.learning_rate"]
+    assert rates == Range(1e-4, 1e-1, log=True)
+    assert rates.low < CONFIG.train.learning_rate < rates.high
 
 
 def test_an_objective_that_reads_no_samples_is_searched_without_rings_and_loss(tmp_path):

@@ -174,13 +174,16 @@ def unlabelled(folder, monkeypatch, space="model.width: [4, 8]", **evaluate):
 
 def test_a_graph_without_labels_is_searched_by_its_held_out_edges(tmp_path, monkeypatch, without_ray):
     config = unlabelled(tmp_path, monkeypatch, held_out_edges=0.2)
-    trials = tune(config, tmp_path / "space.yaml", tmp_path / "run", 2, None, Console(quiet=True))
-    assert all(0.5 < trial.accuracy <= 1 for trial in trials)
+    book = tune(config, tmp_path / "space.yaml", tmp_path / "run", 2, None, Console(quiet=True))
+    assert all(0.5 < trial.accuracy <= 1 for trial in book.ended())
+    assert book.measure == "AUC"
     text = (tmp_path / "run/best.yaml").read_text()
     assert "Chosen by the AUC of held-out edges for validation" in text
     best = Config.load(tmp_path / "run/best.yaml")
     assert (best.evaluate.select_by, best.evaluate.held_out_edges, best.evaluate.tuned_on) == ("links", 0.2, [])
-    assert "Chosen by the AUC of held-out edges" in (tmp_path / "run/leaderboard.md").read_text()
+    board = (tmp_path / "run/leaderboard.md").read_text()
+    assert "Chosen by the AUC of held-out edges" in board
+    assert "| validation AUC % |" in board
 
 
 def test_a_search_by_rankings_refuses_keys_that_change_the_rings(tmp_path, monkeypatch, without_ray):
@@ -191,6 +194,7 @@ def test_a_search_by_rankings_refuses_keys_that_change_the_rings(tmp_path, monke
     with pytest.raises(ConfigError, match=r"compared by the ranking of rings, and rings.hops changes the rings"):
         tune(config, tmp_path / "space.yaml", tmp_path / "other", 2, None, Console(quiet=True))
     (tmp_path / "space.yaml").write_text("model.width: [4, 8]")
-    trials = tune(config, tmp_path / "space.yaml", tmp_path / "other", 2, None, Console(quiet=True))
-    assert all(0.5 < trial.accuracy <= 1 for trial in trials)
+    book = tune(config, tmp_path / "space.yaml", tmp_path / "other", 2, None, Console(quiet=True))
+    assert all(0.5 < trial.accuracy <= 1 for trial in book.ended())
+    assert book.measure == "ranking accuracy"
     assert Config.load(tmp_path / "other/best.yaml").evaluate.select_by == "ranking"

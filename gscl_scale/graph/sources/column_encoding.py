@@ -24,7 +24,7 @@ from gscl_scale.graph.sources.cells import (
 )
 from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
 from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
-from gscl_scale.graph.sources.tablefiles import Part, TableFile
+from gscl_scale.graph.sources.tablefiles import Part, Place, TableFile
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
@@ -85,7 +85,7 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding, in_python: bool) ->
             )
 
 
-def _odd_cell(where: str, cell: str, expected: str, name: str, option: str) -> str:
+def _odd_cell(where: Place, cell: str, expected: str, name: str, option: str) -> str:
     return (
         f"{where}: feature {quoted(name)} is {cell}, expected {expected}; correct it or leave it empty, or read the "
         f"column in another way: {option} (or text, or skip)"

@@ -24,7 +24,7 @@ from gscl_scale.graph.sources.cells import (
     text_of,
 )
 from gscl_scale.graph.sources.exact_sum import ExactSum
-from gscl_scale.graph.sources.tablefiles import Part
+from gscl_scale.graph.sources.tablefiles import Part, Place
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.text import quoted
 
@@ -75,15 +75,15 @@ class NumberStats:
     total: ExactSum = field(default_factory=ExactSum)
     squares: ExactSum = field(default_factory=ExactSum)
     distinct: Distinct = field(default_factory=Distinct)
-    first_odd: tuple[str, str] | None = None  # its place and the cell
-    first_huge: tuple[str, str] | None = None
-    first_missing: str = ""
+    first_odd: tuple[Place, str] | None = None  # its place and the cell
+    first_huge: tuple[Place, str] | None = None
+    first_missing: Place | None = None
 
     def add(self, part: Part, cells: Cells, column: pa.Array) -> None:
         """Add the cells of a part; `column` has them as they are."""
         if self.first_odd is None and cells.odd.any():
             self.first_odd = _place(part, column, int(np.argmax(cells.odd)))
-        if not self.first_missing and cells.missing.any():
+        if self.first_missing is None and cells.missing.any():
             self.first_missing = part.where(int(np.argmax(cells.missing)))
         huge = abs(cells.values) > _LARGEST
         if self.first_huge is None and huge.any():
@@ -125,7 +125,7 @@ class ColumnStats:
     rows: int = 0
     empty: int = 0
     storage: Storage = "none"
-    first_empty: str = ""
+    first_empty: Place | None = None
     distinct: Distinct = field(default_factory=Distinct)
     values: set[str] | None = field(default_factory=set)
     separated: int = 0
@@ -204,7 +204,7 @@ class ColumnStats:
         )
 
     def _count_empty(self, part: Part, missing: npt.NDArray[np.bool_]) -> None:
-        if not self.first_empty and missing.any():
+        if self.first_empty is None and missing.any():
             self.first_empty = part.where(int(np.argmax(missing)))
         self.empty += int(missing.sum())
 
@@ -272,7 +272,7 @@ def lists_of(part: Part, name: str, column: pa.Array, width: int | None) -> npt.
     return matrix
 
 
-def _place(part: Part, column: pa.Array, at: int) -> tuple[str, str]:
+def _place(part: Part, column: pa.Array, at: int) -> tuple[Place, str]:
     return part.where(at), quoted(column[at].as_py())
 
 

@@ -21,6 +21,7 @@ from gscl_scale.graph.sources.dialect import (
     separator_of,
     word_of,
 )
+from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
 from gscl_scale.text import join_names, quoted, shortened
 
 Rows = list[list[str]]
@@ -28,7 +29,8 @@ Rows = list[list[str]]
 _BYTES = 1 << 16
 _ROWS = 2000
 _BINARY = {b"PAR1": "a Parquet file", b"\x1f\x8b": "packed with gzip", b"(\xb5/\xfd": "packed with zstd",
-           b"PK": "a zip or Excel file", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text"}  # fmt: skip
+           b"PK": "a zip or Excel file"}  # fmt: skip
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _NOTHING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([t ]\d{1,2}:\d{2}.*)?", re.IGNORECASE
@@ -89,7 +91,7 @@ def _text_head(path: Path, asked: Asked) -> Head:
     rows = _split(text, cut, Dialect(separator, comment=comment))
     if not rows:
         raise GraphError(f"{path} holds no rows; expected one {'node' if asked.prefix else 'edge'} per line")
-    _refuse_ragged(rows, path, asked)
+    _refuse_ragged(rows, path, Dialect(separator, False, comment), asked)
     if asked.separator is None and separator.strip() and any(cell != cell.strip() for row in rows for cell in row):
         separator += " "
         rows = _split(text, cut, Dialect(separator, comment=comment))
@@ -126,6 +128,8 @@ def _sample(path: Path) -> tuple[str, bool]:
     for begins, kind in _BINARY.items():
         if content.startswith(begins):
             raise GraphError(f"{path} is {kind}, which its name does not say; rename it, or save it as UTF-8 text")
+    if content.startswith(_UTF_16):
+        raise GraphError(encoding_flaw(path, str(path), "UTF-16"))
     if b"\0" in content:
         raise GraphError(f"{path} is no text; expected lines of cells")
     cut = len(content) == _BYTES
@@ -133,8 +137,8 @@ def _sample(path: Path) -> tuple[str, bool]:
         content = content.rpartition(b"\n")[0] or content
     try:
         return content.decode("utf-8-sig"), cut
-    except UnicodeDecodeError as error:
-        raise GraphError(f"{path} is no UTF-8 text (byte {error.start:,}); save it as UTF-8") from None
+    except UnicodeDecodeError:
+        raise GraphError(encoding_flaw(path, str(path))) from None
 
 
 def _lines(text: str) -> list[str]:
@@ -203,12 +207,13 @@ def _or(key: str, values: Sequence[str]) -> str:
     return " or ".join(f"--set graph.{key}={value}" for value in values)
 
 
-def _refuse_ragged(rows: Rows, path: Path, asked: Asked) -> None:
+def _refuse_ragged(rows: Rows, path: Path, dialect: Dialect, asked: Asked) -> None:
     width = len(rows[0])
     for number, row in enumerate(rows, start=1):
         if len(row) != width:
+            line = line_of_row(path, dialect, number) or number
             raise GraphError(
-                f"{path}: row {number:,} has {len(row)} cells ({shortened(', '.join(row), 60)}), the first row has "
+                f"{path}: line {line:,} has {len(row)} cells ({shortened(', '.join(row), 60)}), the first row has "
                 f"{width} ({shortened(', '.join(rows[0]), 60)}); write one {'node' if asked.prefix else 'edge'} per "
                 f"line, or name another separator with --set graph.{asked.prefix}separator"
             )

@@ -1,6 +1,7 @@
 """Parquet and text files as a stream of record batches, with the place of each row."""
 
 import contextlib
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.validate import size_of
 from gscl_scale.machine import available_memory
@@ -31,6 +33,7 @@ _PARQUET = (".parquet", ".pq")
 _KINDS = "a .parquet, .pq, .csv, .tsv, .txt, .edges or .mtx file, or one of these texts packed as .gz or .zst"
 _BY_ENDING = Dialect(separator="")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_NOT_UTF_8 = re.compile("'utf-8' codec|invalid UTF8")  # of Python and of pyarrow
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,18 @@ class TableFile:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The place of a row, for messages: the line of a text file, which is looked for when it is shown; else the row."""
+
+    file: TableFile
+    row: int
+
+    def __str__(self) -> str:
+        line = line_of_row(self.file.path, self.file.dialect, self.row) if self.file.is_csv else None
+        return f"{self.file}: row {self.row:,}" if line is None else f"{self.file}: line {line:,}"
+
+
+@dataclass(frozen=True)
 class Part:
     """Some rows of a table; the first of them is row `first_row` of its file, counted from 1."""
 
@@ -71,9 +86,9 @@ class Part:
     first_row: int
     rows: pa.RecordBatch
 
-    def where(self, at: int) -> str:
-        """The place of a row of this part, for messages."""
-        return f"{self.file}: row {self.first_row + at:,}"
+    def where(self, at: int) -> Place:
+        """The place of a row of this part."""
+        return Place(self.file, self.first_row + at)
 
     def text_or_numbers(self, name: str) -> pa.Array:
         """A column with dictionaries decoded, and views of text as text."""
@@ -251,9 +266,7 @@ def _text_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
 def _reading(file: TableFile) -> Iterator[None]:
     broken = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError, zlib.error)
     with (
-        explained(
-            lambda error: f"{file} is truncated, empty, or not a table of its kind: {error}; write it again", *broken
-        ),
+        explained(lambda error: _flaw(file, error), *broken),
         explained(
             lambda _: (
                 f"{file} unpacks to more than the {format_bytes(available_memory())} of memory that are available; "
@@ -263,3 +276,9 @@ def _reading(file: TableFile) -> Iterator[None]:
         ),
     ):
         yield
+
+
+def _flaw(file: TableFile, error: str) -> str:
+    if file.is_csv and _NOT_UTF_8.search(error):
+        return encoding_flaw(file.path, str(file))
+    return f"{file} is truncated, empty, or not a table of its kind: {error}; write it again"

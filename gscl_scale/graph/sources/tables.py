@@ -306,7 +306,8 @@ def _refuse_comments(files: list[TableFile], columns: list[str], ids: pa.Array) 
                 numbers = pc.sum(is_integer_text(cells)).as_py() >= _NEARLY * len(cells)
                 pattern = _BEGINS_COMMENT if numbers else _SURELY_COMMENT
             if (at := pc.index(pc.match_substring_regex(cells, pattern), True).as_py()) >= 0:
-                raise GraphError(comment_flaw(part.where(at), " ".join(part.rows.slice(at, 1).to_pylist()[0].values())))
+                line = " ".join(part.rows.slice(at, 1).to_pylist()[0].values())
+                raise GraphError(comment_flaw(str(part.where(at)), line))
 
 
 def _setting(file: TableFile, words: str) -> str:

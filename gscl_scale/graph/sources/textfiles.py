@@ -13,11 +13,12 @@ import pyarrow.csv
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.dialect import Dialect, mark_of
-from gscl_scale.text import quoted
+from gscl_scale.graph.sources.textlines import first_odd_row
+from gscl_scale.text import quoted, shortened
 
 _BLOCK = 1 << 24
 _MOST_COLUMNS = 1 << 16
-_ODD_ROW = re.compile(r"(?:Row #(\d+): )?Expected \d+ columns, got \d+: (.*)", re.DOTALL)  # of pyarrow
+_ODD_ROW = re.compile(r"Expected \d+ columns, got \d+: ")  # of pyarrow
 
 
 def names_in(path: Path, dialect: Dialect, multiline: bool, shown: str) -> list[str]:
@@ -54,18 +55,24 @@ def comment_flaw(where: str, line: str) -> str:
 def _reader(
     path: Path, dialect: Dialect, multiline: bool, shown: str, names: list[str] | None = None, options: Any = None
 ) -> Iterator[Any]:
-    """A reader of record batches; GraphError for a row of another length that is rather a comment."""
+    """A reader of record batches; GraphError for a row of another length, which may be a comment."""
     parsing = pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=multiline)
     reading = pa.csv.ReadOptions(block_size=_BLOCK, column_names=names)
     try:
         with _opened(path, dialect) as source, pa.csv.open_csv(source, reading, parsing, options) as reader:
             yield reader
     except pa.ArrowInvalid as error:
-        odd = _ODD_ROW.search(str(error)) if dialect.comment is None else None
-        if odd and mark_of(odd[2].lstrip()):
-            row = f"row {int(odd[1]) - dialect.header:,}" if odd[1] else "a row"  # of several threads none counts
-            raise GraphError(comment_flaw(f"{shown}: {row}", odd[2])) from None
-        raise
+        odd = first_odd_row(path, dialect) if _ODD_ROW.search(str(error)) else None
+        if odd is None:
+            raise
+        raise GraphError(_flaw_of_length(shown, dialect, *odd)) from None
+
+
+def _flaw_of_length(shown: str, dialect: Dialect, line: int, cells: list[str], width: int) -> str:
+    where, row = f"{shown}: line {line:,}", dialect.delimiter.join(cells)
+    if dialect.comment is None and mark_of(row.lstrip()):
+        return comment_flaw(where, row)
+    return f"{where} has {len(cells)} cells ({shortened(row, 60)}), the first row has {width}; correct or drop the line"
 
 
 def _opened(path: Path, dialect: Dialect) -> Any:

@@ -8,7 +8,9 @@ import yaml
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.evaluate import SplitsConfig, TunedOn
+from gscl_scale.evaluate.label_summary import FIGURES
 from gscl_scale.evaluate.validation import MOST_SPLITS
+from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import write_json
 from gscl_scale.studies.tune.records import Book, Trial, ranked
@@ -23,7 +25,18 @@ _TRIED_ON = {
     "ranking": "Chosen by the ranking accuracy of one half of the held-out nodes; the other half was not read.",
 }
 _UNREAD = "Of each split, its test nodes were not read."
-HEADERS = ["", "trial", "validation %", "epoch", "seconds", "ended", "settings that differ"]
+_WITHOUT_LABELS = {"links": "AUC", "ranking": "ranking accuracy"}
+
+
+def measure_of(config: Config, graph: Graph) -> str:
+    """The name of the figure that trials are compared by; `evaluate.select_by` is settled."""
+    of_probe = FIGURES[config.evaluate.measure] if graph.label_sets is None else "micro-F1"
+    return _WITHOUT_LABELS.get(config.evaluate.select_by, of_probe)
+
+
+def headers(measure: str) -> list[str]:
+    """The names of the columns of `leaderboard_rows`."""
+    return ["", "trial", f"validation {measure} %", "epoch", "seconds", "ended", "settings that differ"]
 
 
 def leaderboard_rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
@@ -44,12 +57,12 @@ def leaderboard_rows(trials: Sequence[Trial]) -> list[tuple[str, ...]]:
     ]
 
 
-def trial_line(trial: Trial) -> str:
+def trial_line(trial: Trial, measure: str) -> str:
     """A trial that has ended, in a line."""
     if trial.ended == "failed":
         return f"trial {trial.number} failed: {trial.reason}"
     how = "" if trial.ended == "finished" else f", stopped in epoch {trial.epoch}"
-    return f"trial {trial.number}: {_percent(trial)} % on validation in {trial.seconds:,.0f} s{how}"
+    return f"trial {trial.number}: validation {measure} {_percent(trial)} % in {trial.seconds:,.0f} s{how}"
 
 
 def settings_text(settings: Settings) -> str:
@@ -72,7 +85,7 @@ def counts(trials: Sequence[Trial]) -> str:
 
 
 def best_of(trials: Sequence[Trial]) -> Trial | None:
-    """The finished trial with the highest validation accuracy, the first of equals."""
+    """The finished trial with the highest figure, the first of equals."""
     return next((trial for trial in ranked(trials) if trial.ended == "finished"), None)
 
 
@@ -80,30 +93,27 @@ def write_leaderboard(config: Config, space: Space, book: Book) -> None:
     """Write leaderboard.json with all trials, leaderboard.md with the best, and best.yaml."""
     trials = book.ended()
     write_json(book.folder / "leaderboard.json", {"trials": [asdict(trial) for trial in ranked(trials)]})
-    remark = (
-        "Accuracy on validation nodes (micro-F1 where a node has many labels), in brackets by the quick probe of a "
-        f"training that was stopped. {_UNREAD}"
-    )
+    remark = f"Figures in brackets are by the quick probe of a training that was stopped. {_UNREAD}"
     remark = _TRIED_ON.get(config.evaluate.select_by, remark)
-    rows = table(HEADERS, leaderboard_rows(trials), left=(5, 6))
+    rows = table(headers(book.measure), leaderboard_rows(trials), left=(5, 6))
     write_text(book.folder / "leaderboard.md", f"{counts(trials)}. {remark}\n\n{rows}\n")
     if best := best_of(trials):
-        write_text(book.folder / "best.yaml", _best_yaml(config, space, trials, best))
+        write_text(book.folder / "best.yaml", _best_yaml(config, space, book, best))
 
 
-def _best_yaml(config: Config, space: Space, trials: Sequence[Trial], best: Trial) -> str:
+def _best_yaml(config: Config, space: Space, book: Book, best: Trial) -> str:
     """A complete config file whose head says how it was found."""
     plain = {key: domain.plain() for key, domain in space.items()}
     varied = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)
-    trial = f"Trial {best.number} with seed {config.train.seed}: {_percent(best)} %"
+    trial = f"Trial {best.number} with seed {config.train.seed}: validation {book.measure} {_percent(best)} %"
     by_probe = [
-        f"{trial} on validation nodes, mean over at most {MOST_SPLITS} splits",
+        f"{trial}, mean over at most {MOST_SPLITS} splits",
         f"with the settings of `evaluate` below. {_UNREAD} In a run with this config the",
         "validation nodes of the splits in `evaluate.tuned_on` are test nodes of no split. The space:",
     ]
     other = _TRIED_ON.get(config.evaluate.select_by)
     head = [
-        f"Found by gscl-scale tune {__version__}: the best of {counts(trials)}.",
+        f"Found by gscl-scale tune {__version__}: the best of {counts(book.ended())}.",
         *([f"{trial}. {other}", "The space:"] if other else by_probe),
         *(f"  {line}" for line in varied.splitlines()),
     ]

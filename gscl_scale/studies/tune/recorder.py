@@ -86,5 +86,5 @@ class Recorder(tune.Callback):  # type: ignore[misc]  # mypy skips Ray
         self.book.end(ended)
         write_leaderboard(self.config, self.space, self.book)
         self.console.event("tune", ended.ended, trial=number, accuracy=ended.accuracy, seconds=ended.seconds)
-        self.console.say(trial_line(ended))
+        self.console.say(trial_line(ended, self.book.measure))
         self.advance(1)

@@ -79,10 +79,13 @@ class Result(TypedDict, total=False):
 
 
 class Book:
-    """The records of the trials of a search, in memory and on disk."""
+    """The records of the trials of a search, in memory and on disk.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+    measure   the name of the figure that the trials are compared by
+    """
+
+    def __init__(self, folder: Path, measure: str = "accuracy") -> None:
+        self.folder, self.measure = folder.absolute(), measure
         self._trials: dict[int, Trial] = {}
         for path in sorted((self.folder / "trials").glob("*/trial.json")):
             values: Any = read_json(path, _Record, f"delete {path.parent} to try it again")

@@ -11,8 +11,8 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.selection import CURE, selection_for_search
-from gscl_scale.studies.tune.leaderboard import best_of, write_leaderboard
-from gscl_scale.studies.tune.records import Book, Trial, claim_search
+from gscl_scale.studies.tune.leaderboard import best_of, measure_of, write_leaderboard
+from gscl_scale.studies.tune.records import Book, claim_search
 from gscl_scale.studies.tune.space import Space, points_of, read_space, untried
 from gscl_scale.studies.tune.trial import base_config
 
@@ -25,8 +25,8 @@ def tune(
     minutes: float | None,
     console: Console,
     fixed: Collection[str] | None = None,
-) -> list[Trial]:
-    """Search for the best settings of a space, up to so many trials in all; returns those that have ended.
+) -> Book:
+    """Search for the best settings of a space, up to so many trials in all; returns their records.
 
     Writes trials/NNN, leaderboard.json, leaderboard.md and best.yaml into the folder; the same command resumes.
     `fixed` has keys that are not searched (`read_space`).
@@ -41,7 +41,7 @@ def tune(
     graph = ingest(config, run, console)
     base = _with_selection(base_config(config.sized(graph.size)), graph, space)
     claim_search(run.folder, base, {key: domain.plain() for key, domain in space.items()})
-    book = Book(run.folder)
+    book = Book(run.folder, measure_of(base, graph))
     if points_of(space):
         begun = [trial.settings for trial in book.all()]
         most = len(begun) + len(untried(space, begun))
@@ -56,7 +56,7 @@ def tune(
         raise RunError(f"tune: all of {len(ended)} trials failed, the first because {ended[0].reason}")
     if best_of(ended) is None:
         raise RunError("tune: no trial has finished; run the same command again with more --minutes to resume")
-    return ended
+    return book
 
 
 def _with_selection(config: Config, graph: Graph, space: Space) -> Config:
