@@ -1,5 +1,6 @@
 """The batches of a run in their one order, from any step on, made in the background while steps run."""
 
+import functools
 import itertools
 import threading
 from collections import deque
@@ -16,6 +17,7 @@ from gscl_scale.batches.collate import Batch, collate
 from gscl_scale.batches.device_collate import DeviceRound
 from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
 from gscl_scale.batches.schedule import Schedule
+from gscl_scale.batches.side_stream import Made, SideStream
 from gscl_scale.config.loss import LossConfig
 from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
@@ -132,14 +134,15 @@ class BatchStream:
     def batches(self, first: int, end: int) -> Iterator[Batch]:
         """The micro-batches of the steps first..end; two of them are made while the caller works on one."""
         with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
-            waiting: deque[Future[Batch]] = deque()
+            waiting: deque[Future[Made]] = deque()
+            queue = SideStream(self._device.device if self._device else None)
             try:
                 for step, number in itertools.product(range(first, end), range(self.num_micro_batches)):
-                    waiting.append(pool.submit(self.batch, step, number))
+                    waiting.append(pool.submit(queue.make, functools.partial(self.batch, step, number)))
                     if len(waiting) > _AHEAD:
-                        yield waiting.popleft().result()
+                        yield waiting.popleft().result().here()
                 while waiting:
-                    yield waiting.popleft().result()
+                    yield waiting.popleft().result().here()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

@@ -90,6 +90,27 @@ def test_batches_have_the_bits_of_the_cpu(folder, members, weighting):
         assert_same_bits(on_cpu.batch(step), on_gpu.batch(step))
 
 
+def test_batches_made_beside_long_work_have_the_bits_of_the_cpu_and_wait_for_none_of_it(folder):
+    config = configured()
+    on_cpu, on_gpu = (stream_of(folder, config, room) for room in (None, ROOM))
+    rows, number = torch.randn(8192, 8192, device=DEVICE), 12
+    list(on_gpu.batches(0, 2))  # compiles kernels
+    torch.cuda.synchronize()
+    began = torch.cuda.Event(), torch.cuda.Event()
+    made = []
+    for batch in on_gpu.batches(0, number):
+        made.append(batch)
+        if len(made) == 1:
+            began[0].record()
+            for _ in range(40):
+                rows = rows @ rows  # hundreds of milliseconds
+            began[1].record()
+    assert not began[1].query()  # all batches are made, and the device is still at work
+    assert began[0].query()
+    for step, batch in enumerate(made):
+        assert_same_bits(on_cpu.batch(step), batch)
+
+
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("model", MODELS)
@@ -173,8 +194,9 @@ def test_each_replay_of_a_cuda_graph_draws_the_noise_of_its_key(folder, monkeypa
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
-def test_no_step_waits_for_the_gpu_and_figures_are_one_wait(folder):
-    config = configured({"activation": "rrelu", "hidden_dropout": 0.2})
+@pytest.mark.parametrize("model", MODELS)
+def test_no_step_waits_for_the_gpu_and_figures_are_one_wait(folder, model):
+    config = configured(model)
     inputs, model = prepared(folder, config, DEVICE)
     trainer, stream = Trainer(model, config.train), stream_of(folder, config, ROOM)
     batches = [stream.batch(step) for step in range(4)]
