@@ -122,8 +122,10 @@ class Train(Bench):
     ideas: Annotated[bool, typer.Option(help="Measure our step without each of its ideas as well.")] = True
     device: Annotated[
         Device,
-        typer.Option(
-            metavar="DEVICE", help="cpu, or cuda: our step alone, with kernels, waits and share of the roofline."
+        typer.Option(  # typer 0.27.2 would name it after the metavar
+            "--device",
+            metavar="DEVICE",
+            help="cpu, or cuda: our step alone, with kernels, waits and share of the roofline.",
         ),
     ] = Device.CPU
     turns: Turns = 2

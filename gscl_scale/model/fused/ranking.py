@@ -32,8 +32,9 @@ def ring_loss(
     """`model.loss.ring_loss` of levels that stand beside each other, each with so many columns."""
     options = (config.temperature, config.temperature_step, math.log(config.gate))
     ways = (config.ranking == "pairwise", config.positives != "in")
-    inputs = (similarity_AM, present_AM, log_weight_AQ, own_A, list(widths))
-    value_AR, counted_AR, stopped_AR = _RingTerms.apply(*inputs, *options, *ways)  # type: ignore[no-untyped-call]
+    inputs = (similarity_AM, present_AM, log_weight_AQ, own_A, list(widths), *options, *ways)
+    terms: tuple[Tensor, Tensor, Tensor] = _RingTerms.apply(*inputs)  # type: ignore[no-untyped-call]  # torch's apply
+    value_AR, counted_AR, stopped_AR = terms
     level_sum_R = value_AR.sum(dim=0)
     total = level_sum_R.sum()
     if own_A is not None:
