@@ -154,8 +154,8 @@ class ModelConfig(Section):
     )
     product: Annotated[Literal["auto", "numba", "torch", "torch-sparse", "triton"], Key("nothing")] = Field(
         "auto",
-        description="Backend of sparse matrix products; auto: numba on a CPU, torch on a GPU; triton: on a GPU, our "
-        "kernel that reads bfloat16 rows as they are (not measured yet); on a CPU, as auto.",
+        description="Backend of sparse matrix products; auto: numba on a CPU; on a GPU our kernel where Triton is "
+        "installed, else torch; triton: as auto.",
     )
     recompute: Annotated[bool, Key("nothing")] = Field(
         False, description="Compute layers again in the backward pass: less memory, a third more time."
