@@ -52,8 +52,9 @@ def csr_product(
     return result
 
 
-def _empty_product(indptr: Tensor, indices: Tensor, values: Tensor, dense: Tensor, dtype: torch.dtype,
-                   *_: object) -> Tensor:  # fmt: skip
+def _empty_product(
+    indptr: Tensor, indices: Tensor, values: Tensor, dense: Tensor, dtype: torch.dtype, *_: object
+) -> Tensor:
     return torch.empty(indptr.shape[0] - 1, dense.shape[1], dtype=dtype, device=dense.device)
 
 
