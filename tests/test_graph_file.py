@@ -275,6 +275,11 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
             text("name,joined,town", "ann,2026-03-05T10:11,Rome", "bo,2025-01-31,Pisa"),
             "column 'joined' has dates; name both ends: --set graph.source_column=name --set",
         ),
+        (
+            "people.csv",
+            text("name,age,town", *(f"n{at},{30 + at % 3},Rome" for at in range(10))),
+            "gscl-scale run EDGES --nodes people.csv; if it has edges, name both ends: --set graph.source_column=name",
+        ),
         ("edges.csv", text("one", "two"), "no separator"),
         ("edges.csv", text(",person", "0,anna", "1,bert"), "has one column, person; expected two columns of ids"),
         ("knn.txt", text("1 2 3 4", "2 4 5 1", "3 5 1 2", "4 1 2 5"), "4 numbers may be lists of neighbours"),

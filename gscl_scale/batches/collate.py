@@ -53,7 +53,7 @@ class Batch:
 
     Its arrays are tensors on the device where the round lies there (`device_collate`).
 
-    nodes [U]            distinct nodes, ascending
+    nodes [U]            distinct nodes, ascending; None where these are all nodes of the graph
     anchors [A]          positions of the anchors
     pairs                the members of all levels: k rings, then each anchor's own far nodes
     present              k + 1 masks [A, M]: which entries of padded rows are members
@@ -66,7 +66,7 @@ class Batch:
     features             of the subgraph's inputs, where the features of all nodes are not in memory
     """
 
-    nodes: Array
+    nodes: Array | None
     anchors: Array
     pairs: Pairs
     present: Sequence[Array]
@@ -77,6 +77,11 @@ class Batch:
     asked: int = 0
     subgraph: SampledSubgraph | None = None
     features: npt.NDArray[np.float32] | SparseFeatures | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes that are compared."""
+        return int(self.pairs.back_indptr.shape[0]) - 1
 
 
 def collate(

@@ -6,7 +6,8 @@ have a last column for nodes that are none, and N1 is N + 1.
 
 The host draws the candidates and computes what depends on the lengths of lists, in few numbers per anchor or list: each
 operation on the device costs the host more than the numbers of a whole batch do in a kernel of numba. They travel in
-one copy. Only the number of distinct nodes is asked of the device.
+one copy. Only the number of distinct nodes is asked of the device, and not even this where a batch may name each node
+of the graph and all of them are encoded anyway: then it has all nodes.
 """
 
 from dataclasses import dataclass
@@ -94,8 +95,9 @@ class DeviceRound:
         loss: LossConfig,
         epoch: int,
         step: int,
+        all_encoded: bool = False,
     ) -> Batch:
-        """`collate` of the samples of these anchors."""
+        """`collate` of the samples of these anchors; `all_encoded` if each step encodes the whole graph."""
         host = self.host_part(anchors, decided_of_all, rings, train, loss, epoch, step)
         there = host.on(self.members.device)
         num_nodes, levels = self.ring_size.shape[0], len(host.widths)
@@ -108,14 +110,17 @@ class DeviceRound:
         if train.members == "random":
             member_S = _shuffled(there.key, levels, list_S, row_S, member_S)
         list_P, at_P = _entries(there.used_end, there.used_shift, every[: host.num_used], out_int32=True)
-        member_P = member_S.index_select(0, at_P).long()
-        nodes, place_N = _distinct([there.nodes, member_P], num_nodes)
-        own, candidates = place_N.index_select(0, there.nodes).long().split_with_sizes([anchors.size, decided.shape[1]])
-        place_P, row_P = place_N.index_select(0, member_P), list_P // levels
+        member_P, row_P = member_S.index_select(0, at_P), list_P // levels
+        nodes, number, places, place_P = None, num_nodes, there.nodes, member_P.int()
+        if not all_encoded or places.shape[0] + host.num_used < num_nodes:
+            nodes, place_N = _distinct([there.nodes, member_P.long()], num_nodes)
+            number, places = nodes.shape[0], place_N.index_select(0, there.nodes).long()
+            place_P = place_N.index_select(0, member_P)
+        own, candidates = places.split_with_sizes([anchors.size, decided.shape[1]])
         return Batch(
             nodes=nodes,
             anchors=own,
-            pairs=_pairs(there.indptr, row_P, place_P, every[: nodes.shape[0] + 1]),
+            pairs=_pairs(there.indptr, row_P, place_P, every[: number + 1]),
             present=[
                 every[:width] < count_A[:, None]
                 for width, count_A in zip(host.widths, there.count.view(-1, levels).unbind(dim=1), strict=True)

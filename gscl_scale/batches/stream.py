@@ -122,9 +122,11 @@ class BatchStream:
                 decided = reader.decided(anchors)
                 batch = collate(reader.take(own), decided, reader.priorities, self._num_nodes, *settings)
             else:
-                batch = opened.there.collate(own, opened.there.decided[anchors], *settings)
+                all_encoded = self._sampler is None
+                batch = opened.there.collate(own, opened.there.decided[anchors], *settings, all_encoded)
             if self._sampler is None:
                 return batch
+            assert batch.nodes is not None  # distinct ones, since not all are encoded
             nodes = batch.nodes.cpu().numpy() if isinstance(batch.nodes, torch.Tensor) else batch.nodes
             subgraph = self._sampler.sample(nodes, opened.draw)
             if self._read_features is None or subgraph.inputs is None:

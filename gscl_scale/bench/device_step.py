@@ -129,7 +129,7 @@ def _activities(device: torch.device) -> list[ProfilerActivity]:
 def _sizes(graph: Graph, batch: Batch) -> StepSizes:
     return StepSizes(
         nodes=graph.num_nodes, messages=graph.indices.size + graph.num_nodes, features=graph.num_features,
-        encoded=batch.nodes.shape[0], anchors=batch.anchors.shape[0], pairs=batch.pairs.indices.shape[0],
+        encoded=batch.num_nodes, anchors=batch.anchors.shape[0], pairs=batch.pairs.indices.shape[0],
         candidates=batch.candidates.shape[0],
     )  # fmt: skip
 

@@ -147,7 +147,7 @@ def _timed(batches: Iterator[B], steps: int, take: Callable[[B, int], float]) ->
         waited.append(time.perf_counter() - began)
         loss = take(batch, step)
         took.append(time.perf_counter() - began)
-        nodes.append(len(batch.nodes))
+        nodes.append(batch.num_nodes)
     waiting = sum(waited[1:]) / sum(took[1:])
     return Measured(float(np.median(took[1:])), waiting, float(np.mean(nodes)), loss, np.nan, peak_memory())
 
@@ -174,6 +174,10 @@ class _PeerBatch:
     anchors: Tensor
     levels: list[Tensor]
     present: list[Tensor]
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.nodes)
 
 
 class _Peer(nn.Module):

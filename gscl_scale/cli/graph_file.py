@@ -52,7 +52,7 @@ def config_of_file(file: Path, nodes: Path | None, settings: list[str], kept: di
             print(line, file=sys.stderr)
         print(
             "  wrong? --set graph.KEY=VALUE with separator, header, comment, source_column, target_column or "
-            f"weight_column; or edit {where}/config.yaml",
+            f"weight_column; the run keeps it in {where}/config.yaml",
             file=sys.stderr,
         )
     return Config.load(None, settings, {**kept, "graph": found.graph})

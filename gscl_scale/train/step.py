@@ -93,7 +93,7 @@ def training_step(
         result = batch_loss(model, batch_inputs(inputs, batch), batch, config, key)
         result.loss.backward()
         results.append(result.flat())
-        anchors, nodes, own = batch.whole_size, nodes + batch.nodes.shape[0], own + batch.anchors.shape[0]
+        anchors, nodes, own = batch.whole_size, nodes + batch.num_nodes, own + batch.anchors.shape[0]
         negatives, asked, used = batch.candidates.shape[0], batch.asked, used + batch.decided.sum()
     total = _summed(model, results, world, stop)
     norm = descend(optimizer, model.parameters(), config.train)
@@ -167,7 +167,7 @@ def batch_inputs(inputs: Inputs, batch: Batch) -> Inputs:
     """What the encoder reads for the nodes of a batch: only the part of the graph that they depend on."""
     subgraph, on_device = batch.subgraph, functools.partial(to_device, inputs.device)
     if subgraph is None:
-        return replace(inputs, rows=on_device(batch.nodes))
+        return inputs if batch.nodes is None else replace(inputs, rows=on_device(batch.nodes))
     features, nodes = inputs.features, None if subgraph.inputs is None else on_device(subgraph.inputs)
     if subgraph.inputs is not None and batch.features is not None:
         features = features_on(inputs.device, batch.features, subgraph.inputs, inputs.product)

@@ -11,6 +11,7 @@ import torch
 from gscl_scale.batches.collate import Batch, Pairs, collate
 from gscl_scale.batches.device_collate import DeviceRound
 from gscl_scale.batches.host_part import fill_anchors
+from gscl_scale.batches.sampled_subgraph import transpose_pattern
 from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share
 from gscl_scale.config.loss import LossConfig
 from gscl_scale.config.sections import RingsConfig, TrainConfig
@@ -40,6 +41,17 @@ def assert_same_bits(one: Batch, other: Batch):
             found = found.cpu().numpy()
             assert (expected.dtype, expected.shape) == (found.dtype, found.shape), field.name
             assert expected.tobytes() == found.tobytes(), field.name
+
+
+def among_all(batch: Batch, num_nodes: int) -> Batch:
+    """The batch with positions among all nodes of the graph, if it may name each of them."""
+    if batch.anchors.size + batch.candidates.size + batch.pairs.indices.size < num_nodes:
+        return batch
+    nodes, indptr = batch.nodes, batch.pairs.indptr
+    indices = nodes[batch.pairs.indices].astype(np.int32)
+    pairs = Pairs(indptr, indices, *transpose_pattern(indptr, indices, num_nodes))
+    places = {"anchors": nodes[batch.anchors], "candidates": nodes[batch.candidates]}
+    return dataclasses.replace(batch, nodes=None, pairs=pairs, **places)
 
 
 def random_round(seed, sharing, near):
@@ -89,6 +101,7 @@ def assert_batches_are_those_of_numba(seed, device):
         settings = (rings, train, loss, step, step + 5)
         expected = collate(reader.take(own), decided, reader.priorities, nodes, *settings)
         assert_same_bits(expected, there.collate(own, decided, *settings))
+        assert_same_bits(among_all(expected, nodes), there.collate(own, decided, *settings, all_encoded=True))
 
 
 def test_all_nodes_as_64_bit_numbers_are_told_apart():
@@ -121,8 +134,9 @@ def test_a_stream_with_rounds_on_a_device_has_the_batches_of_one_without(tmp_pat
         list(BatchStream(samples, 150, rings, train, LossConfig(), device=place).batches(0, 6)) for place in places
     )
     assert len(expected) == 12
-    for pair in zip(expected, found, strict=True):
-        assert_same_bits(*pair)
+    for one, other in zip(expected, found, strict=True):
+        assert_same_bits(among_all(one, 150), other)
+    assert all(batch.nodes is None for batch in found)
     assert all(isinstance(batch.nodes, np.ndarray) for batch in without)
     assert [words.partition(":")[0] for words in told] == ["Batches are made on the GPU", "Batches are made on the CPU"]
 

@@ -23,7 +23,7 @@ from gscl_scale.train.device_plan import batch_bytes, step_bytes
 from gscl_scale.train.loop import Trainer, encode_all
 from gscl_scale.train.process_group import ALONE
 from gscl_scale.train.step import batch_inputs, batch_loss, fetch
-from tests.batches.test_device_collate import CPU, assert_same_bits
+from tests.batches.test_device_collate import CPU, among_all, assert_same_bits
 from tests.gpu.conftest import DEVICE
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.model.fused.cases import assert_close
@@ -87,7 +87,7 @@ def test_batches_have_the_bits_of_the_cpu(folder, members, weighting):
     config = configured(train={"members": members}, loss={"weighting": weighting})
     on_cpu, on_gpu = (stream_of(folder, config, room) for room in (None, ROOM))
     for step in (0, 1, on_cpu.schedule.steps_per_epoch + 2):
-        assert_same_bits(on_cpu.batch(step), on_gpu.batch(step))
+        assert_same_bits(among_all(on_cpu.batch(step), NODES), on_gpu.batch(step))
 
 
 def test_batches_made_beside_long_work_have_the_bits_of_the_cpu_and_wait_for_none_of_it(folder):
@@ -108,7 +108,7 @@ def test_batches_made_beside_long_work_have_the_bits_of_the_cpu_and_wait_for_non
     assert not began[1].query()  # all batches are made, and the device is still at work
     assert began[0].query()
     for step, batch in enumerate(made):
-        assert_same_bits(on_cpu.batch(step), batch)
+        assert_same_bits(among_all(on_cpu.batch(step), NODES), batch)
 
 
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])

@@ -26,6 +26,7 @@ from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
 from gscl_scale.train.process_group import ALONE
 from gscl_scale.train.step import batch_inputs, batch_loss
+from tests.batches.test_device_collate import among_all
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import META, MetaDevice, meta_autocast, meta_kernels
 from tests.model.graphs import random_features, random_sparse_features
@@ -87,8 +88,12 @@ def stream_and_trainer(folders, features, config, whole):
 
 
 @pytest.mark.usefixtures("kernels")
-def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_batch_and_copies_once(folders):
-    config = configured({"layers": 3, "activation": "rrelu"}, loss={"weighting": "size"}, train={"members": "random"})
+@pytest.mark.parametrize(("anchors", "waits"), [(60, 0), (10, 1)], ids=["of all nodes", "of some"])
+def test_a_step_with_its_round_on_the_device_copies_once_and_waits_at_most_in_the_making_of_its_batch(
+    folders, anchors, waits
+):
+    train = {"members": "random", "batch_size": anchors}
+    config = configured({"layers": 3, "activation": "rrelu"}, loss={"weighting": "size"}, train=train)
     with MetaDevice():
         stream, inputs, trainer = stream_and_trainer(folders, "narrow", config, whole=True)
     expected = stream.batch(0)
@@ -98,17 +103,26 @@ def test_a_step_with_its_round_on_the_device_waits_once_in_the_making_of_its_bat
     for step in range(3):
         with MetaDevice(distinct=expected.nodes.size) as making:
             batch = stream.batch(step)
-        assert (making.waits, len(making.copied)) == (1, 1)
+        assert (making.waits, len(making.copied)) == (waits, 1)
+        assert (batch.nodes is None) == (waits == 0)
         if step == 0:
-            assert_same_kinds(expected, batch)
+            assert_same_kinds(among_all(expected, NODES), batch)
         with MetaDevice() as stepping:
             trainer.step(inputs, [batch], config, ALONE, stop=False)
         assert (stepping.waits, stepping.copied) == (0, [])
 
 
-@pytest.mark.parametrize(("members", "loss", "expected"), [("lowest", {}, 42), ("random", {"weighting": "size"}, 88)])
-def test_the_making_of_a_batch_launches_as_much_as_is_documented(folders, members, loss, expected):
-    config = configured(loss=loss, train={"members": members})
+@pytest.mark.parametrize(
+    ("anchors", "members", "loss", "expected"),
+    [
+        (10, "lowest", {}, 42),
+        (60, "lowest", {}, 33),
+        (10, "random", {"weighting": "size"}, 88),
+        (60, "random", {"weighting": "size"}, 79),
+    ],
+)
+def test_the_making_of_a_batch_launches_as_much_as_is_documented(folders, anchors, members, loss, expected):
+    config = configured(loss=loss, train={"members": members, "batch_size": anchors})
     room = DeviceRoom(META, 1 << 40, lambda words: None)
     stream = BatchStream(Samples.open(folders / "samples"), NODES, config.rings, config.train, config.loss, device=room)
     with MetaDevice():
@@ -120,7 +134,8 @@ def test_the_making_of_a_batch_launches_as_much_as_is_documented(folders, member
 
 def assert_same_kinds(one, other):
     """Arrays of the same shapes and types, where they are on the device."""
-    for name in ("nodes", "anchors", "candidates", "decided", "log_weight"):
+    named = ("anchors", "candidates", "decided", "log_weight", *(() if one.nodes is None else ("nodes",)))
+    for name in named:
         expected, found = torch.from_numpy(getattr(one, name)), getattr(other, name)
         assert (found.shape, found.dtype, found.device) == (expected.shape, expected.dtype, META), name
     for name in ("indptr", "indices", "back_indptr", "back_indices", "order"):

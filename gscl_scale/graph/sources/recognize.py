@@ -19,6 +19,7 @@ _MOST_LIKELY_WEIGHT = 1e6  # larger numbers without a name are rather times or i
 _FEW_PER_LABEL = 2
 _FEWEST_PER_LIKELY_LABEL = 5
 _FEWEST_OF_A_LIST = 4
+_FEWEST_OF_NODES = 10  # rows: fewer may have different ends by chance
 _FEWEST_SERIAL = 10  # consecutive numbers: fewer may be nodes by chance
 
 
@@ -166,6 +167,11 @@ def _first_two(head: Head, path: Path) -> tuple[str, str]:
         likely = [name for name in names if name not in odd]
         raise GraphError(f"{path}: {odd[first]}; name both ends: {_naming(likely)}")
     source, target = names[:2]
+    if len(names) > 2 and _may_be_nodes(head, source, target):
+        raise GraphError(
+            f"{path}: each row has a {quoted(source)} of its own, as in a table of nodes, which is read beside one of "
+            f"edges: gscl-scale run EDGES --nodes {path}; if it has edges, name both ends: {_naming([source, target])}"
+        )
     both = integers_in(head.column(source)) & integers_in(head.column(target))
     if head.named and both:
         one = min(both)
@@ -183,6 +189,13 @@ def _why_no_end(head: Head, name: str, first: bool) -> str:
         return f"column {quoted(name)} has dates"
     counted = counts_rows(name) or _goes_up(cells) if head.named else _counts(cells)
     return f"the first column ({quoted(name)}) may only number the rows" if first and counted else ""
+
+
+def _may_be_nodes(head: Head, source: str, target: str) -> bool:
+    """Whether no two rows begin with the same node, and none of these is the other end of a row."""
+    nodes = set(head.column(source))
+    one_each = head.named and len(nodes) == len(head.rows) >= _FEWEST_OF_NODES
+    return one_each and nodes.isdisjoint(head.column(target))
 
 
 def _naming(names: list[str]) -> str:
