@@ -163,11 +163,11 @@ def _with_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _usual_names(edges: Sequence[str], nodes: Sequence[str]) -> dict[str, object]:
-    """The columns of tables in memory that have usual names; else the first is of the ids, or of two of the sources."""
+    """The columns of tables in memory that have usual names; of two columns the first is the source."""
     found: dict[str, object] = {}
     if (ends := find_ends(edges)) or len(edges) == 2:
         found["source_column"], found["target_column"] = ends or edges
-    ids = _INDEX if _INDEX in nodes else find_id(nodes) or next(iter(nodes), None)
+    ids = _INDEX if _INDEX in nodes else find_id(nodes)
     labels = [name for name in labels_among(nodes) if name != ids]
     usual = {"weight_column": find_weight(edges), "id_column": ids, "label_column": labels[0] if labels else None}
     return found | {key: name for key, name in usual.items() if name is not None and name not in found.values()}
