@@ -135,7 +135,7 @@ def _compilations(bench: Start, scratch: Path) -> list[Compilation]:
 
 def _recorded(scratch: Path, run: str, environment: Mapping[str, str], when: str) -> Compilation:
     """Run the digits in a process that records what numba compiles."""
-    record = scratch / f"{run}.json"
+    record = (scratch / f"{run}.json").absolute()  # the program runs elsewhere
     program = [sys.executable, "-m", "gscl_scale.bench.compilation", str(record), *_DIGITS.split(), run]
     spent = _run(program, scratch, environment)
     found = json.loads(record.read_text(encoding="utf-8"))

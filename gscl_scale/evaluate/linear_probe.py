@@ -18,9 +18,11 @@ from gscl_scale.evaluate.measures import count_right, most_right, refuse_one_cla
 from gscl_scale.evaluate.schema import Accuracy, MeanAccuracy, ScalingKind
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
 from gscl_scale.evaluate.vectors import KINDS, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.runtime.threads import map_in_order
 
 _LOGITS = 1 << 26  # most logits at once: 256 MB
 _BLOCK_ROWS = 32768
+_SMALL_TASK = 1 << 25  # numbers: 128 MB
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,11 @@ def probe_splits(
     tried = []
     for kind in KINDS if config.probe_scaling == "auto" else (config.probe_scaling,):
         scaling = fit_scaling(vectors, kind)
-        tasks = (
+        tasks = [
             _Task(vectors, labels, split.codes, num_classes, scaling, config, device, number)
             for number, split in enumerate(splits)
-        )
-        runs = np.stack([_probe_split(task) for task in tasks], axis=1)
+        ]
+        runs = np.stack(_probe_each(tasks), axis=1)
         tried.append(_at_best_decay(runs, kind, num_classes, config))
     return max(tried, key=lambda result: -1.0 if math.isnan(result.val_mean) else result.val_mean)  # the first on ties
 
@@ -148,6 +150,11 @@ class _Task:
     def most_right(self, code: int) -> int:
         return most_right(self.config.measure, self.labels[self.nodes(code)])
 
+    def numbers(self) -> int:
+        """How many numbers the rows of all labelled nodes and their logits have."""
+        lanes = self.num_classes * self.config.initialisations * len(self.config.probe_weight_decay)
+        return int((self.labels >= 0).sum()) * (width(self.vectors) + lanes)
+
     def load(self, nodes: npt.NDArray[np.int64]) -> "_Labelled":
         target = torch.from_numpy(self.labels[nodes].astype(np.int64)).to(self.device)
         return _Labelled(load_rows(self.vectors, nodes, self.scaling, self.device), target)
@@ -160,6 +167,22 @@ class _Task:
 class _Labelled:
     rows: Rows
     target: torch.Tensor
+
+
+def _probe_each(tasks: Sequence[_Task]) -> list[npt.NDArray[np.float64]]:
+    """`_probe_split` of each task; small ones side by side, as their products are no quicker on several threads."""
+    threads = torch.get_num_threads()
+    if str(tasks[0].device) != "cpu" or max(task.numbers() for task in tasks) > _SMALL_TASK:
+        return [_probe_split(task) for task in tasks]
+    try:
+        return list(map_in_order(_on_one_thread, tasks, min(threads, len(tasks))))
+    finally:
+        torch.set_num_threads(threads)  # later threads have as many as any thread has set last
+
+
+def _on_one_thread(task: _Task) -> npt.NDArray[np.float64]:
+    torch.set_num_threads(1)  # of this thread
+    return _probe_split(task)
 
 
 def _probe_split(task: _Task) -> npt.NDArray[np.float64]:

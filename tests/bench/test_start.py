@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +46,8 @@ def test_the_page_has_the_bound_beside_each_figure(tmp_path, monkeypatch):
     busy = []
     monkeypatch.setattr(start, "_run", spend)
     monkeypatch.setattr(start, "_busy", Busy)
-    bench = quiet_bench("start", tmp_path, turns=2, spinning=True)
+    monkeypatch.chdir(tmp_path)
+    bench = quiet_bench("start", Path("results"), turns=2, spinning=True)
     bench.core_ids = [0]
     page = bench_start(bench)
     rows = written_by(bench, page)["rows"]

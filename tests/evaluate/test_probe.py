@@ -1,3 +1,5 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -205,6 +207,34 @@ def test_figures_over_several_splits_carry_a_standard_error() -> None:
     assert figures["test_std"] == pytest.approx(result.test.std(ddof=1))
     assert figures["test_se"] == pytest.approx(abs(np.diff(result.test.mean(axis=1))[0]) / 2)
     assert "test_se" not in probe(vectors, labels, codes, QUICK).figures()
+
+
+def test_small_splits_are_probed_side_by_side_each_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, labels, codes = blobs(1.0)
+    splits = [Split(str(number), None, np.roll(codes, 60 * number)) for number in range(4)]
+    before, fit, ran = torch.get_num_threads(), linear_probe._fit, []
+
+    def noted(*arguments: Any) -> Any:
+        ran.append((threading.get_ident(), torch.get_num_threads()))
+        return fit(*arguments)
+
+    def probed(threads: int) -> ProbeResult:
+        torch.set_num_threads(threads)
+        return probe_splits(vectors, labels, splits, 3, QUICK)
+
+    monkeypatch.setattr(linear_probe, "_fit", noted)
+    try:
+        found = probed(3)
+        with ThreadPoolExecutor(1) as pool:  # a thread that begins later
+            assert (torch.get_num_threads(), pool.submit(torch.get_num_threads).result()) == (3, 3)
+        monkeypatch.setattr(linear_probe, "_SMALL_TASK", 0)
+        expected = probed(1)
+    finally:
+        torch.set_num_threads(before)
+    assert found.val.tolist() == expected.val.tolist()
+    assert found.test.tolist() == expected.test.tolist()
+    assert [thread == threading.get_ident() for thread, _ in ran] == [False] * 4 + [True] * 4
+    assert {number for _, number in ran} == {1}
 
 
 @pytest.mark.gpu
