@@ -82,7 +82,7 @@ def make_graph(
     return write_graph(draft, MemoryGraph(**{"structure": "none", **options}), folder)
 
 
-def make_samples(graph_folder, folder, config, epochs=1, workers=1, console=None, since=None):
+def make_samples(graph_folder, folder, config, epochs=1, workers=1, console=None, since=None, memory=0):
     """Run precompute on threads of this process."""
     with start_runner(RunnerSettings(workers=workers)) as runner:
-        precompute(graph_folder, folder, config, epochs, runner, console or Console(quiet=True), since)
+        precompute(graph_folder, folder, config, epochs, runner, console or Console(quiet=True), since, memory)

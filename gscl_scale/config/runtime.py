@@ -45,7 +45,15 @@ class RuntimeConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
     tensorboard: bool = Field(False, description="Write the training curves for TensorBoard as well.")
     npy: bool = Field(False, description="Write embeddings.npy as well as the Parquet file.")
+    precompute_memory_gb: float = Field(
+        0.0, ge=0, description="Precompute: memory of a task in GB for levels, which it reads in tiles; 0: whole ones."
+    )
     embed_memory_gb: float = Field(4.0, gt=0, description="Embedding: memory in GB, without program and mapped files.")
+
+    @property
+    def precompute_memory(self) -> int:
+        """Bytes of a task of precompute for levels; 0: it reads them whole."""
+        return int(self.precompute_memory_gb * (1 << 30))
 
     def for_tasks(self) -> RunnerSettings:
         """The settings of a runner of tasks."""

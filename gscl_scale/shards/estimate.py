@@ -16,6 +16,7 @@ _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled
 _PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
 _PER_NODE_SEARCH = 60  # bytes per worker: what 64 searches that share a traversal mark
+_LEAST_TILES_GB = 0.1
 _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
 
 
@@ -45,14 +46,15 @@ def estimate_need(graph: Graph, plan: Plan, workers: int) -> RoundNeed:
     row = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, graph.indices.dtype.name).row_bytes()
     members, words = expected_lists(graph.indptr, graph.indices, config)
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
-    part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2) * bool(plan.radii))
+    part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2 - plan.tiled) * bool(plan.radii))
+    part = max(part, plan.memory * plan.tiled)
     per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
     driver, own = _PROGRAM + num_nodes * per_node, num_nodes * _PER_NODE_SEARCH + int(part)
     return RoundNeed(
         memory=driver + workers * own,
         driver=driver,
         task=_PROGRAM + own,
-        mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii)),
+        mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled)),
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )
@@ -111,6 +113,10 @@ def _memory_cure(need: RoundNeed, plan: Plan, workers: int, memory: int) -> str:
     one = plan.num_nodes * _PER_NODE_SEARCH
     if workers > 1 and need.memory + need.mapped - (workers - 1) * one <= memory:
         return "set runtime.workers to 1"
+    if plan.radii and not plan.tiled:
+        left = memory - need.memory - need.mapped + need.scratch // len(plan.radii)
+        if (tiles := left // workers / (1 << 30)) >= _LEAST_TILES_GB:
+            return f"set runtime.precompute_memory_gb to {tiles:.1f}, so that levels are read in tiles"
     if plan.radii:
         return "lower rings.width and make more rounds, or use a machine with more memory"
     return "use a machine with more memory"

@@ -15,7 +15,7 @@ from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.machine import num_cores
 from gscl_scale.rings.sketch.level import Level, head_words
 
-PASS_SHIFT = 14  # a task of a pass has a block of 2^14 vertices: its rows begin at a whole page, whatever the width
+PASS_SHIFT = 14  # blocks of a pass have 2^14 vertices: their rows begin at a whole page, whatever the width
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,24 @@ class LevelFiles:
         )
         return Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
 
-    def load(self) -> Level:
-        """All rows in memory, where large pages make reading at random about twice as fast."""
-        table, heads, tails = (np.empty((self.num_nodes, columns), dtype) for _, columns, dtype in self._layout())
+    def load(self, first: int = 0, end: int | None = None, threads: int | None = None) -> Level:
+        """All rows, or the blocks from first to end, in memory: large pages make reading at random twice as fast."""
+        number = (self.num_nodes if end is None else end) - first
+        table, heads, tails = (np.empty((number, columns), dtype) for _, columns, dtype in self._layout())
         level = Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
         of_table, of_heads, of_tails = (path for path, _, _ in self._layout())
 
-        def fill(first: int) -> None:
-            block, start = _block(level, first, min(first + (1 << PASS_SHIFT), self.num_nodes)), first * self.width
-            _read(of_table, first, block.table)
+        def fill(at: int) -> None:
+            block, start = _block(level, at, min(at + (1 << PASS_SHIFT), number)), at * self.width
+            _read(of_table, first + at, block.table)
             num_heads, num_tails = block.used()
             if not _has_room(block, num_heads, num_tails):
                 raise TaskError(f"{self.folder} is damaged; run the same command again")
-            _read(of_heads, first, heads[first : first + num_heads])
-            _read(of_tails, start, level.tails[start : start + num_tails])
+            _read(of_heads, first + at, heads[at : at + num_heads])
+            _read(of_tails, first * self.width + start, level.tails[start : start + num_tails])
 
-        with ThreadPoolExecutor(num_cores()) as pool:
-            list(pool.map(fill, range(0, self.num_nodes, 1 << PASS_SHIFT)))
+        with ThreadPoolExecutor(threads or num_cores()) as pool:
+            list(pool.map(fill, range(0, number, 1 << PASS_SHIFT)))
         return level
 
     def write(self, first: int, level: Level) -> int:
@@ -92,6 +93,11 @@ class LevelFiles:
         if not _has_room(block, num_heads, num_tails) or not _fits(block, tails, num_heads, self.num_nodes):
             return -1
         return _checksum(block.table, level.heads[first : first + num_heads], tails)
+
+    @property
+    def item(self) -> int:
+        """Bytes of a rank."""
+        return np.dtype(self.index_type).itemsize
 
     def row_bytes(self) -> int:
         """The most bytes that a vertex takes."""

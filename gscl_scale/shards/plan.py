@@ -61,11 +61,13 @@ class Plan:
     """A graph and the settings of its samples; a folder made by another plan is refused.
 
     config   the settings with the engine that was chosen: the exact engine counts rings, the sketch estimates some
+    memory   bytes that a task may take for levels of the sketch; 0: it reads the level before whole
     """
 
     graph_fingerprint: str
     num_nodes: int
     config: RingsConfig
+    memory: int = 0
 
     @property
     def rings(self) -> dict[str, object]:
@@ -79,8 +81,17 @@ class Plan:
 
     @property
     def radii(self) -> range:
-        """Radii of the levels that are written before the parts; these compute the last one themselves."""
-        return range(1, self.config.hops if self.config.engine == "sketch" else 1)
+        """Radii of the levels that are written before the parts; these compute the last one themselves.
+
+        In bounded memory the last one is written too.
+        """
+        last = self.config.hops - (not self.tiled) if self.config.engine == "sketch" else 0
+        return range(1, last + 1)
+
+    @property
+    def tiled(self) -> bool:
+        """Whether tasks read levels in tiles; the first level has none below it."""
+        return self.memory > 0 and self.config.engine == "sketch" and self.config.hops > 1
 
     @property
     def steps(self) -> int:
@@ -124,14 +135,16 @@ class Plan:
         return ""
 
 
-def make_plan(graph: Graph, folder: Path, config: RingsConfig, since: Path | None = None) -> tuple[Plan, Choice]:
+def make_plan(
+    graph: Graph, folder: Path, config: RingsConfig, since: Path | None = None, memory: int = 0
+) -> tuple[Plan, Choice]:
     """The plan for a samples folder; `rings.engine: auto` keeps the engine of the folder, or of `since`."""
     earlier = None
     if config.engine == "auto":
         earlier = _engine_of(folder) or (_engine_of(since) if since else None)
     choice = Choice(earlier, "as before") if earlier else choose_engine(graph.indptr, graph.indices, config)
     settled = config.model_copy(update={"engine": choice.engine})
-    return Plan(graph.fingerprint, graph.num_nodes, settled), choice
+    return Plan(graph.fingerprint, graph.num_nodes, settled, memory), choice
 
 
 def _engine_of(folder: Path) -> str | None:

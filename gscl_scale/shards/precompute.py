@@ -29,14 +29,16 @@ def precompute(
     runner: Runner,
     console: Console,
     since: tuple[Path, Path] | None = None,
+    memory: int = 0,
 ) -> None:
     """Write the samples folder of a graph; keep the finished parts of an earlier attempt, and add missing rounds.
 
-    since   graph and samples folder of an earlier run: what did not change is taken from there, with the same result
+    since    graph and samples folder of an earlier run: what did not change is taken from there, with the same result
+    memory   bytes that a task may take for levels of the sketch; 0: it reads the level before whole, as with `since`
     """
     graph_folder, folder = graph_folder.absolute(), folder.absolute()  # tasks may run elsewhere
     graph = Graph.open(graph_folder)
-    plan, choice = make_plan(graph, folder, config, since[1] if since else None)
+    plan, choice = make_plan(graph, folder, config, since[1] if since else None, 0 if since else memory)
     console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
     rounds = Rounds(graph, graph_folder, folder, plan, Journal(folder, plan), runner, console, earlier)

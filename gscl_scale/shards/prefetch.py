@@ -39,10 +39,11 @@ class RoundsAhead:
         epochs: int,
         start_runner: Callable[[], AbstractContextManager[Runner]],
         console: Console,
+        memory: int = 0,
     ) -> None:
         self.num_rounds, self._epochs = num_rounds, epochs
         self._graph_folder, self._folder = graph_folder.absolute(), folder.absolute()
-        self._config, self._start_runner, self._console = config, start_runner, console
+        self._config, self._start_runner, self._console, self._memory = config, start_runner, console, memory
         self._epoch: int | None = None  # that the training is at
         self._ready: set[int] = set()
         self._leftover: set[int] = set()  # on disk, and not in a manifest of this process yet
@@ -89,7 +90,7 @@ class RoundsAhead:
 
     def _make_rounds(self, runner: Runner) -> None:
         graph = Graph.open(self._graph_folder)
-        plan, _ = make_plan(graph, self._folder, self._config)
+        plan, _ = make_plan(graph, self._folder, self._config, memory=self._memory)
         journal = Journal(self._folder, plan)
         rounds = Rounds(graph, self._graph_folder, self._folder, plan, journal, runner, self._console, None)
         rounds.begin()

@@ -30,20 +30,25 @@ class _RoundTask:
 
 @dataclass(frozen=True)
 class PassTask(_RoundTask):
-    """The balls of one radius around a range of vertices."""
+    """The balls of one radius around a range of vertices.
+
+    memory   bytes that the task may take for levels; 0: it reads the level before whole
+    """
 
     radius: int
+    memory: int
 
 
 @dataclass(frozen=True)
 class PartTask(_RoundTask):
-    """The samples of a range of anchors."""
+    """The samples of a range of anchors; `all_levels` says whether the last level of the sketch is written too."""
 
     part: int
+    all_levels: bool
 
 
 class PassRecord(TypedDict):
-    """A finished pass over a range of vertices."""
+    """A finished pass over a block of vertices."""
 
     round_number: Count
     radius: Count

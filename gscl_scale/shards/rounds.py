@@ -1,5 +1,6 @@
 """Making rounds: which tasks are missing, in which order they run, and what the manifest says in the end."""
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ from gscl_scale.shards.plan import FORMAT, MANIFEST, Plan
 from gscl_scale.shards.process_cache import close_round, open_weights
 from gscl_scale.shards.records import PartRecord, PartTask, PassTask, RoundEntry
 from gscl_scale.shards.task import level_files, run_part, run_pass
+from gscl_scale.shards.tiled import Tiling, grouped
 
 Advance = Callable[..., None]
 
@@ -170,13 +172,14 @@ class Rounds:
         )  # fmt: skip
         for radius in self._plan.radii:
             ranges = self._missing_ranges(number, radius, since is not None, advance)
-            for finished in self._runner.run(run_pass, (PassTask(*task, *ends, radius) for ends in ranges)):
+            tasks = (PassTask(*task, *ends, radius, self._plan.memory) for ends in ranges)
+            for finished in itertools.chain.from_iterable(self._runner.run(run_pass, tasks)):
                 self._new_passes += 1
                 if since is None:  # else the pass has only some of its rows
                     self._journal.append({"pass": finished})
                 advance(1)
         advance(self._plan.num_parts - len(missing))
-        parts = (PartTask(*task, *self._plan.anchors(part), part) for part in missing)
+        parts = (PartTask(*task, *self._plan.anchors(part), part, self._plan.tiled) for part in missing)
         for record in self._runner.run(run_part, parts):
             self._done[record["round_number"], record["part"]] = record
             self._journal.append({"part": record})
@@ -208,13 +211,19 @@ class Rounds:
         write_priorities(priorities_path(self._folder, number), drawn)
 
     def _missing_ranges(self, number: int, radius: int, partly: bool, advance: Advance) -> Iterator[tuple[int, int]]:
-        """The ranges of a pass that no attempt has finished; a pass around changes is made `partly`, and anew."""
+        """The ranges of a pass that no attempt has finished; a pass around changes is made `partly`, and anew.
+
+        In bounded memory a range is a group of blocks: for each group the level before is read once.
+        """
         files = level_files(self._graph, self._folder, number, radius, self._config)
         finished: set[int] = set() if partly else self._journal.passes(number, radius, files)
         files.create()
         self._kept_passes += len(finished)
         advance(len(finished))
-        yield from (ends for ends in self._plan.ranges() if ends[0] not in finished)
+        missing: Iterator[tuple[int, int]] = (ends for ends in self._plan.ranges() if ends[0] not in finished)
+        if self._plan.tiled and radius > 1:
+            missing = grouped(missing, Tiling.of(files, self._plan.memory).group)
+        yield from missing
 
     def write_manifest(self, asked: int, numbers: Iterable[int]) -> None:
         """Name the rounds that are on disk; the place of any other is null."""

@@ -1,5 +1,6 @@
 """The bodies of the tasks: a pass of the sketch over a range of vertices, and a finished part of the samples."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,23 +30,38 @@ from gscl_scale.shards.process_cache import (
 )
 from gscl_scale.shards.reader import Samples
 from gscl_scale.shards.records import PartRecord, PartTask, PassRecord, PassTask
+from gscl_scale.shards.tiled import gathered_blocks
 
 Sampled = tuple[RingSample, npt.NDArray[np.bool_] | None]  # and the lists [A, k + 1] that were short in the sketch
 
 
-def run_pass(task: PassTask) -> PassRecord:
-    """Compute the task's rows of a level and write them into the level's files."""
-    graph, needed, checksum = open_graph(task.graph_folder), None, 0
+def run_pass(task: PassTask) -> list[PassRecord]:
+    """Compute the task's rows of a level and write them into the level's files, block by block."""
+    graph = open_graph(task.graph_folder)
+    files = level_files(graph, task.folder, task.round_number, task.radius, task.config)
+    return [
+        {
+            "round_number": task.round_number, "radius": task.radius, "first": first, "end": end,
+            "checksum": 0 if level is None else files.write(first, level),
+        }
+        for first, end, level in _blocks(task, graph)
+    ]  # fmt: skip
+
+
+def _blocks(task: PassTask, graph: Graph) -> Iterator[tuple[int, int, Level | None]]:
+    """The rows of each block of the task; None where nothing of a block is needed."""
+    needed = None
     if task.since is not None:
         needed = open_changes(task.folder, task.round_number).depths[task.first : task.end] >= task.radius
-    if needed is None or needed.any():
-        level = _level(task, graph, open_round(task.folder, task.round_number, graph.num_nodes), task.radius, needed)
-        files = level_files(graph, task.folder, task.round_number, task.radius, task.config)
-        checksum = files.write(task.first, level)
-    return {
-        "round_number": task.round_number, "radius": task.radius, "first": task.first, "end": task.end,
-        "checksum": checksum,
-    }  # fmt: skip
+        if not needed.any():
+            yield task.first, task.end, None
+            return
+    opened = open_round(task.folder, task.round_number, graph.num_nodes)
+    if task.memory and task.radius > 1:
+        before = level_files(graph, task.folder, task.round_number, task.radius - 1, task.config)
+        yield from gathered_blocks(graph, opened, before, task.first, task.end, task.memory)
+    else:
+        yield task.first, task.end, _level(task, graph, opened, task.radius, needed)
 
 
 def run_part(task: PartTask) -> PartRecord:
@@ -127,10 +143,11 @@ def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound, anchors: npt
     needed[rows] = True
     alone = level_zero(opened.rank, anchors, config.width, head_words(config.width, graph.num_nodes))
     levels = [alone.rows(np.arange(anchors.size))]
-    for radius in range(1, config.hops):
+    for radius in range(1, config.hops + task.all_levels):
         files = level_files(graph, task.folder, task.round_number, radius, config)
         levels.append(files.map().rows(anchors))
-    levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
+    if not task.all_levels:
+        levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
     priorities, rank = opened.priorities, opened.rank
     sample, short = read_rings(levels, anchors, priorities, opened.weights, config.per_ring, config.beyond)
     return complete_short_lists(

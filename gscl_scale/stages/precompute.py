@@ -27,4 +27,5 @@ def precompute(config: Config, run: Run, console: Console, verify: bool = False,
     with start_runner(config.runtime.for_tasks()) as runner:
         earlier = Run.at(since).repeat_like(run) if since else None
         before = (earlier.graph, earlier.samples) if earlier else None
-        shards_precompute(run.graph, run.samples, config.rings, epochs, runner, console, before)
+        memory = config.runtime.precompute_memory
+        shards_precompute(run.graph, run.samples, config.rings, epochs, runner, console, before, memory)

@@ -42,7 +42,8 @@ def rounds_of_training(config: Config, run: Run, world: World) -> Iterator[Round
     def runner() -> contextlib.AbstractContextManager[Runner]:
         return start_runner(config.runtime.for_tasks(), config.runtime.worker_cpus)
 
-    with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet) as rounds:
+    memory = config.runtime.precompute_memory
+    with RoundsAhead(run.graph, run.samples, config.rings, asked, epochs, runner, quiet, memory) as rounds:
         yield rounds
 
 

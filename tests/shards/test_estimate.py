@@ -6,6 +6,7 @@ from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed
+from gscl_scale.shards import estimate
 from gscl_scale.shards.estimate import check_resources, estimate_need
 from gscl_scale.shards.format import part_path
 from gscl_scale.shards.levels import levels_folder
@@ -59,6 +60,21 @@ def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_p
         ConfigError, match=r"drawing 20,000 nodes takes .* on this machine .* start the command on a mach"
     ):
         check_resources(graph, plan, 2, tmp_path, local=False)
+
+
+def test_levels_in_tiles_take_less_memory_and_one_level_more_of_disk(graph, tmp_path, monkeypatch):
+    whole, memory = plan_of(graph, tmp_path), 4 << 20
+    tiled = make_plan(graph, tmp_path, CONFIG, memory=memory)[0]
+    need, less = estimate_need(graph, whole, workers=1), estimate_need(graph, tiled, workers=1)
+    level = whole.num_nodes * (24 + 64 + 4 * 32)
+    assert (need.mapped - less.mapped, less.scratch - need.scratch) == (level, level)
+    monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.mapped - 1)
+    monkeypatch.setattr(estimate, "_LEAST_TILES_GB", 0.001)
+    with pytest.raises(
+        ConfigError, match=r"set runtime\.precompute_memory_gb to 0\.0, so that levels are read in tiles"
+    ):
+        check_resources(graph, whole, 1, tmp_path, local=True)
+    assert "of memory" in check_resources(graph, tiled, 1, tmp_path, local=True)
 
 
 class Elsewhere:

@@ -52,8 +52,9 @@ def run_then_die(given):
 
 setattr(rounds, name, run_then_die)
 config = RingsConfig(**eval(sys.argv[5]))
+place, memory = Path(sys.argv[2]), int(sys.argv[6])
 with start_runner(RunnerSettings(workers=1)) as runner:
-    precompute(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, runner, Console(Path(sys.argv[2]) / "log.jsonl", True))
+    precompute(Path(sys.argv[1]), place, config, 1, runner, Console(place / "log.jsonl", True), memory=memory)
 """
 
 
@@ -121,10 +122,10 @@ def test_both_engines_write_the_same_samples(graph_folder, tmp_path):
         assert "short" not in read_json_lines(tmp_path / "log")[-1]  # nothing was counted
 
 
-def killed(graph_folder, samples, config, name, after):
+def killed(graph_folder, samples, config, name, after, memory=0):
     """Run precompute in a process of its own that dies after some tasks of a kind."""
     settings = repr(config.model_dump(mode="json"))
-    process = begin_program(KILLED, graph_folder, samples, name, after, settings)
+    process = begin_program(KILLED, graph_folder, samples, name, after, settings, memory)
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert not (samples / "manifest.json").exists()
@@ -154,6 +155,29 @@ def test_finished_passes_of_a_killed_run_are_not_made_again_but_damaged_ones(gra
     assert_same_bytes(tmp_path / "reference", samples)
     done = read_json_lines(log)[-1]
     assert (done["event"], done["passes_kept"], done["passes_computed"]) == ("done", kept, 3 * 8 - kept)
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "pagerank"])
+@pytest.mark.parametrize("hops", [1, 2, 4])
+def test_levels_read_in_tiles_give_the_same_bytes(graph_folder, tmp_path, sampling, hops):
+    config = CONFIG.model_copy(update={"engine": "sketch", "hops": hops, "sampling": sampling})
+    make_samples(graph_folder, tmp_path / "whole", config)
+    for memory in (1, 1 << 30):  # groups and tiles of one block, and of all
+        make_samples(graph_folder, tmp_path / str(memory), config, workers=2, memory=memory)
+        assert_same_bytes(tmp_path / "whole", tmp_path / str(memory))
+
+
+def test_a_run_that_reads_tiles_makes_only_what_a_killed_one_has_not(graph_folder, tmp_path):
+    config, samples = CONFIG.model_copy(update={"engine": "sketch", "hops": 3}), tmp_path / "samples"
+    make_samples(graph_folder, tmp_path / "reference", config)
+    killed(graph_folder, samples, config, "run_pass", 11, memory=1)  # of 12 in the first round: 3 levels in 4 ranges
+    with (samples / "scratch" / "round-000" / "radius-2" / "table.raw").open("r+b") as file:
+        file.write(b"\xff\xff\xff\xff")  # of the first block
+    log = tmp_path / "log.jsonl"
+    make_samples(graph_folder, samples, config, console=Console(log, quiet=True), memory=1 << 30)
+    assert_same_bytes(tmp_path / "reference", samples)
+    done = read_json_lines(log)[-1]
+    assert (done["event"], done["passes_kept"], done["passes_computed"]) == ("done", 9, 3 * 12 - 9)
 
 
 def test_finished_samples_are_complete_and_not_made_again(graph_folder, reference, config):

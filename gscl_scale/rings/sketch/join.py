@@ -190,12 +190,12 @@ def _join_heads(indptr, indices, v, own, before, head):
         if e + 2 * _AHEAD < indices.size:
             prefetch(table, indices[e + 2 * _AHEAD], 0)
             soon = indices[e + _AHEAD]
-            prefetch(heads, _head_at(soon, table, shift), 0)
-            prefetch(tails, _tail_at(soon, table, shift, width), 0)
-            prefetch(tails, _tail_at(soon, table, shift, width), 64)
+            prefetch(heads, head_at(soon, table, shift), 0)
+            prefetch(tails, tail_at(soon, table, shift, width), 0)
+            prefetch(tails, tail_at(soon, table, shift, width), 64)
         u = indices[e]
         if table[u, 0] > 0:
-            row = _head_at(u, table, shift)
+            row = head_at(u, table, shift)
             for w in range(words):
                 head[w] |= heads[row, w]
             some = True
@@ -206,12 +206,14 @@ def _join_heads(indptr, indices, v, own, before, head):
 
 
 @kernel(inline="always")
-def _head_at(v, table, shift):
+def head_at(v, table, shift):
+    """The row of the heads that a vertex has."""
     return (np.int64(v) >> shift << shift) + table[v, 4]
 
 
 @kernel(inline="always")
-def _tail_at(v, table, shift, width):
+def tail_at(v, table, shift, width):
+    """Where the tail of a vertex begins."""
     return (np.int64(v) >> shift << shift) * width + table[v, 5]
 
 
@@ -229,7 +231,7 @@ def _join_by_bitmap(neighbours, own, before, bound, bitmap, out):
         bitmap[(own - base) >> 6] |= np.uint64(1) << np.uint64((own - base) & 63)
     for u in neighbours:
         if table[u, 1] > 0 and table[u, 2] <= bound:
-            _set_bits(tails, _tail_at(u, table, shift, width), table[u, 1], base, bound, bitmap)
+            _set_bits(tails, tail_at(u, table, shift, width), table[u, 1], base, bound, bitmap)
     num = 0
     for w in range((bound - base >> 6) + 1):
         bits = bitmap[w]
@@ -260,14 +262,14 @@ def _join_by_merging(neighbours, before, room, num, one, other):
     for u in neighbours:
         available = min(np.int64(table[u, 1]), room)
         if available > 0 and (num < room or table[u, 2] < one[num - 1]):
-            start = _tail_at(u, table, shift, width)
-            num = _merge(one, num, tails[start : start + available], available, other, room)
+            start = tail_at(u, table, shift, width)
+            num = merge_once(one, num, tails[start : start + available], available, other, room)
             one, other = other, one
     return num, one, other
 
 
 @kernel(inline="always")
-def _merge(left, num_left, right, num_right, out, room):
+def merge_once(left, num_left, right, num_right, out, room):
     """The lowest `room` of two ascending lists, common ones once; without branches on the values."""
     i = j = n = 0
     while n < room and i < num_left and j < num_right:
