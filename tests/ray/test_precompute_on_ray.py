@@ -62,16 +62,18 @@ class Disturbed:
             yield result
 
 
-def make(cluster, graph_folder, folder, config, blows):
+def make(cluster, graph_folder, folder, config, blows, memory=0):
     with start_runner(RunnerSettings(engine="ray", address=cluster.address)) as runner, ThreadPoolExecutor(1) as pool:
         disturbed = Disturbed(runner, blows, pool)
-        precompute(graph_folder, folder, config, 1, disturbed, Console(folder.parent / "log.jsonl", quiet=True))
+        console = Console(folder.parent / "log.jsonl", quiet=True)
+        precompute(graph_folder, folder, config, 1, disturbed, console, memory=memory)
     assert all(blow.result() for blow in disturbed.fallen)
     assert len(disturbed.fallen) == len(blows)
 
 
-def test_a_cluster_writes_the_bytes_of_one_machine(two, graph_folder, reference, config, tmp_path):
-    make(two, graph_folder, tmp_path / "samples", config, {})
+@pytest.mark.parametrize("memory", [0, 8 << 20], ids=["whole levels", "tiles"])
+def test_a_cluster_writes_the_bytes_of_one_machine(two, graph_folder, reference, config, memory, tmp_path):
+    make(two, graph_folder, tmp_path / "samples", config, {}, memory)
     assert_same_bytes(reference, tmp_path / "samples")
 
 
