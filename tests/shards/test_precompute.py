@@ -19,6 +19,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.shards import levels
 from gscl_scale.shards.format import map_part, part_path, write_part
 from gscl_scale.shards.journal import Journal
+from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import make_plan
 from gscl_scale.shards.precompute import is_complete
 from gscl_scale.shards.reader import Samples
@@ -159,12 +160,18 @@ def test_finished_passes_of_a_killed_run_are_not_made_again_but_damaged_ones(gra
 
 @pytest.mark.parametrize("sampling", ["uniform", "pagerank"])
 @pytest.mark.parametrize("hops", [1, 2, 4])
-def test_levels_read_in_tiles_give_the_same_bytes(graph_folder, tmp_path, sampling, hops):
+def test_levels_read_in_tiles_give_the_same_bytes(graph_folder, tmp_path, sampling, hops, monkeypatch):
     config = CONFIG.model_copy(update={"engine": "sketch", "hops": hops, "sampling": sampling})
     make_samples(graph_folder, tmp_path / "whole", config)
-    for memory in (1, 1 << 30):  # groups and tiles of one block, and of all
+    read, load = [], LevelFiles.load
+    monkeypatch.setattr(
+        LevelFiles, "load", lambda files, *ends, **more: read.append(ends) or load(files, *ends, **more)
+    )
+    for memory, reads in ((1, 4 * 4), (1 << 30, 1)):  # groups and tiles of one of 4 blocks, and of all
         make_samples(graph_folder, tmp_path / str(memory), config, workers=2, memory=memory)
         assert_same_bytes(tmp_path / "whole", tmp_path / str(memory))
+        assert len(read) == config.rounds * (hops - 1) * reads
+        read.clear()
 
 
 def test_a_run_that_reads_tiles_makes_only_what_a_killed_one_has_not(graph_folder, tmp_path):
