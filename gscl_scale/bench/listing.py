@@ -66,7 +66,7 @@ def random_anchors(num_nodes: int) -> npt.NDArray[np.int64]:
 def wrong_rings(search: Search, graph: Graph, hops: int) -> str:
     """Describe the first wrong ring of some anchors; empty if all rings are correct."""
     anchors = random_anchors(graph.num_nodes)[:_CHECKED]
-    expected, _ = ring_profile(graph.indptr, graph.indices, anchors, hops)
+    expected, *_ = ring_profile(graph.indptr, graph.indices, anchors, hops)
     for anchor, rings, sizes in zip(anchors, search.members(anchors), expected, strict=True):
         for hop, (ring, size) in enumerate(zip(rings, sizes, strict=True), start=1):
             if np.unique(ring).size != size or ring.size != size:

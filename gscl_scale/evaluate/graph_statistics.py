@@ -97,9 +97,10 @@ def read_statistics(path: Path) -> SavedStatistics:
 def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
     """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..5.
 
-    LC(n) is the mean over labelled anchors of the share of ring n with the anchor's label; an empty ring counts as 0,
-    so HM = LC(1). `anchors` is how many to sample; by default all where that is cheap. Of a directed graph, rings
-    follow the direction of the edges.
+    LC(n) is the mean over labelled anchors of the share of the labelled nodes in ring n that have the anchor's label;
+    an empty ring counts as 0, and one without labelled nodes is left out. HM = LC(1).
+    `anchors` is how many to sample; by default all where that is cheap. Of a directed graph, rings follow the direction
+    of the edges.
     """
     chosen = _anchors(graph, anchors)
     exact = bool(chosen.size == graph.num_nodes)
@@ -120,7 +121,7 @@ def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
         "homophily": _homophily(graph),
         "ring_size": sizes.mean(axis=0).tolist(),
         "ring_size_se": None if exact else _errors(sizes),
-        "lc": shares.mean(axis=0).tolist() if shares.size else None,
+        "lc": _means(shares) if shares.size else None,
         "lc_se": _errors(shares) if shares.size and not exact else None,
         "protocol": {
             "anchors": int(chosen.size),
@@ -204,21 +205,33 @@ def _homophily(graph: Graph) -> float | None:
     if graph.labels is None or not (graph.labels >= 0).any():
         return None
     labelled = np.flatnonzero(graph.labels >= 0)
-    sizes, same = ring_profile(graph.indptr, graph.indices, labelled, 1, graph.labels)
-    return float((same[:, 0] / np.maximum(sizes[:, 0], 1)).mean())
+    return _means(_shares(*ring_profile(graph.indptr, graph.indices, labelled, 1, graph.labels)))[0]
 
 
 def _rings(graph: Graph, anchors: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Sizes [A, 5] of the rings, and of labelled anchors the share of each ring with their label."""
-    sizes, same = ring_profile(graph.indptr, graph.indices, anchors, _HOPS, graph.labels)
+    profile = ring_profile(graph.indptr, graph.indices, anchors, _HOPS, graph.labels)
     labelled = graph.labels[anchors] >= 0 if graph.labels is not None else np.zeros(anchors.size, bool)
-    return sizes, same[labelled] / np.maximum(sizes[labelled], 1)
+    return profile[0], _shares(*(column[labelled] for column in profile))
+
+
+def _shares(
+    sizes: npt.NDArray[np.int64], same: npt.NDArray[np.int64], known: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """The share of a ring's labelled members with the anchor's label; 0 of an empty ring, NaN without such members."""
+    return np.where((sizes > 0) & (known == 0), np.nan, same / np.maximum(known, 1))
+
+
+def _means(values: npt.NDArray[np.float64]) -> list[float]:
+    """The mean of each column without its NaN; 0 where there is nothing else."""
+    known = [column[~np.isnan(column)] for column in values.T]
+    return [float(column.mean()) if column.size else 0.0 for column in known]
 
 
 def _errors(values: npt.NDArray[Any]) -> list[float]:
-    if values.shape[0] < 2:
-        return [math.nan] * values.shape[1]
-    return (values.std(axis=0, ddof=1) / math.sqrt(values.shape[0])).tolist()
+    """The standard error of the mean of each column without its NaN."""
+    columns = [column[~np.isnan(column)] for column in values.T.astype(float)]
+    return [float(column.std(ddof=1) / math.sqrt(column.size)) if column.size > 1 else math.nan for column in columns]
 
 
 def _with_errors(values: list[float] | None, errors: list[float] | None, digits: int) -> list[str]:

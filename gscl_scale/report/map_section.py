@@ -115,10 +115,10 @@ def _classes(graph: Graph) -> npt.NDArray[np.int64] | None:
 
 
 def _same_class(graph: Graph, classes: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """The share of a node's neighbours with its class, in half per cents; 255 where it has neither."""
-    sizes, same = ring_profile(graph.indptr, graph.indices, nodes, 1, classes)
-    shares = np.rint(200 * same[:, 0] / np.maximum(sizes[:, 0], 1))
-    return np.where((classes[nodes] >= 0) & (sizes[:, 0] > 0), shares, _NO_SHARE).astype(np.uint8)
+    """The share of a node's labelled neighbours with its class, in half per cents; 255 where it has neither."""
+    _, same, known = ring_profile(graph.indptr, graph.indices, nodes, 1, classes)
+    shares = np.rint(200 * same[:, 0] / np.maximum(known[:, 0], 1))
+    return np.where(known[:, 0] > 0, shares, _NO_SHARE).astype(np.uint8)
 
 
 # --- the same as a table ---------------------------------------------------------------------------------------------

@@ -30,8 +30,9 @@ def oracle(edges: list[tuple[int, int]], labels: np.ndarray, hops: int, directed
             ring = [node for node, far in distance[anchor].items() if far == hop]
             sizes[anchor, hop - 1] = len(ring)
             same = sum(labels[node] == labels[anchor] for node in ring)
-            shares[anchor, hop - 1] = same / len(ring) if ring else 0
-    return sizes.mean(axis=0).tolist(), shares[labels >= 0].mean(axis=0).tolist()
+            known = sum(labels[node] >= 0 for node in ring)
+            shares[anchor, hop - 1] = same / known if known else np.nan if ring else 0
+    return sizes.mean(axis=0).tolist(), np.nanmean(shares[labels >= 0], axis=0).tolist()
 
 
 @pytest.mark.parametrize("undirected", [True, False])

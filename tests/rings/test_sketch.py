@@ -293,7 +293,7 @@ def test_estimated_ring_sizes_are_unbiased(weighting, words):
     weights = weights_of(weighting, indptr, indices, 0)
     if weights is not None:
         weights = weights**0.25  # six orders would need millions of rounds to show
-    sizes, _ = ring_profile(indptr, indices, np.arange(num_nodes), 3)
+    sizes, *_ = ring_profile(indptr, indices, np.arange(num_nodes), 3)
     estimates = np.zeros((rounds, num_nodes, 3))
     for number in range(rounds):
         priorities = drawn(num_nodes, 9, number, weights)
@@ -311,7 +311,7 @@ def test_small_balls_and_a_head_of_all_nodes_give_exact_sizes():
     indptr, indices = csr_of(edges, 200)
     priorities = drawn(200)
     config = RingsConfig(hops=3, width=16, per_ring=4, beyond=8)
-    sizes, _ = ring_profile(indptr, indices, np.arange(200), 3)
+    sizes, *_ = ring_profile(indptr, indices, np.arange(200), 3)
     everything, _ = sketch(indptr, indices, priorities, config, head_words(16, 200))
     assert everything.ring_size_exact.all()
     assert (everything.ring_size == sizes).all()

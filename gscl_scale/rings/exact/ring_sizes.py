@@ -16,17 +16,19 @@ def ring_profile(
     anchors: npt.NDArray[np.int64],
     hops: int,
     labels: npt.NDArray[np.int64] | None = None,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(size of each ring [A, hops], members with the anchor's label [A, hops]); unknown labels (-1) never agree."""
-    sizes = np.zeros((anchors.size, hops), np.int64)
-    same = np.zeros((anchors.size, hops), np.int64)
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Members of each ring [A, hops]: all, those with the anchor's label, those with any label.
+
+    Both counts of labels are 0 where the anchor has none (-1).
+    """
+    sizes, same, labelled = (np.zeros((anchors.size, hops), np.int64) for _ in range(3))
     known = labels if labels is not None else np.full(indptr.size - 1, -1, np.int64)
-    _profile(indptr, indices, read_only(anchors), read_only(known), sizes, same)
-    return sizes, same
+    _profile(indptr, indices, read_only(anchors), read_only(known), sizes, same, labelled)
+    return sizes, same, labelled
 
 
 @kernel
-def _profile(indptr, indices, anchors, labels, sizes, same):
+def _profile(indptr, indices, anchors, labels, sizes, same, labelled):
     seen = np.zeros(indptr.size - 1, np.uint8)
     queue = np.empty(indptr.size, indices.dtype)
     for a in range(anchors.size):
@@ -41,4 +43,5 @@ def _profile(indptr, indices, anchors, labels, sizes, same):
             if label >= 0:
                 for i in range(first, tail):
                     same[a, hop] += labels[queue[i]] == label
+                    labelled[a, hop] += labels[queue[i]] >= 0
         frontier.clear(queue, tail, seen)
