@@ -21,7 +21,7 @@ from gscl_scale.embed.store import read_embeddings, rotated_blocks
 from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.sources.given import Beside, GivenGraph
+from gscl_scale.graph.sources.given import Beside, GivenGraph, graph_to_come
 from gscl_scale.graph.sources.objects import given_graph
 from gscl_scale.node_embeddings import NodeEmbeddings, RunPlace
 from gscl_scale.registry.locate import find_run
@@ -106,7 +106,7 @@ def fit(
     )
     changes = changes_by(settings, "fit", (*_OWN, *_BESIDE))
     values = merged(usual._values(), changes)
-    given = given_graph(graph, Beside(nodes, labels, features, weights))
+    given = given_graph(graph, Beside(nodes, labels, features, weights, _of_graph(values)))
     if run is not None:
         used, trained = _train(given, values, run, quiet)
         return NodeEmbeddings(used, trained, RunPlace(trained, str(run)), quiet)
@@ -176,7 +176,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ) -> None:
         for name in unknown:  # named as no parameter, so that scikit-learn does not know them either
             changes_by({name: None}, "NodeEmbedder", _OWN)
-            raise ConfigError(f"NodeEmbedder: give {name} to set_params, as in NodeEmbedder().set_params({name}=...)")
+            raise _for_set_params(name)
         self.config = config
         self.run = run
         self.quiet = quiet
@@ -216,7 +216,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
             with contextlib.suppress(ConfigError):  # `fit` says what is wrong; until then it can be shown and changed
-                for section, keys in config_for(GivenGraph(), self._values()).dump().items():
+                values = self._values()
+                for section, keys in config_for(graph_to_come(values.get("graph")), values).dump().items():
                     params |= {f"{section}__{key}": value for key, value in keys.items()}
         return params
 
@@ -267,7 +268,8 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Train on a graph and return its embeddings [N, d]; the parameters are those of `fit`."""
         with contextlib.ExitStack() as stack:
             where = stack.enter_context(temporary_folder()) / "run" if self.run is None else self.run
-            config, run = _train(_given(graph, beside), self._values(), where, self.quiet)
+            values = self._values()
+            config, run = _train(_given(graph, beside, values), values, where, self.quiet)
             self._take(config, run)
             return read_embeddings(run.embeddings)[1]
 
@@ -291,7 +293,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             The embeddings [N, d], rows in the order of the graph; equal to those of `gscl-scale embed --graph`.
         """
         check_is_fitted(self)
-        given = _given(graph, beside)
+        given = _given(graph, beside, {})
         config = config_for(given, self.config_.dump())
         with graph_of(given, config, self.encoding_) as opened:
             opened.refuse_other_features(self.encoder_.features, self.feature_columns_, "transform: the graph")
@@ -329,7 +331,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def _changed(config: Settings, changes: Changes) -> Settings:
     """A configuration in the same form with changes over it; ConfigError if it is then none."""
     values = merged(values_of(config), changes)
-    config_for(GivenGraph(), values)  # refuses what is wrong
+    config_for(graph_to_come(values.get("graph")), values)  # refuses what is wrong
     return Config.parse(values) if isinstance(config, Config) else values
 
 
@@ -341,7 +343,18 @@ def _is_needed(name: str) -> bool:
     return name.startswith(("graph/", "checkpoints/")) or name in _NEEDED
 
 
-def _given(graph: Any, beside: Mapping[str, Any]) -> GivenGraph:
-    """A graph and what is given beside it; unknown keywords are refused."""
-    changes_by({name: None for name in beside if name not in _BESIDE}, "NodeEmbedder", _BESIDE)
-    return given_graph(graph, Beside(**beside))
+def _given(graph: Any, beside: Mapping[str, Any], values: Mapping[str, Any]) -> GivenGraph:
+    """A graph and what is given beside it; other keywords are refused."""
+    for name in (name for name in beside if name not in _BESIDE):
+        changes_by({name: None}, "NodeEmbedder", _BESIDE)
+        raise _for_set_params(name)
+    return given_graph(graph, Beside(**beside, settings=_of_graph(values)))
+
+
+def _of_graph(values: Mapping[str, Any]) -> Mapping[str, object]:
+    section = values.get("graph")
+    return section if isinstance(section, Mapping) else {}  # another one is refused where the whole is checked
+
+
+def _for_set_params(name: str) -> ConfigError:
+    return ConfigError(f"NodeEmbedder: give {name} to set_params, as in NodeEmbedder().set_params({name}=...)")

@@ -166,3 +166,12 @@ def test_only_one_at_a_time_is_in_a_locked_block_and_a_killed_one_lets_go(tmp_pa
         waiting.join()
     with atomic.hold_file_lock(lock, wait=False) as ours:
         assert ours
+
+
+def test_a_missing_file_of_a_run_names_the_command_that_makes_it(tmp_path):
+    with pytest.raises(FolderError, match=r"metrics.json does not exist; run the stage that writes it first"):
+        read_json(tmp_path / "metrics.json")
+    (tmp_path / "run.json").touch()
+    for missing in ("metrics.json", "seed-1/embeddings/manifest.json"):
+        with pytest.raises(FolderError, match=f"json does not exist; gscl-scale run --run {tmp_path} makes what is mi"):
+            read_json(tmp_path / missing)

@@ -14,7 +14,7 @@ from torch_geometric.data import Data, HeteroData
 
 import gscl_scale
 from gscl_scale import NodeEmbedder
-from gscl_scale.errors import GraphError
+from gscl_scale.errors import ConfigError, GraphError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.given import Beside
 from gscl_scale.graph.sources.objects import given_graph
@@ -67,6 +67,7 @@ def hetero(**types):
 
 EDGES = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
 TOWNS = pd.DataFrame({"id": [1, 2, 3], "town": ["Rome", None, "Oslo"]})
+MORE = pd.DataFrame({"id": range(6), "town": ["Rome", None, "Oslo"] * 2})
 LEAK = "values of the column 'town' of nodes, which would be trained on as a feature; give its name: labels='town'"
 
 
@@ -100,6 +101,10 @@ LEAK = "values of the column 'town' of nodes, which would be trained on as a fea
         (pd.DataFrame({"source": [1, "a"], "target": [2, 3]}), {}, "edges in memory: the table cannot be read"),
         (EDGES, {"nodes": TOWNS, "labels": TOWNS.town}, LEAK),
         (EDGES, {"nodes": pa.Table.from_pandas(TOWNS), "labels": ["Rome", None, "Oslo"]}, LEAK),
+        (EDGES, {"nodes": MORE, "labels": np.array([0, -1, 1, 0, -1, 1])}, "these are codes of the values of the col"),
+        (EDGES, {"labels": "town"}, "labels: 'town' is a column of a table of nodes; give that too: nodes=..."),
+        (EDGES, {"features": ["age"]}, "features: 'age' is a column of a table of nodes; give that too"),
+        (EDGES.astype(float), {}, "of type double, expected integers or text; pandas has decimals where an id is miss"),
         ("nowhere.csv", {}, "nowhere.csv does not exist; give the path of an edge file"),
         (EDGES, {"nodes": "nowhere.csv"}, "nowhere.csv does not exist"),
     ],
@@ -172,6 +177,27 @@ def test_columns_are_those_that_are_named_then_those_of_the_config_then_the_usua
     assert (found.ids.to_pylist(), found.feature_columns, found.classes) == ([3, 1, 2], ["age"], ["x", "y"])
     found, _ = read(edges, {"unknown_ids": "add"}, nodes=nodes.iloc[:2])
     assert found.ids.to_pylist() == [3, 1, 2]
+
+
+def test_named_ends_of_a_file_are_those_that_are_read(tmp_path):
+    (tmp_path / "calls.csv").write_text("day,from whom,to whom\n2026-03-01,a,b\n2026-03-02,b,c\n")
+    with pytest.raises(GraphError, match=r"'day' has dates; name both ends: graph__source_column='from whom'"):
+        gscl_scale.fit(tmp_path / "calls.csv", SMALL | {"graph": {}})
+    named = {"source_column": "from whom", "target_column": "to whom"}
+    given = given_graph(tmp_path / "calls.csv", Beside(settings=named))
+    with graph_of(given, config_for(given, {"graph": named})) as found:
+        assert found.ids.to_pylist() == ["a", "b", "c"]
+
+
+def test_an_embedder_takes_the_columns_of_a_table_by_set_params_and_says_so():
+    edges = pd.DataFrame({"day": ["x", "y", "z"], "caller": [1, 2, 3], "called": [2, 3, 1]})
+    names = {"graph__source_column": "caller", "graph__target_column": "called"}
+    with pytest.raises(ConfigError, match="give graph__source_column to set_params"):
+        NodeEmbedder(SMALL).fit(edges, **names)
+    plain = {name: section for name, section in SMALL.items() if name != "graph"}
+    embedder = NodeEmbedder(plain).set_params(**names)
+    assert embedder.get_params()["graph__source_column"] == "caller"
+    assert embedder.fit_transform(edges).shape[0] == 3
 
 
 def test_text_and_categories_of_polars_are_read():

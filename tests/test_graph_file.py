@@ -207,8 +207,8 @@ def test_a_column_that_most_rows_lack_is_named_as_what_may_be_predicted(tmp_path
     ]
     (tmp_path / "nodes.csv").write_bytes(text("id,split,stars,our segment", rows))
     told = cli("ingest", "edges.csv", "--nodes", "nodes.csv", *settings, cwd=tmp_path).stderr
-    asked = "'our segment' has few values and most rows have none: if you want to predict it, --set graph.label_column="
-    assert (f"{asked}'\"our segment\"', else it is a feature" in told) == named
+    asked = "'our segment' has few values and most rows have none: if you want to predict it, "
+    assert (f"{asked}--set 'graph.label_column=\"our segment\"', else it is a feature" in told) == named
     assert "labels (if there are some: --set graph.label_column=NAME)" in told or named
 
 
@@ -225,6 +225,15 @@ def test_a_folder_of_tables_is_recognized(tmp_path, inside):
     graph, kept, _ = ingested(tmp_path, "tables")
     assert found(graph) == expected(product, False)
     assert ("nodes" in kept) == ("nodes.csv" in inside)
+
+
+def test_ids_are_the_first_column_with_a_value_of_its_own_in_each_row_that_is_no_measure(tmp_path):
+    (tmp_path / "edges.csv").write_bytes(text("source,target", lines("{a},{b}", product)))
+    rows = [f"{'private' if v % 3 else ''};{v + 0.5};2026-01-{v % 28 + 1:02d};{product(v)};x{v}" for v in range(NODES)]
+    (tmp_path / "nodes.csv").write_bytes(text("kind;balance;opened;IBAN no.;other", rows))
+    graph, kept, told = ingested(tmp_path, "edges.csv", "--nodes", "nodes.csv")
+    assert (kept["id_column"], graph.num_nodes) == ("IBAN no.", NODES)
+    assert "nodes_separator, nodes_header, id_column or label_column; the run keeps it in run/config.yaml" in told
 
 
 @pytest.mark.parametrize(

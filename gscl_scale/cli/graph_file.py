@@ -50,9 +50,12 @@ def config_of_file(file: Path, nodes: Path | None, settings: list[str], kept: di
     if os.environ.get("RANK", "0") == "0" and not kept:
         for line in found.lines:
             print(line, file=sys.stderr)
+        keys = ["separator", "header", "comment", "source_column", "target_column", "weight_column"]
+        if "nodes" in found.graph:
+            keys += ["nodes_separator", "nodes_header", "id_column", "label_column"]
         print(
-            "  wrong? --set graph.KEY=VALUE with separator, header, comment, source_column, target_column or "
-            f"weight_column; the run keeps it in {where}/config.yaml",
+            f"  wrong? --set graph.KEY=VALUE with {', '.join(keys[:-1])} or {keys[-1]}; the run keeps it in "
+            f"{where}/config.yaml",
             file=sys.stderr,
         )
     return Config.load(None, settings, {**kept, "graph": found.graph})

@@ -65,6 +65,8 @@ def main() -> None:
         _fail(str(error), 2 if isinstance(error, UserError) else 4 if isinstance(error, LeaseError) else 1)
     except NotADirectoryError as error:
         _fail(f"{error.filename}: a part of this path is a file, expected a folder; choose another --run or --out", 2)
+    except FileNotFoundError as error:
+        _fail(f"{error.filename}: this path, or a folder in it, does not exist; check it (finished work is kept)", 1)
     except OSError as error:
         problem = f"{error.filename or 'a file'}: {error.strerror or error}"
         if error.filename and error.errno in _NOT_ALLOWED:

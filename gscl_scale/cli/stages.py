@@ -146,7 +146,9 @@ def embed(
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
-    graph: Annotated[Path | None, path_option("Folder of another graph, with the same features, to embed.")] = None,
+    graph: Annotated[
+        Path | None, path_option("Run or graph folder of another graph to embed, with the same features.")
+    ] = None,
     out: Annotated[Path | None, path_option("Folder for --graph, else a .npy or .parquet file for a copy.")] = None,
     ids: Annotated[Path | None, path_option("Parquet or CSV file: copy only the nodes of its column id.")] = None,
 ) -> None:
@@ -155,6 +157,7 @@ def embed(
     Embeds the graph of the run, or the graph of --graph. A copy has all nodes in your order, or those of --ids in its
     order."""
     _check_embed_options(graph, out, ids)
+    graph = None if graph is None else _graph_in(graph)
     config, folder, console = start(config_file, settings, run_folder)
     from gscl_scale.stages.embed import copy_embeddings
     from gscl_scale.stages.embed import embed as embed_stage
@@ -177,6 +180,15 @@ def _check_embed_options(graph: Path | None, out: Path | None, ids: Path | None)
         raise UserError(f"embed: without --graph, --out must end in .npy or .parquet, got {out}")
     if ids is not None and (graph is not None or out is None):
         raise UserError("embed: --ids names the nodes to copy; give a .npy or .parquet file as --out, and no --graph")
+
+
+def _graph_in(place: Path) -> Path:
+    """The graph folder of a run, or a graph folder itself."""
+    if place.is_file():
+        raise UserError(
+            f"embed: --graph {place} is a file; run gscl-scale ingest {place} --run RUN, and name that run: --graph RUN"
+        )
+    return place / "graph" if (place / "graph/manifest.json").exists() else place
 
 
 def evaluate(

@@ -16,6 +16,7 @@ Weights = npt.NDArray[np.float32]
 FILE, COLUMN = "edge_weights.arrow", "weight"
 _LEAST, _MOST = 1e-20, 1e20  # sums of weights, and one divided by them, are then far inside the range of 32-bit floats
 _FAR = 20  # times: farther from 1 the mean weight is worth a hint
+_SKEWED = 20  # times the mean: a larger weight is worth one
 _AT_ONCE = 1 << 22
 _SHORT_ROW = 32  # entries up to which insertion sort is faster
 
@@ -48,8 +49,15 @@ def note_on_weights(weights: Weights) -> str:
     """The range of the weights, for the user, and where their unit hides nodes or neighbours."""
     mean = sum(float(part.sum(dtype=np.float64)) for part in _parts(weights)) / weights.size
     least, most = min(float(part.min()) for part in _parts(weights)), max(float(part.max()) for part in _parts(weights))
-    hint = "" if 1 / _FAR < mean < _FAR else "; the encoder gcn counts a node itself with weight 1 (see docs/graphs.md)"
-    return f"edges have weights from {least:.4g} to {most:.4g}, on average {mean:.4g}{hint}"
+    words = f"edges have weights from {least:.4g} to {most:.4g}, on average {mean:.4g}"
+    if not 1 / _FAR < mean < _FAR:
+        words += "; the encoder gcn counts a node itself with weight 1 (see docs/edge_weights.md)"
+    if most > _SKEWED * mean:
+        words += (
+            "; the largest outweigh all others: compare with their logarithms, or with no weights "
+            "(graph.weight_column: null)"
+        )
+    return words
 
 
 def _parts(weights: Weights) -> Iterator[Weights]:

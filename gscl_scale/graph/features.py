@@ -72,7 +72,7 @@ def why_structural(
         return ""
     if not gets_structural(columns_in(encodings) or features.shape[-1], config):
         return ""
-    fewer = f"fewer than {FEW}" if features.shape[-1] < FEW else f"of fewer than {FEW} columns"
+    fewer = f"fewer than {FEW}" if features.shape[-1] < FEW else f"from fewer than {FEW} columns of the table"
     reason = "graph.structure is always" if config.structure == "always" else fewer
     means = "the means of its own over neighbours and " if features.shape[1] < FEW else ""
     return (

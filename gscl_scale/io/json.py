@@ -11,6 +11,7 @@ from gscl_scale.io.atomic import CURE, write_text
 from gscl_scale.io.validate import checked, lines_of, parse_json, read_text_bytes, schema_error
 
 _SEAL = "checksum"
+_DEPTH = 3  # of a file in a run folder
 Value = TypeVar("Value")
 
 
@@ -18,6 +19,12 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Publish a JSON file; its last member is a checksum of all others."""
     plain = json.loads(json.dumps(value, default=str))
     write_text(path, json.dumps({**plain, _SEAL: _seal_of(plain)}, indent=2) + "\n")
+
+
+def _who_writes(path: Path) -> str:
+    """The command that writes a missing file of a run."""
+    run = next((folder for folder in path.parents[:_DEPTH] if (folder / "run.json").exists()), None)
+    return f"gscl-scale run --run {run} makes what is missing" if run else "run the stage that writes it first"
 
 
 @overload
@@ -34,7 +41,7 @@ def read_json(path: Path, kind: Any = dict[str, Any], cure: str = CURE) -> Any:
     FolderError for a damaged file, and for a value of another kind.
     """
     if not path.exists():
-        raise FolderError(f"{path} does not exist; run the stage that writes it first")
+        raise FolderError(f"{path} does not exist; {_who_writes(path)}")
     plain = parse_json(read_text_bytes(path), str(path), cure)
     if isinstance(plain, dict) and plain.pop(_SEAL, None) not in (None, _seal_of(plain)):
         raise FolderError(

@@ -201,12 +201,17 @@ def test_the_command_embeds_another_graph_copies_and_refuses_what_it_cannot(trai
     graph = grown(tmp_path).folder
     out = call("--graph", graph, "--out", tmp_path / "out")
     assert f"embeddings are in {tmp_path / 'out/embeddings.parquet'}" in out
+    (tmp_path / "tomorrow").mkdir()
+    (tmp_path / "tomorrow/graph").symlink_to(graph)
+    assert "in-run" in call("--graph", tmp_path / "tomorrow", "--out", tmp_path / "in-run")
+    assert (tmp_path / "in-run/embeddings.parquet").read_bytes() == (tmp_path / "out/embeddings.parquet").read_bytes()
     assert f"embeddings are in {tmp_path / 'all.npy'}" in call("--out", tmp_path / "all.npy")
     assert (np.load(tmp_path / "all.npy") == vectors).all()
     other = tmp_path / "other"
     for arguments, says in (
         (("--graph", grown(tmp_path / "wide", 5).folder, "--out", other), "has 5 features per node"),
         (("--graph", tmp_path / "nowhere", "--out", other), "nowhere"),
+        (("--graph", folder / "small.yaml", "--out", other), "small.yaml is a file; run gscl-scale ingest"),
         (("--graph", graph), "give both or none"),
         (("--out", "folder"), "must end in .npy or .parquet, got folder"),
         (("--ids", "ids.csv"), "--ids names the nodes to copy; give a .npy or .parquet file"),

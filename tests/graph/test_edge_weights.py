@@ -107,6 +107,10 @@ def test_a_note_names_the_range_and_a_graph_without_weights_has_no_such_file(tmp
     for unit, hint in ((1, False), (1000, True), (0.001, True)):
         notes = write(tmp_path / str(unit), draft_of([(0, 1)], [unit])).manifest["notes"]
         assert any("gcn counts a node itself with weight 1" in note for note in notes) == hint
+    for largest, hint in ((3.0, False), (5000.0, True)):
+        weights = [1.0] * 58 + [largest]
+        notes = write(tmp_path / f"{largest}", draft_of([(a, a + 1) for a in range(59)], weights)).manifest["notes"]
+        assert any("compare with their logarithms, or with no weights" in note for note in notes) == hint
     plain = make_graph(tmp_path / "plain", [(0, 1)], 2)
     assert plain.edge_weights is None
     assert not (plain.folder / FILE).exists()

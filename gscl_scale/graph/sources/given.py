@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from gscl_scale.config.graphs import GraphConfig, MemoryGraph
+from gscl_scale.config.graphs import GraphConfig, MemoryGraph, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import Graph
@@ -18,6 +18,7 @@ from gscl_scale.text import quoted, shortened
 
 Encodings = Sequence[ColumnEncoding] | None  # of the node table that an encoder was trained on; None in training
 Reader = Callable[[GraphConfig, Encodings], GraphDraft]
+_ROWS_PER_CODE = 2  # at least: values that are all different have codes too, and are no classes
 _OF_ALL_SOURCES = set(MemoryGraph.model_fields) - {"source"}
 
 
@@ -29,12 +30,14 @@ class Beside:
     labels     one class per node, or 0 and 1 for each label [N, L]
     features   [N, F] numbers, dense or sparse; or names
     weights    one number per edge
+    settings   of the config's section `graph`, which say how a file is read
     """
 
     nodes: Any = None
     labels: Any = None
     features: Any = None
     weights: Any = None
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def label_name(self) -> str | None:
@@ -82,9 +85,10 @@ class Beside:
     def put_into(self, draft: GraphDraft) -> GraphDraft:
         """A draft with the labels and features that are given as rows in place of its own."""
         if (labels := self.label_rows) is not None:
-            if name := _column_with(labels, self.nodes):
+            if found := _column_with(labels, self.nodes):
+                name, what = found
                 raise GraphError(
-                    f"labels: these are the values of the column {quoted(name)} of nodes, which would be trained on as "
+                    f"labels: these are {what} of the column {quoted(name)} of nodes, which would be trained on as "
                     f"a feature; give its name: labels={name!r}"
                 )
             draft = replace(draft, labels=labels)
@@ -119,18 +123,27 @@ class GivenGraph:
         return {**self.recognized, **values, **self.settings}
 
 
-def _column_with(labels: npt.NDArray[Any], nodes: Any) -> str:
-    """The name of the column of a table in memory that has these values; "" for none."""
+def graph_to_come(section: object) -> GivenGraph:
+    """A graph that is not given yet, of a kind that has the settings of this section."""
+    names = set(section) if isinstance(section, Mapping) else set()
+    of_tables = names <= set(TablesGraph.model_fields) and not names <= set(MemoryGraph.model_fields)
+    return GivenGraph(settings={"source": "tables", "edges": "edges in memory"}) if of_tables else GivenGraph()
+
+
+def _column_with(labels: npt.NDArray[Any], nodes: Any) -> tuple[str, str] | None:
+    """The column of a table in memory that has these labels, and whether it has their values or they are its codes."""
     names = getattr(nodes, "column_names", getattr(nodes, "columns", ()))
     for name in names if labels.ndim == 1 and not isinstance(nodes, str | Path) else ():
         column = np.asarray(nodes[name])
-        if column.shape == labels.shape and all(map(_alike, column.tolist(), labels.tolist())):
-            return str(name)
-    return ""
-
-
-def _alike(one: object, other: object) -> bool:
-    return repr(one) == repr(other)  # whatever it is: NaN and NA are not equal to themselves
+        if column.shape != labels.shape:
+            continue
+        pairs = list(zip(map(repr, column.tolist()), map(repr, labels.tolist()), strict=True))
+        if all(one == other for one, other in pairs):  # by their text: NaN and NA are not equal to themselves
+            return str(name), "the values"
+        kinds = len({one for one, _ in pairs})
+        if 1 < kinds == len({*pairs}) == len({other for _, other in pairs}) <= len(pairs) // _ROWS_PER_CODE:
+            return str(name), "codes of the values"
+    return None
 
 
 def array_of(value: Any, what: str) -> npt.NDArray[Any]:

@@ -35,7 +35,7 @@ def from_path(path: Any, beside: Beside) -> GivenGraph:
     if not url_of(place):
         if not place.exists():
             raise GraphError(f"{path} does not exist; give the path of an edge file, of a run folder, or of a graph")
-        found = recognize(place, nodes, {}).graph
+        found = recognize(place, nodes, beside.settings).graph
     if found.get("source") == "npz":
         read_file = GivenGraph(lambda section, _: beside.put_into(read(section)), settings=found)
         return replace(read_file, in_files=not beside.has_rows)
@@ -51,6 +51,9 @@ def from_tables(edges: Any, beside: Beside) -> GivenGraph:
 def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], beside: Beside) -> GivenGraph:
     edge_table = _TableObject.of(edges, "edges")
     node_table = None if nodes is None else _TableObject.of(nodes, "nodes")
+    for key, column in (("labels", beside.label_name), ("features", next(iter(beside.feature_names or ()), None))):
+        if node_table is None and column is not None:
+            raise GraphError(f"{key}: {quoted(column)} is a column of a table of nodes; give that too: nodes=...")
     if (weights := beside.weight_rows) is not None:
         edge_table = edge_table.with_column(GIVEN_WEIGHT, weights)
     settings: dict[str, object] = {"source": "tables", "edges": edge_table.name}

@@ -94,7 +94,7 @@ def given_graph(graph: object, beside: Beside = _NOTHING) -> GivenGraph:
 
 
 def _refuse_beside(form: _Form, beside: Beside) -> None:
-    for name in (field.name for field in fields(Beside)):
+    for name in (field.name for field in fields(Beside) if field.name != "settings"):
         if getattr(beside, name) is not None and name not in form.takes:
             cure = "only an edge table does" if name == "nodes" else "give the graph in another form (docs/python.md)"
             raise GraphError(f"{name}: {form.words} takes no {name} beside it; {cure}")

@@ -134,9 +134,16 @@ def _edge_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, list
     return graph, [f"{line} (by the first {len(head.rows):,} rows)"]
 
 
-def _word(name: object) -> str:
+def _set(key: str, name: object) -> str:
+    """The option that names a column, quoted for a shell.
+
+    >>> print(_set("label_column", "kind"), _set("label_column", "Sector (desk)"))
+    --set graph.label_column=kind --set 'graph.label_column="Sector (desk)"'
+    """
     text = str(name)
-    return text if text.replace("_", "").isalnum() else f"'\"{text}\"'"
+    if text.replace("_", "").isalnum():
+        return f"--set graph.{key}={text}"
+    return f"--set 'graph.{key}=\"{text}\"'"
 
 
 def _ends(head: Head, path: Path, given: Mapping[str, object]) -> tuple[str, str]:
@@ -200,7 +207,7 @@ def _may_be_nodes(head: Head, source: str, target: str) -> bool:
 
 def _naming(names: list[str]) -> str:
     source, target = [*names, "NAME", "NAME"][:2]
-    return f"--set graph.source_column={_word(source)} --set graph.target_column={_word(target)}"
+    return f"{_set('source_column', source)} {_set('target_column', target)}"
 
 
 def _counts(cells: list[str]) -> bool:
@@ -239,18 +246,28 @@ def _weight(head: Head, source: str, target: str) -> str | None:
 
 def _node_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]:
     head = _head(path, _asked("nodes_", given))
-    ids = str(given.get("id_column") or find_id(head.names) or head.names[0])
+    ids = str(given.get("id_column") or find_id(head.names) or _likely_id(head))
     label = given["label_column"] if "label_column" in given else _label(head, ids)
     settings: Settings = {**head.settings, "id_column": ids, "label_column": label}
     line = f"{path}: {head.how}; ids {quoted(ids)}, "
     if label is None and (likely := _likely_label(head, ids, given)) and "label_column" not in given:
         return settings, (
             f"{line}no labels; {quoted(likely)} has few values and most rows have none: if you want to predict it, "
-            f"--set graph.label_column={_word(likely)}, else it is a feature"
+            f"{_set('label_column', likely)}, else it is a feature"
         )
     if label is None:
         return settings, f"{line}no labels (if there are some: --set graph.label_column=NAME)"
     return settings, f"{line}labels {quoted(label)} (--set graph.label_column=null makes it a feature)"
+
+
+def _likely_id(head: Head) -> str:
+    """The first column with a value of its own in each row that is neither a date nor a decimal; else the first."""
+    for name in head.names:
+        cells = head.column(name)
+        decimals = numbers_of(cells) is not None and not integers_in(cells)
+        if len({*cells}) == len(cells) and all(map(str.strip, cells)) and not decimals and not are_dates(cells):
+            return name
+    return head.names[0]
 
 
 def _likely_label(head: Head, ids: str, given: Mapping[str, object]) -> str | None:

@@ -31,12 +31,18 @@ def is_integer_text(text: pa.Array) -> pa.Array:
     return pc.and_(written, pc.or_(short, within))
 
 
+def _why(kind: pa.DataType) -> str:
+    """Where decimals come from."""
+    decimal = pa.types.is_floating(kind)
+    return "; pandas has decimals where an id is missing: drop these rows, then astype(int)" if decimal else ""
+
+
 def ids_of(part: Part, column: str, strict: bool = True) -> pa.Array:
     """Read a column of ids: integers below 2^63 or text; with `strict`, none of them may be missing."""
     ids = part.text_or_numbers(column)
     text = is_text(ids.type)
     if not (text or pa.types.is_integer(ids.type)) and ids.null_count < len(ids):
-        raise GraphError(f"{part.file}: {column} is of type {ids.type}, expected ids that are integers or text")
+        raise GraphError(f"{part.file}: {column} is of type {ids.type}, expected integers or text{_why(ids.type)}")
     missing = ids.is_null() if not text else pc.or_(ids.is_null(), pc.fill_null(pc.equal(ids, ""), False))
     if strict and (at := pc.index(missing, True).as_py()) >= 0:
         raise GraphError(f"{part.where(at)}: {column} is empty; expected an id, correct or drop the row")
