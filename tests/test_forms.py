@@ -179,6 +179,22 @@ def test_columns_are_those_that_are_named_then_those_of_the_config_then_the_usua
     assert found.ids.to_pylist() == [3, 1, 2]
 
 
+def test_a_gap_in_an_attribute_of_a_graph_made_from_a_table_is_a_gap():
+    graph = nx.from_pandas_edgelist(EDGES)
+    nx.set_node_attributes(graph, {1: "x", 2: np.nan, 3: "y"}, "team")
+    nx.set_node_attributes(graph, {1: np.nan, 2: "left", 3: "right"}, "side")
+    found, _ = read(graph, labels="team", features=["side"])
+    assert (found.classes, found.labels.tolist()) == (["x", "y"], [0, -1, 1])
+    assert found.feature_columns == ["side=left", "side=right", "side is missing"]
+
+
+def test_a_file_of_nodes_beside_a_table_is_recognized_as_on_the_command_line(tmp_path):
+    (tmp_path / "nodes.csv").write_text("kind;weight in kg;person\na;1.5;1\n;2.5;2\na;3.5;3\n")
+    found, _ = read(EDGES, nodes=str(tmp_path / "nodes.csv"))
+    assert found.ids.to_pylist() == [1, 2, 3]
+    assert "weight in kg" in found.feature_columns
+
+
 def test_named_ends_of_a_file_are_those_that_are_read(tmp_path):
     (tmp_path / "calls.csv").write_text("day,from whom,to whom\n2026-03-01,a,b\n2026-03-02,b,c\n")
     with pytest.raises(GraphError, match=r"'day' has dates; name both ends: graph__source_column='from whom'"):

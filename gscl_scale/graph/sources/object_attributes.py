@@ -129,7 +129,8 @@ def _frame(kind: str, columns: dict[str, list[Any]]) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
         with explained(_unreadable(kind, name), *UNREADABLE):
-            arrays[name] = pa.array([value if np.ndim(value) == 0 else np.ravel(value) for value in values])
+            plain = [value if np.ndim(value) == 0 else np.ravel(value) for value in values]
+            arrays[name] = pa.array(plain, from_pandas=True)  # NaN is a gap, also among text
     return pa.table(arrays)
 
 

@@ -17,7 +17,7 @@ from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
 from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
-from gscl_scale.graph.sources.recognize import recognize
+from gscl_scale.graph.sources.recognize import recognize, recognize_nodes
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
 from gscl_scale.graph.sources.tables import edge_files, read_files
 from gscl_scale.storage.urls import url_of
@@ -65,6 +65,8 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
     }
     settings |= {key: name for key, name in named.items() if name is not None}
     usual = {**_usual_names(edge_table.columns, node_table.columns if node_table else []), **recognized}
+    if isinstance(nodes, (str, Path)) and not recognized and not url_of(Path(nodes)) and Path(nodes).exists():
+        usual |= recognize_nodes(Path(nodes), beside.settings)[0]
 
     def draft(section: GraphConfig, known: Encodings) -> GraphDraft:
         assert isinstance(section, TablesGraph)

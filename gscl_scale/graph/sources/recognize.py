@@ -49,7 +49,7 @@ def recognize(file: Path, nodes: Path | None, given: Mapping[str, object]) -> Re
     columns, lines = _edge_table(file, given)
     graph |= columns
     if nodes:
-        settings, line = _node_table(nodes, given)
+        settings, line = recognize_nodes(nodes, given)
         graph |= {"nodes": str(nodes), **settings}
         lines.append(line)
     return Recognized({**graph, **given}, lines)
@@ -244,7 +244,8 @@ def _weight(head: Head, source: str, target: str) -> str | None:
     return others[0] if likely else None
 
 
-def _node_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]:
+def recognize_nodes(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]:
+    """Settings of a node table, and in words what was recognized."""
     head = _head(path, _asked("nodes_", given))
     ids = str(given.get("id_column") or find_id(head.names) or _likely_id(head))
     label = given["label_column"] if "label_column" in given else _label(head, ids)
