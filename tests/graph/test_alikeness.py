@@ -92,4 +92,6 @@ def test_a_table_of_few_columns_is_joined_however_many_features_its_texts_become
     graph = ingest(tmp_path, edges, nodes, kind=".csv")
     assert graph.num_own >= 64
     assert graph.num_structural == 128
-    assert any("from fewer than 64 columns of the table, so 128 of the structure" in note for note in graph.manifest["notes"])
+    assert any(
+        "from fewer than 64 columns of the table, so 128 of the structure" in note for note in graph.manifest["notes"]
+    )

@@ -27,7 +27,11 @@ REFUSED = {
     "an empty end": ({"source": ["a", None], "target": ["b", "a"]}, AB, "row 2: source is empty; expected an id"),
     "an empty text": ({"source": ["a", ""], "target": ["b", "a"]}, None, "row 2: source is empty"),
     "an empty id": (PAIR, {"id": ["a", "b", None]}, "row 3: id is empty"),
-    "ids of floats": ({"source": [1.0], "target": [2.0]}, None, "source is of type double, expected integers or text; pandas has"),
+    "ids of floats": (
+        {"source": [1.0], "target": [2.0]},
+        None,
+        "source is of type double, expected integers or text; pandas has",
+    ),
     "huge ids": (
         dict.fromkeys(("source", "target"), pa.array([2**63], pa.uint64())),
         None,
