@@ -172,10 +172,11 @@ class _Labelled:
 def _probe_each(tasks: Sequence[_Task]) -> list[npt.NDArray[np.float64]]:
     """`_probe_split` of each task; small ones side by side, as their products are no quicker on several threads."""
     threads = torch.get_num_threads()
-    if str(tasks[0].device) != "cpu" or max(task.numbers() for task in tasks) > _SMALL_TASK:
+    together = min(threads, len(tasks))
+    if together < 2 or str(tasks[0].device) != "cpu" or max(task.numbers() for task in tasks) > _SMALL_TASK:
         return [_probe_split(task) for task in tasks]
     try:
-        return list(map_in_order(_on_one_thread, tasks, min(threads, len(tasks))))
+        return list(map_in_order(_on_one_thread, tasks, together))
     finally:
         torch.set_num_threads(threads)  # later threads have as many as any thread has set last
 
