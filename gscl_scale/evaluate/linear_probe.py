@@ -23,6 +23,7 @@ from gscl_scale.runtime.threads import map_in_order
 _LOGITS = 1 << 26  # most logits at once: 256 MB
 _BLOCK_ROWS = 32768
 _SMALL_TASK = 1 << 25  # numbers: 128 MB
+_TINY_TASK = 1 << 20  # so few are quicker on one thread alone
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,8 @@ def _probe_each(tasks: Sequence[_Task]) -> list[npt.NDArray[np.float64]]:
     """`_probe_split` of each task; small ones side by side, as their products are no quicker on several threads."""
     threads = torch.get_num_threads()
     together = min(threads, len(tasks))
-    if together < 2 or str(tasks[0].device) != "cpu" or max(task.numbers() for task in tasks) > _SMALL_TASK:
+    most = _SMALL_TASK if together > 1 else _TINY_TASK
+    if str(tasks[0].device) != "cpu" or max(task.numbers() for task in tasks) > most:
         return [_probe_split(task) for task in tasks]
     try:
         return list(map_in_order(_on_one_thread, tasks, together))

@@ -228,6 +228,7 @@ def test_small_splits_are_probed_side_by_side_each_on_one_thread(monkeypatch: py
         with ThreadPoolExecutor(1) as pool:  # a thread that begins later
             assert (torch.get_num_threads(), pool.submit(torch.get_num_threads).result()) == (3, 3)
         monkeypatch.setattr(linear_probe, "_SMALL_TASK", 0)
+        monkeypatch.setattr(linear_probe, "_TINY_TASK", 0)
         expected = probed(1)
     finally:
         torch.set_num_threads(before)
