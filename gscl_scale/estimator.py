@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,11 +21,11 @@ from gscl_scale.embed.store import read_embeddings, rotated_blocks
 from gscl_scale.embed.structural_basis import StructuralBasis
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.sources.given import Beside, GivenGraph, graph_to_come
+from gscl_scale.graph.sources.given import Beside, GivenGraph, graph_settings, graph_to_come
 from gscl_scale.graph.sources.objects import given_graph
 from gscl_scale.node_embeddings import NodeEmbeddings, RunPlace
 from gscl_scale.registry.locate import find_run
-from gscl_scale.run.folder import Run
+from gscl_scale.run.folder import Run, encoder_needs
 from gscl_scale.run.lock import lock_run
 from gscl_scale.run.record import config_in
 from gscl_scale.runtime.console import Console
@@ -106,7 +106,7 @@ def fit(
     )
     changes = changes_by(settings, "fit", (*_OWN, *_BESIDE))
     values = merged(usual._values(), changes)
-    given = given_graph(graph, Beside(nodes, labels, features, weights, _of_graph(values)))
+    given = given_graph(graph, Beside(nodes, labels, features, weights, graph_settings(values)))
     if run is not None:
         used, trained = _train(given, values, run, quiet)
         return NodeEmbeddings(used, trained, RunPlace(trained, str(run)), quiet)
@@ -174,9 +174,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         device: str | None = None,
         **unknown: Any,
     ) -> None:
-        for name in unknown:  # named as no parameter, so that scikit-learn does not know them either
-            changes_by({name: None}, "NodeEmbedder", _OWN)
-            raise _for_set_params(name)
+        _refuse_settings(unknown, _OWN)  # no parameters, so that scikit-learn does not know them either
         self.config = config
         self.run = run
         self.quiet = quiet
@@ -205,7 +203,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         NodeEmbedder
             A fitted estimator.
         """
-        found = find_run(str(run), "encoder", _is_needed)
+        found = find_run(str(run), "encoder", encoder_needs)
         config = config_in(found.run.folder)
         one = cls(config, quiet=quiet)
         one._take(config, found.run)
@@ -217,7 +215,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if deep:
             with contextlib.suppress(ConfigError):  # `fit` says what is wrong; until then it can be shown and changed
                 values = self._values()
-                for section, keys in config_for(graph_to_come(values.get("graph")), values).dump().items():
+                for section, keys in config_for(graph_to_come(values), values).dump().items():
                     params |= {f"{section}__{key}": value for key, value in keys.items()}
         return params
 
@@ -331,30 +329,18 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 def _changed(config: Settings, changes: Changes) -> Settings:
     """A configuration in the same form with changes over it; ConfigError if it is then none."""
     values = merged(values_of(config), changes)
-    config_for(graph_to_come(values.get("graph")), values)  # refuses what is wrong
+    config_for(graph_to_come(values), values)  # refuses what is wrong
     return Config.parse(values) if isinstance(config, Config) else values
-
-
-_NEEDED = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")
-
-
-def _is_needed(name: str) -> bool:
-    """Whether an encoder needs a file of a run; the rest may be hundreds of times as large."""
-    return name.startswith(("graph/", "checkpoints/")) or name in _NEEDED
 
 
 def _given(graph: Any, beside: Mapping[str, Any], values: Mapping[str, Any]) -> GivenGraph:
     """A graph and what is given beside it; other keywords are refused."""
-    for name in (name for name in beside if name not in _BESIDE):
-        changes_by({name: None}, "NodeEmbedder", _BESIDE)
-        raise _for_set_params(name)
-    return given_graph(graph, Beside(**beside, settings=_of_graph(values)))
+    _refuse_settings([name for name in beside if name not in _BESIDE], _BESIDE)
+    return given_graph(graph, Beside(**beside, settings=graph_settings(values)))
 
 
-def _of_graph(values: Mapping[str, Any]) -> Mapping[str, object]:
-    section = values.get("graph")
-    return section if isinstance(section, Mapping) else {}  # another one is refused where the whole is checked
-
-
-def _for_set_params(name: str) -> ConfigError:
-    return ConfigError(f"NodeEmbedder: give {name} to set_params, as in NodeEmbedder().set_params({name}=...)")
+def _refuse_settings(names: Iterable[str], known: tuple[str, ...]) -> None:
+    """Refuse keywords that are settings, which `set_params` takes, or nothing at all."""
+    for name in names:
+        changes_by({name: None}, "NodeEmbedder", known)
+        raise ConfigError(f"NodeEmbedder: give {name} to set_params, as in NodeEmbedder().set_params({name}=...)")

@@ -81,3 +81,11 @@ def no_run(where: str, cure: str) -> FolderError:
     """A place holds no run: the error names those of a similar name, or else the cure."""
     near = " or ".join(similar_runs(where))
     return FolderError(f"{where} holds no run; {f'did you mean {near}?' if near else cure}")
+
+
+_OF_AN_ENCODER = ("run.json", "rotation.npy", "start.pt", "samples/manifest.json")
+
+
+def encoder_needs(name: str) -> bool:
+    """Whether an encoder needs a file of a run; the rest may be hundreds of times as large."""
+    return name.startswith(("graph/", "checkpoints/")) or name in _OF_AN_ENCODER

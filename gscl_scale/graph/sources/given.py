@@ -123,9 +123,15 @@ class GivenGraph:
         return {**self.recognized, **values, **self.settings}
 
 
-def graph_to_come(section: object) -> GivenGraph:
-    """A graph that is not given yet, of a kind that has the settings of this section."""
-    names = set(section) if isinstance(section, Mapping) else set()
+def graph_settings(values: Mapping[str, object]) -> Mapping[str, object]:
+    """The section `graph` of plain values; empty where it is none, which is refused once the whole is checked."""
+    section = values.get("graph")
+    return section if isinstance(section, Mapping) else {}
+
+
+def graph_to_come(values: Mapping[str, object]) -> GivenGraph:
+    """A graph that is not given yet, of a kind that has the settings of these values."""
+    names = set(graph_settings(values))
     of_tables = names <= set(TablesGraph.model_fields) and not names <= set(MemoryGraph.model_fields)
     return GivenGraph(settings={"source": "tables", "edges": "edges in memory"}) if of_tables else GivenGraph()
 
