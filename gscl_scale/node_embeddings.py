@@ -19,13 +19,12 @@ from gscl_scale.embed.select import parse_ids, rows_of_ids
 from gscl_scale.embed.store import Embeddings, export, fingerprint_in, read_embeddings
 from gscl_scale.errors import FolderError, UnknownIdError, UserError
 from gscl_scale.evaluate.link_summary import links_table
-from gscl_scale.evaluate.schema import RANKING, Metrics, read_metrics
+from gscl_scale.evaluate.schema import Metrics, read_metrics
 from gscl_scale.evaluate.summary import (
-    TITLES,
     figures_table,
     missing_sentences,
-    percent,
     protocol_sentences,
+    ranking_sentence,
     warnings_of,
 )
 from gscl_scale.graph.graph import Graph
@@ -255,7 +254,7 @@ class NodeEmbeddings:
             return element("p", repr(self), ". ", words)
         headers, rows, _ = figures_table(known)
         tables = [table("", names, lines) for names, lines in ((headers, rows), links_table(known)) if lines]
-        lead = element("p", repr(self), ".", _ranking_words(known))
+        lead = element("p", repr(self), ". ", ranking_sentence(known))
         how = bullets([*protocol_sentences(known), *missing_sentences(known)])
         return html(lead, *tables, bullets(warnings_of(known)), collapsible("How this was measured", how))
 
@@ -336,15 +335,6 @@ def open_run(path: Path | str, quiet: bool = True) -> NodeEmbeddings:
     repeated = found.own and found.name != where
     whole = Run.at(found.run.folder.parent) if repeated else found.run
     return NodeEmbeddings(config_in(found.run.folder), found.run, RunPlace(whole, where, found.own), quiet)
-
-
-def _ranking_words(metrics: Metrics) -> str:
-    """How often the nearer node is the more similar one: a figure that needs no labels."""
-    rings = metrics.get("rings")
-    found = {name: rings[RANKING[name]]["accuracy"] for name in TITLES if RANKING[name] in rings} if rings else {}
-    shares = ", ".join(f"{TITLES[name]} {percent(share)} %" for name, share in found.items() if share is not None)
-    words = f" Of two nodes around a third, the nearer one is the more similar one (50 % is chance): {shares}."
-    return words if shares else ""
 
 
 def _hidden(folder: str, names: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ from gscl_scale.evaluate.label_summary import (
 from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
 from gscl_scale.evaluate.schema import (
     NMI,
+    RANKING,
     SIM_AT_5,
     Accuracy,
     MeasuredGraph,
@@ -198,6 +199,15 @@ def _listed(names: list[str]) -> str:
 
 
 # --- warnings --------------------------------------------------------------------------------------------------------
+
+
+def ranking_sentence(metrics: Metrics) -> str:
+    """How often the nearer node is the more similar one, which needs no labels; "" where it is not measured."""
+    rings = metrics.get("rings")
+    found = {name: rings[RANKING[name]]["accuracy"] for name in TITLES if RANKING[name] in rings} if rings else {}
+    shares = ", ".join(f"{TITLES[name]} {percent(share)} %" for name, share in found.items() if share is not None)
+    words = f"Of two nodes around a third, the nearer one is the more similar one (50 % is chance): {shares}."
+    return words if shares else ""
 
 
 def warnings_of(metrics: Metrics) -> list[str]:
