@@ -146,7 +146,8 @@ class BatchStream:
                 while waiting:
                     yield waiting.popleft().result().here()
             finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+                # of several processes each makes as many as the others, for they may exchange rows
+                pool.shutdown(wait=True, cancel_futures=self._share.size == 1)
 
     def _round(self, epoch: int) -> _OpenRound:
         number = epoch % self._samples.num_rounds

@@ -42,6 +42,16 @@ class RuntimeConfig(Section):
         30.0, ge=0, description="Ray: how long a training waits for machines with room for its processes."
     )
     timeout_s: float = Field(120.0, gt=0, description="Training: seconds until a silent process counts as failed.")
+    features: Literal["mapped", "owned"] = Field(
+        "mapped",
+        description="Sampled training by several processes: mapped: each reads rows of the graph folder; owned: each "
+        "keeps a share of them in memory and sends the others what they need.",
+    )
+    frequent_gb: float = Field(
+        0.5,
+        ge=0,
+        description="owned: memory of a process in GB for rows that it need not ask for, of nodes with many edges.",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
     tensorboard: bool = Field(False, description="Write the training curves for TensorBoard as well.")
     npy: bool = Field(False, description="Write embeddings.npy as well as the Parquet file.")
@@ -49,6 +59,11 @@ class RuntimeConfig(Section):
         0.0, ge=0, description="Precompute: memory of a task in GB for levels, which it reads in tiles; 0: whole ones."
     )
     embed_memory_gb: float = Field(4.0, gt=0, description="Embedding: memory in GB, without program and mapped files.")
+
+    @property
+    def frequent_memory(self) -> int:
+        """Bytes of a training process for the rows of nodes with many edges."""
+        return int(self.frequent_gb * (1 << 30))
 
     @property
     def precompute_memory(self) -> int:

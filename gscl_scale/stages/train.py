@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.schedule import steps_per_epoch
-from gscl_scale.batches.stream import BatchStream, DeviceRoom, Share, held_out
+from gscl_scale.batches.stream import BatchStream, DeviceRoom, ReadFeatures, Share, held_out
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
@@ -42,12 +42,14 @@ from gscl_scale.stages.selection import quick_figure, selection_for_training
 from gscl_scale.text import format_bytes
 from gscl_scale.train.checkpoint import load_state, load_weights
 from gscl_scale.train.device_plan import DevicePlan, plan_device
+from gscl_scale.train.exchange import Exchange
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
 from gscl_scale.train.objectives.methods import build_objective, objective_of
 from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
+from gscl_scale.train.owned_features import OwnedFeatures, features_bytes, frequent_nodes, owned_bytes
 from gscl_scale.train.process_group import World, join_world
 
 _PROGRAM = 300 << 20  # bytes of torch and the interpreter
@@ -135,7 +137,7 @@ def train_here(
         if config.train.reads_samples:
             rounds = stack.enter_context(rounds_of_training(config, run, world))
             plan = device_plan(config, graph, device)
-            stream = _batches(config, graph, inputs, rounds, world, console, plan)
+            stream = _batches(config, graph, inputs, rounds, world, console, plan, stack)
             if plan is not None and plan.graphs:  # before a thread makes batches: recording has the device for itself
                 _record(model, inputs, config.train, console)
             trainer = Trainer(model, config.train)
@@ -176,7 +178,7 @@ def _record(model: Model, inputs: Inputs, config: TrainConfig, console: Console)
 
 def _batches(
     config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World, console: Console,
-    plan: DevicePlan | None,
+    plan: DevicePlan | None, stack: contextlib.ExitStack,
 ) -> BatchStream:  # fmt: skip
     sampler = None
     if plan is not None:
@@ -189,11 +191,35 @@ def _batches(
         messages = NormalisedAdjacency.of(graph, *config.model.messages())
         sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
     room = None if plan is None else DeviceRoom(inputs.device, plan.room, console.say)
-    read = MappedFeatures.of(graph, config.model).rows if inputs.features is None else None
+    read = _read_features(config, graph, world, console, stack) if inputs.features is None else None
     return BatchStream(
         rounds, graph.num_nodes, config.rings, config.train, config.loss,
         sampler, Share(world.rank, world.size), read, _anchors(config, graph), room,
     )  # fmt: skip
+
+
+def _read_features(
+    config: Config, graph: Graph, world: World, console: Console, stack: contextlib.ExitStack
+) -> ReadFeatures:
+    """How batches read rows of features: from the graph folder, or from the processes that own them."""
+    if config.runtime.features == "mapped" or world.size == 1:
+        return MappedFeatures.of(graph, config.model).rows
+    need = owned_bytes(graph, config.runtime.frequent_memory, world.size)
+    if need > (free := available_memory()):
+        raise ConfigError(
+            f"runtime.features: owned keeps {format_bytes(need)} of features in each of {world.size} processes, and "
+            f"{format_bytes(free)} are available here; start more processes, lower runtime.frequent_gb, or set it to "
+            "mapped"
+        )
+    exchange, frequent = Exchange(world), frequent_nodes(graph, config.runtime.frequent_memory)
+    owned = world.together(lambda: OwnedFeatures(graph, config.model.feature_scaling, exchange))
+    owned.keep(frequent)
+    console.say(
+        f"Each of {world.size} processes keeps {format_bytes(owned.nbytes)} of features in memory: its share of the "
+        f"rows, and those of the {frequent.size:,} nodes with the most edges."
+    )
+    stack.callback(lambda: console.event("train", "features", **vars(owned.counts)))
+    return owned.rows
 
 
 def device_plan(config: Config, graph: Graph, device: torch.device) -> DevicePlan | None:
@@ -289,11 +315,13 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
 
 def memory_of_process(graph: Graph, config: Config) -> MemoryNeed:
     """What a training process takes at least: the program and, unless it samples neighbours, features and edges."""
+    runtime = config.runtime
+    if runtime.features == "owned":
+        owned = owned_bytes(graph, runtime.frequent_memory, runtime.for_training().workers[0])
+        return MemoryNeed(each=_PROGRAM + owned)
     if config.model.propagation == "sampled":
         return MemoryNeed(each=_PROGRAM)
-    stored = graph.features
-    values = stored.values.nbytes + stored.indices.nbytes if isinstance(stored, SparseFeatures) else stored.nbytes
-    return MemoryNeed(each=_PROGRAM + values + graph.indices.size * _ENTRY)
+    return MemoryNeed(each=_PROGRAM + features_bytes(graph) + graph.indices.size * _ENTRY)
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:

@@ -50,7 +50,7 @@ class World:
         On a GPU it may still run when this returns: see `settle`.
         """
         if self.size > 1:
-            with _peers():
+            with peers():
                 work = dist.all_reduce(tensor, async_op=True)
                 work.wait()
             if tensor.device.type != "cpu":
@@ -59,7 +59,7 @@ class World:
 
     def settle(self) -> None:
         """Wait for the sums on the GPU, which end in order; PeerError if one was given up, for nothing else says so."""
-        with _peers():
+        with peers():
             while self._running:
                 self._running.pop().wait(timedelta(seconds=self.timeout_s))
 
@@ -118,7 +118,7 @@ class World:
         return True
 
     def _broadcast(self, argument: list[Any]) -> Any:
-        with _peers():
+        with peers():
             dist.broadcast_object_list(argument, group=self._calls_group)
         return argument[0]
 
@@ -235,7 +235,7 @@ def _joining(timeout_s: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _peers() -> Iterator[None]:
+def peers() -> Iterator[None]:
     """Report the failure of another process in one sentence."""
     try:
         yield

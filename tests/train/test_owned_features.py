@@ -1,0 +1,152 @@
+"""Features that the processes of a training keep among them: the rows, the training, and its ends."""
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+import yaml
+
+from gscl_scale import seeding
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.errors import ConfigError
+from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.io.json import read_json_lines
+from gscl_scale.model.inputs import MappedFeatures
+from gscl_scale.run.folder import Run
+from gscl_scale.runtime.console import Console
+from gscl_scale.stages import train as stage
+from gscl_scale.train.exchange import Exchange
+from gscl_scale.train.owned_features import OwnedFeatures, frequent_nodes, owned_bytes
+from gscl_scale.train.process_group import World, join_world
+from tests.graphs import make_graph, random_edges
+from tests.model.graphs import random_features
+from tests.train import test_torchrun
+from tests.train.launcher import begin_torchrun
+from tests.train.test_lost_process import LOST, sentences, wait_for_steps
+from tests.train.test_together import in_world, trained
+
+NODES, FEATURES = 101, 9
+OWNED = {
+    **test_torchrun.VALUES,
+    "model": {**test_torchrun.VALUES["model"], "propagation": "sampled"},
+    "runtime": {"features": "owned", "frequent_gb": 1e-6, "timeout_s": 20},  # rows of some nodes, not of all
+}
+
+
+def sparse_features():
+    dense = random_features(NODES, FEATURES)
+    dense[seeding.generator("zeros").random(dense.shape) < 0.7] = 0
+    return scipy.sparse.csr_array(dense)
+
+
+def bytes_of(rows):
+    """Rows as plain values, to the bit."""
+    if isinstance(rows, SparseFeatures):
+        return [rows.indptr.tolist(), rows.indices.tolist(), rows.values.tobytes().hex()]
+    return [list(rows.shape), rows.dtype.name, rows.tobytes().hex()]
+
+
+def rows_of_each(file, folder, kind, kept):
+    """What one of three processes is given, beside what the graph folder has; no file is read after the start."""
+    with join_world(20.0) as world:
+        graph = Graph.open(folder)
+        mapped = MappedFeatures.of(graph, ModelConfig(feature_scaling=kind))
+        owned = OwnedFeatures(graph, kind, Exchange(world))
+        bound = owned.nbytes
+        owned.keep(frequent_nodes(graph, kept))
+        del graph
+        draw, told = seeding.generator("asked", world.rank), []
+        for size in (40, NODES, 0 if world.rank else 7, 1, 0):
+            nodes = draw.permutation(NODES)[:size].astype(np.int64)
+            told.append([bytes_of(owned.rows(nodes)), bytes_of(mapped.rows(nodes))])
+    file.write_text(json.dumps([told, bound, owned.nbytes, vars(owned.counts)]))
+
+
+@pytest.mark.parametrize("kept", [0, 800, 10**9])
+@pytest.mark.parametrize(("kind", "stored"), [("standard", "dense"), ("row", "sparse"), ("none", "dense")])
+def test_rows_have_the_bytes_of_the_graph_folder_wherever_they_are_kept(tmp_path, kind, stored, kept):
+    features = sparse_features() if stored == "sparse" else random_features(NODES, FEATURES)
+    graph = make_graph(tmp_path / "graph", random_edges(NODES, 300, seed=1, hubs=4), NODES, features=features)
+    assert isinstance(graph.features, SparseFeatures) == (stored == "sparse")
+    told = in_world(3, rows_of_each, tmp_path, tmp_path / "graph", kind, kept)
+    asked = 40 + NODES + 1
+    for rank, (rows, share, whole, counts) in enumerate(told):
+        assert all(found == expected for found, expected in rows)
+        assert sum(counts.values()) == asked + 7 * (rank == 0)
+        assert (counts["frequent"] == 0) == (kept == 0)
+        assert (counts["fetched"] == 0) == (kept == 10**9)
+        assert share <= whole <= owned_bytes(graph, kept, 3) + 3000  # places of sparse rows are not counted there
+    if stored == "dense":
+        assert sum(share for _, share, _, _ in told) == graph.features.nbytes
+
+
+def test_the_frequent_nodes_are_those_with_the_most_edges(tmp_path):
+    graph = make_graph(
+        tmp_path / "graph", random_edges(NODES, 300, seed=1, hubs=4), NODES, features=random_features(NODES, 4)
+    )
+    degrees = np.diff(graph.indptr)
+    found = frequent_nodes(graph, 10 * 4 * 4)
+    assert found.size == 10
+    assert (np.diff(found) > 0).all()
+    assert degrees[found].min() >= np.delete(degrees, found).max()
+    assert frequent_nodes(graph, 15).size == 0
+    assert frequent_nodes(graph, 10**9).size == NODES
+
+
+def train_together(file, folder, values):
+    run = Run.at(folder)
+    stage.train(Config.parse(values), run, Console(run.log, quiet=True))
+    file.write_text("{}")
+
+
+def losses(run):
+    return [event["loss"] for event in read_json_lines(run.log) if event["event"] == "step"]
+
+
+def test_a_training_has_the_bits_of_one_that_reads_the_graph_folder(tmp_path):
+    mapped = {**OWNED, "runtime": {}}
+    for name, values in (("owned", OWNED), ("mapped", mapped)):
+        test_torchrun.prepared(tmp_path / name)
+        in_world(3, train_together, tmp_path, tmp_path / name, values)
+    ours, theirs = Run.at(tmp_path / "owned"), Run.at(tmp_path / "mapped")
+    assert losses(ours) == losses(theirs)
+    assert torch.equal(trained(ours)[0], trained(theirs)[0])
+    (counted,) = [event for event in read_json_lines(ours.log) if event["event"] == "features"]
+    assert min(counted[part] for part in ("frequent", "own", "fetched")) > 0
+
+
+@pytest.mark.parametrize("blow", ["kill", "terminate"])
+def test_a_process_that_ends_is_one_sentence_and_the_training_resumes(tmp_path, blow):
+    _, run = test_torchrun.prepared(tmp_path / "run")
+    values = {**OWNED, "train": {**OWNED["train"], "epochs": 60, "validate_every": 0}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    words = ("train", "--config", "config.yaml", "--run", "run")
+    started = begin_torchrun(tmp_path, *words)
+    wait_for_steps(run)
+    getattr(started.rank(1) if blow == "kill" else started.process, blow)()
+    code, _, err = started.ended()
+    assert code != 0
+    if blow == "kill":
+        assert [one.startswith(LOST) for one in sentences(err)] == [True]
+    before = len(losses(run))
+    assert before < 300
+    code, _, err = begin_torchrun(tmp_path, *words).ended()
+    assert code == 0, err
+    assert len({event["step"] for event in read_json_lines(run.log) if event["event"] == "step"}) == 300
+
+
+def test_owned_features_need_sampled_steps_and_memory(tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match=r"runtime\.features: owned needs model\.propagation: sampled"):
+        Config.parse({**OWNED, "model": {}})
+    graph = make_graph(
+        tmp_path / "graph", random_edges(NODES, 300, seed=1), NODES, features=random_features(NODES, FEATURES)
+    )
+    monkeypatch.setattr(stage, "available_memory", lambda: 1000)
+    words = "owned keeps .* of features in each of 2 processes, and .* are available here; start more processes"
+    with contextlib.ExitStack() as stack, pytest.raises(ConfigError, match=words):
+        stage._read_features(Config.parse(OWNED), graph, World(0, 2), Console(quiet=True), stack)
