@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -10,15 +11,19 @@ import torch
 import yaml
 
 from gscl_scale import seeding
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
+from gscl_scale.batches.stream import BatchStream, Share
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.errors import ConfigError
+from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.io.json import read_json_lines
 from gscl_scale.model.inputs import MappedFeatures
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
+from gscl_scale.shards.reader import Samples
 from gscl_scale.stages import train as stage
 from gscl_scale.train.exchange import Exchange
 from gscl_scale.train.owned_features import OwnedFeatures, frequent_nodes, owned_bytes
@@ -131,13 +136,40 @@ def test_a_process_that_ends_is_one_sentence_and_the_training_resumes(tmp_path, 
     getattr(started.rank(1) if blow == "kill" else started.process, blow)()
     code, _, err = started.ended()
     assert code != 0
-    if blow == "kill":
-        assert [one.startswith(LOST) for one in sentences(err)] == [True]
-    before = len(losses(run))
-    assert before < 300
-    code, _, err = begin_torchrun(tmp_path, *words).ended()
-    assert code == 0, err
+    expected = LOST if blow == "kill" else "gscl-scale: training was asked to stop and has saved step "
+    assert [one.startswith(expected) for one in sentences(err)] == [True]
+    assert 0 < len(losses(run)) < 300
+    stage.train(Config.parse(values), run, Console(run.log, quiet=True))
     assert len({event["step"] for event in read_json_lines(run.log) if event["event"] == "step"}) == 300
+
+
+@pytest.mark.parametrize(("size", "reads"), [(2, 3), (1, 2)])
+def test_a_process_that_stops_makes_as_many_batches_as_the_others_have_begun(tmp_path, size, reads):
+    config, run = test_torchrun.prepared(tmp_path / "run")
+    graph, read, held = Graph.open(run.graph), [], threading.Event()
+
+    def slow(nodes):
+        read.append(nodes.size)
+        if len(read) == 2:
+            held.wait(20)  # the third is not begun when the caller stops
+        return graph.features[nodes]
+
+    sampler = NeighbourSampler(NormalisedAdjacency.of(graph, "gcn"), 2, [3, 3])
+    stream = BatchStream(
+        Samples.open(run.samples),
+        graph.num_nodes,
+        config.rings,
+        config.train,
+        config.loss,
+        sampler,
+        Share(0, size),
+        slow,
+    )
+    batches = stream.batches(0, 10)
+    next(batches)
+    threading.Timer(0.2, held.set).start()
+    batches.close()
+    assert len(read) == reads
 
 
 def test_owned_features_need_sampled_steps_and_memory(tmp_path, monkeypatch):
