@@ -36,10 +36,11 @@ class OwnedFeatures:
         self.counts = Counts()
 
     def keep(self, frequent: Nodes) -> None:
-        """Keep the rows of some nodes, ascending and the same in all processes, beside those of this one."""
+        """Keep the rows of some nodes, ascending and the same in all processes, unless this one owns them."""
         blocks = [frequent[at : at + _ROWS_AT_ONCE] for at in range(0, frequent.size, _ROWS_AT_ONCE)]
+        blocks = [block[self._owners(block) != self._exchange.rank] for block in blocks]
         self._known = _joined([_take(self._own, _NONE), *(self._collected(block) for block in blocks)], self._width)
-        self._frequent = frequent
+        self._frequent = np.concatenate([_NONE, *blocks])
 
     @property
     def nbytes(self) -> int:
