@@ -52,6 +52,7 @@ VALUES = {
     "model": {"width": 16, "projection": 16, "feature_dropout": 0.3, "activation": "rrelu"},
     "train": {"epochs": 4, "batch_size": 200, "negatives": 32, "checkpoint_steps": 10},
 }
+SAMPLED = VALUES["model"] | {"propagation": "sampled", "fanout": [3]}
 SLOW = 0.3  # seconds to add to a step, until the blow has fallen
 
 
@@ -77,6 +78,14 @@ def undisturbed(prepared, tmp_path_factory):
     run = copied(prepared, tmp_path_factory.mktemp("undisturbed"))
     traced_process(training.training_call(Config.parse(VALUES), run))
     assert len(losses(run)) == STEPS
+    return run
+
+
+@pytest.fixture(scope="module")
+def undisturbed_with_samples(prepared, tmp_path_factory):
+    """The run of one local process whose steps read samples of the neighbours."""
+    run = copied(prepared, tmp_path_factory.mktemp("undisturbed"))
+    traced_process(training.training_call(Config.parse(VALUES | {"model": SAMPLED}), run))
     return run
 
 
@@ -156,6 +165,23 @@ def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, 
     assert not told.out
     assert "training was interrupted because process 1 of 2 was lost; it resumes from the newest" in told.err
     assert "Traceback" not in told.err
+
+
+def test_processes_that_own_the_features_have_the_losses_of_one_also_when_one_is_killed(
+    two, prepared, undisturbed_with_samples, tmp_path
+):
+    run, runtime = copied(prepared, tmp_path, SLOW), on(two, 2).runtime.model_dump()
+    owned = {"model": SAMPLED, "runtime": runtime | {"features": "owned", "frequent_gb": 1e-6}}
+
+    def blow():
+        os.kill(process(run.folder, 1), signal.SIGKILL)
+        hurry(run)
+
+    with disturbed(run, blow):
+        train(Config.parse(VALUES | owned), run)
+    assert_same_losses(run, undisturbed_with_samples)
+    assert [event["step"] for event in events(run, "resumed")] == [10]
+    assert min(events(run, "features")[-1][rows] for rows in ("frequent", "own", "fetched")) > 0
 
 
 def loss_in_metrics(cluster, run, rank):
