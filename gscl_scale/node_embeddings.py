@@ -19,12 +19,12 @@ from gscl_scale.embed.select import parse_ids, rows_of_ids
 from gscl_scale.embed.store import Embeddings, export, fingerprint_in, read_embeddings
 from gscl_scale.errors import FolderError, UnknownIdError, UserError
 from gscl_scale.evaluate.link_summary import links_table
+from gscl_scale.evaluate.ranking_summary import ranking_sentence
 from gscl_scale.evaluate.schema import Metrics, read_metrics
 from gscl_scale.evaluate.summary import (
     figures_table,
     missing_sentences,
     protocol_sentences,
-    ranking_sentence,
     warnings_of,
 )
 from gscl_scale.graph.graph import Graph

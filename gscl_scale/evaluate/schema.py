@@ -18,6 +18,8 @@ Method = Literal["trained", "untrained", "raw"]  # whose vectors are measured
 METHODS: tuple[Method, ...] = ("trained", "untrained", "raw")
 ScalingKind = Literal["none", "l2", "standard"]
 
+# the methods in words
+TITLES: dict[Method, str] = {"raw": "input features", "untrained": "untrained encoder", "trained": "trained encoder"}
 # the keys of figures that each method has one of
 NMI: dict[Method, Literal["nmi", "nmi_untrained", "nmi_raw"]] = {
     "trained": "nmi", "untrained": "nmi_untrained", "raw": "nmi_raw",

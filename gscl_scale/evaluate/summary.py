@@ -21,10 +21,11 @@ from gscl_scale.evaluate.label_summary import (
     task_titles,
 )
 from gscl_scale.evaluate.link_summary import link_sentences, link_warnings, missing_link_sentences
+from gscl_scale.evaluate.ranking_summary import measures_ranking_alone, ranking_sentence, ranking_warnings
 from gscl_scale.evaluate.schema import (
     NMI,
-    RANKING,
     SIM_AT_5,
+    TITLES,
     Accuracy,
     MeasuredGraph,
     Method,
@@ -41,11 +42,9 @@ SCALINGS = {
     "standard": "standardised columns",
     "auto": "scaled as is best on validation nodes",
 }
-TITLES: dict[Method, str] = {"raw": "input features", "untrained": "untrained encoder", "trained": "trained encoder"}
 _SECTIONS = {"probe": "accuracy", "clusters": "NMI", "search": "Sim@5", "rings": "ring similarity", "links": "links"}
 _FEW_VALIDATION_NODES = 30
 _ALL_GATED = 0.95
-_SHARPER = "use a new run folder (--run) and add --set loss.temperature=0.1 (the default is 0.5)"  # docs/training.md
 _LATE = 0.85  # of the steps of a probe; beyond, more of them raised the figure wherever it was tried
 
 
@@ -57,8 +56,9 @@ def figures_table(metrics: Metrics) -> tuple[list[str], list[tuple[str, ...]], l
     first = "F1 in % by train share" if many and shares else ""
     headers = [first, *(accuracies or titles.values()), *task_titles(metrics)]
     rows = [row for name in TITLES if name in metrics.get("probe", {}) for row in _rows(metrics, name)]
+    ranking = [ranking_sentence(metrics)] if measures_ranking_alone(metrics) else []
     warnings = [f"Warning: {warning}" for warning in warnings_of(metrics)]
-    return headers, rows, [*protocol_sentences(metrics), *missing_sentences(metrics), *warnings]
+    return headers, rows, [*protocol_sentences(metrics), *filter(None, ranking), *missing_sentences(metrics), *warnings]
 
 
 def measured(accuracy: Accuracy, part: Part, metrics: Metrics) -> tuple[float | None, float | None]:
@@ -201,21 +201,12 @@ def _listed(names: list[str]) -> str:
 # --- warnings --------------------------------------------------------------------------------------------------------
 
 
-def ranking_sentence(metrics: Metrics) -> str:
-    """How often the nearer node is the more similar one, which needs no labels; "" where it is not measured."""
-    rings = metrics.get("rings")
-    found = {name: rings[RANKING[name]]["accuracy"] for name in TITLES if RANKING[name] in rings} if rings else {}
-    shares = ", ".join(f"{TITLES[name]} {percent(share)} %" for name, share in found.items() if share is not None)
-    words = f"Of two nodes around a third, the nearer one is the more similar one (50 % is chance): {shares}."
-    return words if shares else ""
-
-
 def warnings_of(metrics: Metrics) -> list[str]:
     """Warnings about the figures of a run."""
     warnings = [
         shuffle_warnings(metrics.get("graph", {})),
         collapse_warnings(metrics),
-        _ranking_warnings(metrics),
+        ranking_warnings(metrics),
         link_warnings(metrics),
     ]
     if probe := metrics.get("probe"):
@@ -333,13 +324,3 @@ def collapse_warnings(metrics: Metrics) -> Iterator[str]:
     if is_flat(spread, width):
         flaw, smaller = flaw_of_spread(spread, width), "try a smaller model.width or a lower loss.temperature"
         yield f"{flaw}; {cure or smaller}" if cure or not is_collapsed(spread) else flaw
-
-
-def _ranking_warnings(metrics: Metrics) -> Iterator[str]:
-    rings = metrics.get("rings", {})
-    reached, before = rings.get("ranking", {}).get("accuracy"), rings.get("ranking_untrained", {}).get("accuracy")
-    if reached is not None and before is not None and reached <= before:
-        yield (
-            "neighbourhoods are ranked no better than by the untrained encoder "
-            f"({100 * reached:.1f} % of pairs against {100 * before:.1f} %); {_SHARPER}"
-        )

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.evaluate.label_summary import figure_name
 from gscl_scale.evaluate.link_summary import TASK_TITLES
-from gscl_scale.evaluate.schema import METHODS
+from gscl_scale.evaluate.schema import METHODS, TITLES
 from gscl_scale.evaluate.search import most_queries, nearest_nodes
-from gscl_scale.evaluate.summary import TITLES, decimal, measured, percent, protocol_sentences, tasks, warnings_of
+from gscl_scale.evaluate.summary import decimal, measured, percent, protocol_sentences, tasks, warnings_of
 from gscl_scale.io.atomic import write_text
 from gscl_scale.report.agreement import PARTS, Runs, differences_in_measuring, differing_parts, why_not_comparable
 from gscl_scale.report.html import (

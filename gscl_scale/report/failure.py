@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from gscl_scale.evaluate.collapse import flaw_of_spread, is_collapsed, is_flat
 from gscl_scale.evaluate.gain import Gain, gains
 from gscl_scale.evaluate.link_summary import link_warnings
-from gscl_scale.evaluate.schema import Metrics
-from gscl_scale.evaluate.summary import TITLES, collapse_warnings, gain_warnings, training_flaws
+from gscl_scale.evaluate.ranking_summary import measures_ranking_alone, ranking_warnings
+from gscl_scale.evaluate.schema import TITLES, Metrics
+from gscl_scale.evaluate.summary import collapse_warnings, gain_warnings, training_flaws
 from gscl_scale.report.run_data import RunData
 
 _MIXED = 0.5  # homophily below which most neighbours are of another class
 _SMALLER = "use a new run folder (--run) and add --set model.width=64, or a lower loss.temperature"
 _OTHER = "try other rings.hops, loss.temperature or train.learning_rate in a new run folder; gscl-scale tune does so"
+_HELD_OUT = (
+    "measure link prediction: use a new run folder (--run) and add --set evaluate.held_out_edges=0.1; gscl-scale tune "
+    "then searches for better settings"
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ def failure_of(found: RunData) -> Failure | None:
         return None
     cause, cure = _why(found, none)
     covered = [*gain_warnings(metrics), *link_warnings(metrics)]
+    if measures_ranking_alone(metrics):
+        covered += ranking_warnings(metrics)
     return Failure("training brought no gain", f"{_numbers_of(none)}; {cause}", cure, covered)
 
 
@@ -73,6 +80,8 @@ def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
         return "; ".join(filter(None, (flaw_of_spread(spread, width), cause))), cure
     if flaw := next(training_flaws(found.curve), None):
         return flaw
+    if measures_ranking_alone(metrics):
+        return "no labels and no held-out edges say how useful the embeddings are", _HELD_OUT
     if all(one.gain > 0 for one in none):
         return (
             "a gain within its standard error cannot be told from chance",

@@ -9,8 +9,8 @@ from gscl_scale.evaluate.label_summary import (
     protocol_of,
     task_titles,
 )
-from gscl_scale.evaluate.schema import METHODS, RANKING, Method, Metrics, Rings
-from gscl_scale.evaluate.summary import TITLES, decimal, measured, missing_sentences, protocol_sentences, tasks
+from gscl_scale.evaluate.schema import METHODS, RANKING, TITLES, Method, Metrics, Rings
+from gscl_scale.evaluate.summary import decimal, measured, missing_sentences, protocol_sentences, tasks
 from gscl_scale.report.html import Html, element, figures, html, notes, section, small, table, with_std
 from gscl_scale.report.links_section import links_lead
 from gscl_scale.report.plots import violins_svg

@@ -17,8 +17,7 @@ from gscl_scale.errors import ConfigError, StoppedError, UserError
 from gscl_scale.evaluate.chance import chance_of
 from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.run import measured_graph
-from gscl_scale.evaluate.schema import Method, Metrics
-from gscl_scale.evaluate.summary import TITLES
+from gscl_scale.evaluate.schema import TITLES, Method, Metrics
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import write_text
 from gscl_scale.io.json import read_json, write_json

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gscl_scale.evaluate.gain import gains
+from gscl_scale.evaluate.summary import figures_table, warnings_of
 from gscl_scale.report.failure import failure_of
 from gscl_scale.report.run_data import RunData
 from tests.report.test_report import CURVE, figures, metrics, render, statistics
@@ -117,9 +118,28 @@ def test_without_labels_held_out_edges_count_and_without_these_the_ranking() -> 
         failure = failure_of(without_labels(**measured))
         assert failure
         assert failure.cause.startswith(f"{words} is -10.00 ± ")
+        assert ("evaluate.held_out_edges=0.1" in failure.cure) == (words == "ranking accuracy")
     assert failure_of(without_labels(**linked(0.9, 0.8))) is None
     assert failure_of(without_labels(**ranked(0.95, 0.8))) is None
     assert gains(without_labels(**linked(0.7, 0.8, auc_se=0.3)).metrics)[0].error == pytest.approx(0.3 * 2**0.5)
+
+
+def test_the_terminal_has_the_ranking_and_its_warnings_where_no_other_figure_tells() -> None:
+    found = without_labels(**ranked(0.7, 0.8)).metrics
+    words = "the nearer one is the more similar one (50 % is chance): "
+    told = "\n".join(figures_table(found)[2])
+    assert words in told
+    assert "trained encoder 70.00 %" in told
+    assert (
+        told.count("neighbourhoods are ranked no better than by the untrained encoder (70.0 % of pairs against 80") == 1
+    )
+    below_raw: Any = {**found, "rings": {**found["rings"], "ranking_raw": {"accuracy": 0.75, "by_hop": [0.75]}}}
+    assert "ranked no better than by the input features (70.0 % of pairs against 75.0 %)" in "".join(
+        warnings_of(below_raw)
+    )
+    with_labels: Any = {**below_raw, "probe": metrics()["probe"]}
+    assert "by the input features (70.0" not in "".join(warnings_of(with_labels))
+    assert words not in "".join(figures_table(with_labels)[2])
 
 
 def test_the_head_of_the_page_of_a_failed_run_has_it_and_the_box_below_does_not_repeat_it(tmp_path) -> None:
