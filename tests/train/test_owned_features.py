@@ -2,20 +2,21 @@
 
 import contextlib
 import json
+import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
-import yaml
 
 from gscl_scale import seeding
 from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.stream import BatchStream, Share
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import ModelConfig
-from gscl_scale.errors import ConfigError
+from gscl_scale.errors import ConfigError, PeerError, StoppedError
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
@@ -25,14 +26,13 @@ from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
 from gscl_scale.stages import train as stage
+from gscl_scale.train import loop
 from gscl_scale.train.exchange import Exchange
 from gscl_scale.train.owned_features import OwnedFeatures, frequent_nodes, owned_bytes
 from gscl_scale.train.process_group import World, join_world
 from tests.graphs import make_graph, random_edges
 from tests.model.graphs import random_features
 from tests.train import test_torchrun
-from tests.train.launcher import begin_torchrun
-from tests.train.test_lost_process import LOST, sentences, wait_for_steps
 from tests.train.test_together import in_world, trained
 
 NODES, FEATURES = 101, 9
@@ -125,22 +125,37 @@ def test_a_training_has_the_bits_of_one_that_reads_the_graph_folder(tmp_path):
     assert min(counted[part] for part in ("frequent", "own", "fetched")) > 0
 
 
-@pytest.mark.parametrize("blow", ["kill", "terminate"])
-def test_a_process_that_ends_is_one_sentence_and_the_training_resumes(tmp_path, blow):
+def disturbed_training(file, folder, values, blow):
+    """Train until step 10, in which the second process is killed or asked to stop; write how this one ended."""
+    run, stop, step = Run.at(folder), threading.Event(), loop.training_step
+    with join_world(20.0) as world:
+
+        def disturbed(model, optimizer, inputs, batches, config, number, *rest):
+            if number == 10 and world.rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL) if blow == "kill" else stop.set()
+            return step(model, optimizer, inputs, batches, config, number, *rest)
+
+        loop.training_step = disturbed
+        with pytest.raises(PeerError if blow == "kill" else StoppedError) as error:
+            stage.train_here(Config.parse(values), run, Console(run.log, quiet=True), stop)
+    file.write_text(json.dumps(str(error.value)))
+
+
+@pytest.mark.parametrize(
+    ("blow", "words"),
+    [
+        ("kill", "another process of the training has ended"),
+        ("stop", "training was asked to stop and has saved step 12"),
+    ],
+)
+def test_all_end_when_one_is_killed_or_asked_to_stop_and_the_training_resumes(tmp_path, blow, words):
     _, run = test_torchrun.prepared(tmp_path / "run")
-    values = {**OWNED, "train": {**OWNED["train"], "epochs": 60, "validate_every": 0}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
-    words = ("train", "--config", "config.yaml", "--run", "run")
-    started = begin_torchrun(tmp_path, *words)
-    wait_for_steps(run)
-    getattr(started.rank(1) if blow == "kill" else started.process, blow)()
-    code, _, err = started.ended()
-    assert code != 0
-    expected = LOST if blow == "kill" else "gscl-scale: training was asked to stop and has saved step "
-    assert [one.startswith(expected) for one in sentences(err)] == [True]
-    assert 0 < len(losses(run)) < 300
-    stage.train(Config.parse(values), run, Console(run.log, quiet=True))
-    assert len({event["step"] for event in read_json_lines(run.log) if event["event"] == "step"}) == 300
+    told = in_world(2, disturbed_training, tmp_path, run.folder, OWNED, blow)
+    assert told[0].startswith(words)
+    assert (told[1] is None) == (blow == "kill")
+    assert len(losses(run)) == 10 + 2 * (blow == "stop")
+    stage.train(Config.parse(OWNED), run, Console(run.log, quiet=True))
+    assert len({event["step"] for event in read_json_lines(run.log) if event["event"] == "step"}) == 20
 
 
 @pytest.mark.parametrize(("size", "reads"), [(2, 3), (1, 2)])
