@@ -82,6 +82,38 @@ def test_without_labels_and_held_out_edges_the_refusal_says_what_to_type(asked, 
     assert not (tmp_path / "run/compare").exists()
 
 
+def test_differences_are_paired_by_parts_of_the_edges_and_the_other_row_is_chosen_by_validation_edges(asked, tmp_path):
+    names = ["spectral", "dgi", "gscl-listwise"]
+    result = compare(asked(0.6, train={**VALUES["train"], "repeats": 2}), tmp_path / "run", names, QUIET)
+    rows = rows_of(result)
+    parts = {
+        name: np.mean([list(one.values()) for one in row["test_by_split"].values()], axis=0)
+        for name, row in rows.items()
+    }
+    assert {one.size for one in parts.values()} == {20}
+    for name, row in rows.items():
+        assert row["interval"]["n"] == 20
+        assert row["interval"]["low"] <= row["links"]["degree_matched"]["auc"] <= row["interval"]["high"]
+        other = row["against"]
+        assert other["difference"] == pytest.approx(np.mean(parts[name] - parts[other["method"]]))
+        assert other["error"] == pytest.approx(np.std(parts[name] - parts[other["method"]], ddof=1) / 20**0.5)
+    validated = {name: row["links"]["validation_auc"] for name, row in rows.items()}
+    best = max((name for name in rows if name != "gscl-listwise"), key=validated.get)
+    assert {name: row["against"]["method"] for name, row in rows.items()} == {
+        name: best if name == "gscl-listwise" else "gscl-listwise" for name in rows
+    }
+    page = (tmp_path / "run/compare.md").read_text()
+    assert "test AUC %, 95 % interval" in page
+    assert "Paired differences at 95 % (t over parts of the edges): " in page
+    assert "on the same seeds and edges" in page
+
+
+def test_fewer_than_a_hundred_held_out_edges_have_no_interval(asked, tmp_path):
+    result = compare(asked(), tmp_path / "run", ["spectral"], QUIET)
+    assert not any("interval" in row for row in result["methods"])
+    assert "There are no intervals: fewer than 100 edges are held out" in (tmp_path / "run/compare.md").read_text()
+
+
 def test_validation_edges_choose_among_several_values_of_a_peer_and_no_test_edge_does(asked, tmp_path):
     several = {"settings": {"cleora": ["iterations=[1, 4, 40]", "width=[4, 32]"]}}
     result = compare(asked(compare=several), tmp_path / "run", ["cleora"], QUIET)
@@ -89,8 +121,8 @@ def test_validation_edges_choose_among_several_values_of_a_peer_and_no_test_edge
     choices = [{"width": width, "iterations": number} for width in (4, 32) for number in (1, 4, 40)]
     auc = validation_auc(graph, 0)
     rows = [embed_peer("cleora", structure_of(graph), choice, 0, QUIET) for choice in choices]
-    best = int(np.argmax([auc(one) for one in rows]))
-    assert len({auc(one) for one in rows}) == len(rows)
+    best = int(np.argmax([auc(by_cosine(one)) for one in rows]))
+    assert len({auc(by_cosine(one)) for one in rows}) == len(rows)
     row = rows_of(result)["cleora"]
     assert row["chosen"] == [choices[best]]
     assert (read_embeddings(tmp_path / "run/compare/cleora/seed-0/embeddings")[1] == rows[best]).all()

@@ -14,12 +14,13 @@ LINK_FIGURES: tuple[LinkFigure, ...] = ("auc", "average_precision", "hits_at_10"
 
 
 class LinkFigures(TypedDict):
-    """How well a score tells held-out edges from non-edges."""
+    """How well a score tells held-out edges from non-edges; `auc_by_part` is of equal parts of the edges."""
 
     auc: Finite
     average_precision: Finite
     hits_at_10: Finite
     mrr: Finite
+    auc_by_part: NotRequired[list[Finite]]
     auc_se: NotRequired[Finite]
     average_precision_se: NotRequired[Finite]
     hits_at_10_se: NotRequired[Finite]
@@ -27,10 +28,11 @@ class LinkFigures(TypedDict):
 
 
 class LinkTasks(TypedDict):
-    """The figures against both kinds of non-edges."""
+    """The figures against both kinds of non-edges, and what a choice may rest on: the AUC of edges for validation."""
 
     random: LinkFigures
     degree_matched: LinkFigures
+    validation_auc: NotRequired[Finite]
 
 
 class LinksProtocol(TypedDict):

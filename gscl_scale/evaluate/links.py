@@ -19,6 +19,7 @@ from gscl_scale.kernels.kernel import kernel
 
 NON_EDGES = 100
 MOST_EDGES = 10_000
+PARTS, _EDGES_OF_PART = 20, 5  # of the edges, whose figures tell how far those of other edges would differ
 _NEAR_TOP = 10
 _REDRAWS = 100
 _EDGES_OF_CHOICE, _NON_EDGES_OF_CHOICE = 5_000, 20  # a choice is made often, and needs a fraction of the precision
@@ -142,11 +143,21 @@ def link_figures(score: Score, pairs: LinkPairs) -> LinkFigures:
     """Figures of a score; equal scores count half.
 
     auc, average_precision   of the edges among all non-edges, these weighted down to one per edge
+    auc_by_part              of every 20th edge from the first one, from the second one, ...; only of 100 edges or more
     hits_at_10, mrr          of the rank, from 1, of an edge among the non-edges of its near end
     """
+    edges, non_edges = _scores(score, pairs)
+    figures = _figures(edges, non_edges)
+    if edges.size >= PARTS * _EDGES_OF_PART:
+        parts = [(edges[part::PARTS], non_edges[part::PARTS]) for part in range(PARTS)]
+        figures["auc_by_part"] = [_figures(*part)["auc"] for part in parts]
+    return figures
+
+
+def _figures(edges: npt.NDArray[np.float64], non_edges: npt.NDArray[np.float64]) -> LinkFigures:
+    """Figures of the scores of edges [E] and of their non-edges [E, K]."""
     from sklearn.metrics import average_precision_score, roc_auc_score  # take a second to import
 
-    edges, non_edges = _scores(score, pairs)
     higher = (non_edges > edges[:, None]).sum(axis=1) + (non_edges == edges[:, None]).sum(axis=1) / 2
     is_edge = np.repeat([1, 0], [edges.size, non_edges.size])
     scores = np.concatenate([edges, non_edges.ravel()])
@@ -159,8 +170,8 @@ def link_figures(score: Score, pairs: LinkPairs) -> LinkFigures:
     }
 
 
-def validation_auc(graph: Graph, seed: int) -> Callable[[Vectors], float] | None:
-    """The figure that chooses epochs and settings by held-out edges: AUC on those for validation, degree-matched.
+def validation_auc(graph: Graph, seed: int) -> Callable[[Score], float] | None:
+    """The figure of a score that chooses by held-out edges: AUC on those for validation, degree-matched.
 
     None where none of them can be measured.
     """
@@ -169,7 +180,7 @@ def validation_auc(graph: Graph, seed: int) -> Callable[[Vectors], float] | None
         return None
     sizes = _EDGES_OF_CHOICE, _NON_EDGES_OF_CHOICE
     pairs = LinkPairs.draw(graph, held_out.validation, "degree_matched", seed, *sizes)
-    return (lambda vectors: link_figures(by_cosine(vectors), pairs)["auc"]) if pairs.near.size else None
+    return (lambda score: _figures(*_scores(score, pairs))["auc"]) if pairs.near.size else None
 
 
 def _scores(score: Score, pairs: LinkPairs) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

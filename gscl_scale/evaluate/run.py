@@ -25,6 +25,7 @@ from gscl_scale.evaluate.links import (
     by_cosine,
     by_preferential_attachment,
     link_figures,
+    validation_auc,
 )
 from gscl_scale.evaluate.ranking import PAIRS_PER_HOP as RANKING_PAIRS
 from gscl_scale.evaluate.ranking import ring_ranking
@@ -243,8 +244,12 @@ class _Evaluation:
             metrics["missing"]["links"] = "too few edges are held out (evaluate.held_out_edges)"
             return
 
-        def tasks(score: Score) -> link_schema.LinkTasks:
-            return cast(link_schema.LinkTasks, {task: link_figures(score, pairs) for task, pairs in drawn.items()})
+        validation = validation_auc(self.graph, seed)
+
+        def figures(score: Score) -> link_schema.LinkTasks:
+            tasks: dict[str, object] = {task: link_figures(score, pairs) for task, pairs in drawn.items()}
+            chosen = {"validation_auc": validation(score)} if validation else {}
+            return cast(link_schema.LinkTasks, {**tasks, **chosen})
 
         measured = min(pairs.near.size for pairs in drawn.values())
         protocol: link_schema.LinksProtocol = {
@@ -256,10 +261,10 @@ class _Evaluation:
             "score": "cosine",
             "seed": seed,
         }
-        by_vectors = self.each(lambda rows: tasks(by_cosine(rows)))
+        by_vectors = self.each(lambda rows: figures(by_cosine(rows)))
         by_edges = {
-            "adamic_adar": tasks(by_adamic_adar(self.graph)),
-            "preferential_attachment": tasks(by_preferential_attachment(self.graph)),
+            "adamic_adar": figures(by_adamic_adar(self.graph)),
+            "preferential_attachment": figures(by_preferential_attachment(self.graph)),
         }
         metrics["links"] = cast(link_schema.Links, {**by_vectors, **by_edges, "protocol": protocol})
 

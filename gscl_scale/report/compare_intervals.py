@@ -10,8 +10,8 @@ from gscl_scale.evaluate.schema import Number
 from gscl_scale.evaluate.summary import percent
 from gscl_scale.text import table
 
-BySplit = dict[str, dict[str, Number]]  # test figures by seed, and by the name of the split
-Way = Literal["corrected resampled t", "t over seeds"]
+BySplit = dict[str, dict[str, Number]]  # test figures by seed, and by the name of the split or part of the edges
+Way = Literal["corrected resampled t", "t over seeds", "t over parts of the edges"]
 
 
 class FigureInterval(TypedDict):
@@ -61,7 +61,7 @@ def interval_section(rows: Sequence[IntervalRow], protocol: IntervalsProtocol, f
     return [
         "## Intervals",
         table(headers, [_cells(row) for row in rows if "error" not in row], left=[0, 3]),
-        f"{_method_sentence(protocol)}{_ONE_SEED * (seeds == 1)} {_RIVAL}",
+        f"{_method_sentence(protocol)}{_ONE_SEED * (seeds == 1)} {_rival_sentence(protocol)}",
     ]
 
 
@@ -69,6 +69,8 @@ def interval_remarks(rows: Sequence[IntervalRow], protocol: IntervalsProtocol) -
     """Which rows differ from what they are compared with, in a sentence."""
     compared = [(row, row["against"]) for row in rows if "against" in row]
     if not any("interval" in row for row in rows):
+        if protocol["way"] == "t over parts of the edges":
+            return ["There are no intervals: fewer than 100 edges are held out; raise evaluate.held_out_edges."]
         return [
             "There are no intervals: one seed on one split tells nothing of the spread; raise train.repeats or "
             "evaluate.random_splits."
@@ -106,16 +108,26 @@ def chance_remarks(rows: Sequence[IntervalRow], chance: Chance) -> list[str]:
 
 
 _ONE_SEED = " With one seed the spread between trainings is not covered."
-_RIVAL = (
-    "A GSCL row is compared with the best other row, and each other row with the best GSCL row, by validation nodes; "
-    "where there is no GSCL row, with the best other row. Differences are paired: on the same seeds and splits, in "
-    "points."
-)
+
+
+def _rival_sentence(protocol: IntervalsProtocol) -> str:
+    by_edges = protocol["way"] == "t over parts of the edges"
+    chosen, same = ("held-out edges for validation", "edges") if by_edges else ("validation nodes", "splits")
+    return (
+        f"A GSCL row is compared with the best other row, and each other row with the best GSCL row, by {chosen}; "
+        "where there is no GSCL row, with the best other row. Differences are paired: on the same seeds and "
+        f"{same}, in points."
+    )
 
 
 def _method_sentence(protocol: IntervalsProtocol) -> str:
     if protocol["way"] == "t over seeds":
         return "All seeds have one fixed split: Student's t over n seeds. Other splits are not covered."
+    if protocol["way"] == "t over parts of the edges":
+        return (
+            "The AUC against nodes drawn by degree: Student's t over n parts of the held-out edges, each a mean over "
+            "the seeds. Another draw of held-out edges to train without is not covered."
+        )
     return (
         "Splits overlap, so their figures are not independent: the corrected resampled t of Nadeau and Bengio (2003) "
         f"over n splits, with {protocol['test_per_train']:.2f} test nodes for each training node. It is wide where "

@@ -132,7 +132,7 @@ def comparison_remarks(result: Comparison) -> list[str]:
     if "chance" in result:
         remarks = [*chance_remarks(result["methods"], result["chance"]), *remarks]
     if is_by_links(result):
-        remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds)]
+        remarks = [links_sentence(result["links_protocol"]), *_by_links(seeds), *remarks]
     if "trials" in result:
         where = "held-out edges for validation" if is_by_links(result) else "validation nodes"
         remarks.append(
@@ -189,7 +189,8 @@ def comparison_page(result: Comparison) -> str:
     """The page in Markdown, with the settings of each method that differ from the configuration."""
     rows = comparison_rows(result)
     settings = [(row["title"], _settings(row)) for row in result["methods"] if "settings" in row]
-    figure, seeds = figure_name(result["protocol"]), len(result["seeds"])
+    figure = "AUC" if is_by_links(result) else figure_name(result["protocol"])
+    seeds = len(result["seeds"])
     intervals = interval_section(result["methods"], result["intervals"], figure, seeds) if "intervals" in result else []
     return (
         "\n\n".join(

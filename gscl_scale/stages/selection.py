@@ -15,7 +15,7 @@ from gscl_scale import seeding
 from gscl_scale.batches.stream import held_out
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate.links import validation_auc
+from gscl_scale.evaluate.links import by_cosine, validation_auc
 from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.similarity import RingLists, ring_lists
 from gscl_scale.evaluate.splits import Split, why_no_splits
@@ -115,7 +115,7 @@ def _figure_without_labels(kind: Kind, config: Config, run: Run, graph: Graph) -
         auc = validation_auc(graph, config.evaluate.seed)
         if auc is None:
             raise ConfigError("evaluate.held_out_edges: none of the edges for validation can be measured; raise it")
-        return auc
+        return lambda vectors: auc(by_cosine(vectors))
     rings: list[RingLists] = []  # read with the first validation: a training may prepare its first round itself
 
     def ranking(vectors: npt.NDArray[np.float32]) -> float:

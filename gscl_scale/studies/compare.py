@@ -35,7 +35,7 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
 from gscl_scale.studies.budget import Budget, Searched, search_methods
 from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_unmeasured
-from gscl_scale.studies.paired import Pairing, figures_by_split, with_intervals
+from gscl_scale.studies.paired import EdgePairing, Pairing, figures_by_part, figures_by_split, with_intervals
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
@@ -143,6 +143,10 @@ def _comparison(
             result["chance"] = chance_of(graph, probes[0]["protocol"]["counts"]["test"], config.evaluate.measure)
     if measured and "links" in measured[0]:
         result["links_protocol"] = measured[0]["links"]["protocol"]
+        if not probes:
+            by_part = figures_by_part(runs, runs[beside] if beside else {}, FREE)
+            result["methods"] = with_intervals(result["methods"], by_part, EdgePairing())
+            result["intervals"] = EdgePairing().protocol()
     return result
 
 

@@ -14,7 +14,7 @@ from gscl_scale.graph.held_out_edges import HeldOutEdges
 from gscl_scale.report.compare_methods import MethodFigures, MethodRow
 
 Ground = Literal["probe", "links"]
-_OF_EDGES: tuple[LinkMethod, ...] = ("preferential_attachment", "adamic_adar")
+OF_EDGES: tuple[LinkMethod, ...] = ("preferential_attachment", "adamic_adar")
 
 
 def ground_of(graph: Graph, config: EvaluateConfig) -> Ground:
@@ -62,7 +62,7 @@ def free_rows(reference: Metrics | None, metrics: Metrics | None, free: dict[Met
     """The rows of what is measured beside a method: of edges by any, of vectors by the method of reference."""
     rows: list[MethodRow] = []
     if metrics and "probe" not in metrics and "links" in metrics:
-        rows = [{"method": name, "title": LINK_TITLES[name], "links": metrics["links"][name]} for name in _OF_EDGES]
+        rows = [{"method": name, "title": LINK_TITLES[name], "links": metrics["links"][name]} for name in OF_EDGES]
     if reference:
         rows += [_row(name, title, figures_of(reference, name)) for name, title in free.items()]
     return rows

@@ -1,12 +1,16 @@
 """Test figures of methods split by split: the interval of each, and paired differences to the best of the others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from gscl_scale.evaluate.intervals import LEVEL, Interval, t_interval
+from gscl_scale.evaluate.link_schema import LinkMethod
 from gscl_scale.evaluate.schema import Method, Metrics, ProbeProtocol
 from gscl_scale.report.compare_intervals import BySplit, IntervalsProtocol, RowIntervals
 from gscl_scale.report.compare_methods import MethodRow
+from gscl_scale.studies.figures import OF_EDGES
 
 SplitFigures = dict[tuple[str, str], float]  # by seed and split
 
@@ -45,6 +49,49 @@ class Pairing:
         return {"level": LEVEL, "way": "corrected resampled t", "test_per_train": self.test_per_train}
 
 
+class EdgePairing:
+    """How the AUCs of parts of the held-out edges are compared: over the parts, each a mean over the seeds.
+
+    The parts have no edge in common, so that their figures are independent but for the nodes that they share.
+    """
+
+    def interval(self, figures: SplitFigures) -> Interval | None:
+        """The interval of a mean over the parts."""
+        by_part: dict[str, list[float]] = {}
+        for (_, part), figure in figures.items():
+            by_part.setdefault(part, []).append(figure)
+        return t_interval([float(np.mean(values)) for values in by_part.values()], len(by_part))
+
+    def protocol(self) -> IntervalsProtocol:
+        """What a reader has to know."""
+        return {"level": LEVEL, "way": "t over parts of the edges", "test_per_train": 0.0}
+
+
+def figures_by_part(
+    runs: Mapping[str, Mapping[int, Metrics]], reference: Mapping[int, Metrics], free: Iterable[Method]
+) -> dict[str, BySplit]:
+    """The AUC of each row by seed and part of the held-out edges, of the runs of each method by their seeds.
+
+    reference   the runs with the figures of the rows `free`; those of scores of edges are in any run
+    """
+    any_runs = next(iter(runs.values()), {})
+    return {
+        **{name: _parts(of, "trained") for name, of in runs.items()},
+        **{name: _parts(reference, name) for name in free if reference},
+        **{name: _parts(any_runs, name) for name in OF_EDGES},
+    }
+
+
+def _parts(runs: Mapping[int, Metrics], scored: LinkMethod) -> BySplit:
+    """The AUC of a score against nodes drawn by degree, by seed and part of the edges."""
+    by_seed = {str(seed): run["links"].get(scored) for seed, run in runs.items() if "links" in run}
+    return {
+        seed: {f"part {number}": auc for number, auc in enumerate(tasks["degree_matched"].get("auc_by_part", []))}
+        for seed, tasks in by_seed.items()
+        if tasks
+    }
+
+
 def figures_by_split(runs: Mapping[int, Metrics], vectors: Method) -> BySplit:
     """The test figure of some vectors by seed and split, of the runs of a method by their seeds."""
     return {
@@ -57,7 +104,9 @@ def figures_by_split(runs: Mapping[int, Metrics], vectors: Method) -> BySplit:
     }
 
 
-def with_intervals(rows: Sequence[MethodRow], by_split: Mapping[str, BySplit], pairing: Pairing) -> list[MethodRow]:
+def with_intervals(
+    rows: Sequence[MethodRow], by_split: Mapping[str, BySplit], pairing: Pairing | EdgePairing
+) -> list[MethodRow]:
     """The rows with what is known of their test figures; `by_split` has them by method."""
     figures: dict[str, SplitFigures] = {
         name: {(seed, split): value for seed, one in seeds.items() for split, value in one.items() if value is not None}
@@ -84,10 +133,15 @@ def with_intervals(rows: Sequence[MethodRow], by_split: Mapping[str, BySplit], p
 
 
 def _rival(row: MethodRow, rows: Sequence[MethodRow]) -> MethodRow | None:
-    """The best row on validation nodes of the other kind, GSCL or not; without any, the best of the other rows."""
+    """The best row of the other kind by validation, GSCL or not; without any, the best of the other rows."""
     others = [one for one in rows if one["method"] != row["method"]]
     kind = [one for one in others if _is_ours(one) != _is_ours(row)]
-    return max(kind or others, key=lambda one: one.get("val_mean") or 0.0, default=None)
+    return max(kind or others, key=_validated, default=None)
+
+
+def _validated(row: MethodRow) -> float:
+    """The figure on validation nodes, or on held-out edges for validation."""
+    return row.get("val_mean") or (row["links"].get("validation_auc", 0.0) if "links" in row else 0.0)
 
 
 def _is_ours(row: MethodRow) -> bool:

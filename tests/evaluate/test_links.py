@@ -85,6 +85,19 @@ def test_ranks_beyond_ten_are_no_hits_and_what_is_all_alike_is_in_the_middle():
     assert (alike["auc"], alike["mrr"]) == (0.5, pytest.approx(1 / 6))
 
 
+def test_parts_of_the_edges_have_figures_of_their_own_edges_and_pairs():
+    draw = np.random.default_rng(0)
+    scores = draw.random((100, 11))  # of an edge, and of its ten pairs
+    pairs = LinkPairs(np.arange(100), np.zeros(100, np.int64), np.tile(np.arange(1, 11), (100, 1)))
+    found = link_figures(lambda left, right: scores[left, right], pairs)
+    assert len(found["auc_by_part"]) == 20
+    own = scores[3::20]
+    higher = own[:, 0][:, None] > own[:, 1:].ravel()[None]
+    assert found["auc_by_part"][3] == pytest.approx(higher.mean())
+    few = LinkPairs(pairs.near[:99], pairs.far[:99], pairs.others[:99])
+    assert "auc_by_part" not in link_figures(lambda left, right: scores[left, right], few)
+
+
 # --- non-edges -------------------------------------------------------------------------------------------------------
 
 
@@ -155,7 +168,7 @@ def test_a_choice_reads_the_edges_for_validation_alone_and_a_report_those_for_te
     for u, v in getattr(HeldOutEdges.of(graph), alike).tolist():
         vectors[v] = vectors[u]
     found = {
-        "validation": validation_auc(graph, 0)(vectors),
+        "validation": validation_auc(graph, 0)(by_cosine(vectors)),
         "test": link_figures(by_cosine(vectors), pairs_of(graph, "degree_matched"))["auc"],
     }
     assert found.pop(alike) > 0.8

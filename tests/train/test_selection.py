@@ -7,7 +7,7 @@ import torch
 from gscl_scale.config.config import Config
 from gscl_scale.embed.store import open_embeddings
 from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate.links import validation_auc
+from gscl_scale.evaluate.links import by_cosine, validation_auc
 from gscl_scale.evaluate.ranking import ring_ranking
 from gscl_scale.evaluate.similarity import ring_lists
 from gscl_scale.graph.draft import GraphDraft
@@ -93,7 +93,7 @@ def test_a_training_without_labels_keeps_the_epoch_that_predicts_its_validation_
     assert min(aucs) > 0.5
     assert checkpoints_of(config, run).chosen()[1].epoch == int(np.argmax(aucs)) + 1
     with open_embeddings(run.embeddings, run.folder) as vectors:
-        assert validation_auc(graph, config.evaluate.seed)(vectors) == pytest.approx(max(aucs), abs=0.002)
+        assert validation_auc(graph, config.evaluate.seed)(by_cosine(vectors)) == pytest.approx(max(aucs), abs=0.002)
     assert [event["by"] for event in events if event["event"] == "selection"] == ["links"]
     evaluate(config, run, QUIET)
     assert "on held-out edges." in training(load_run_data(config, run, QUIET, mapped=False))

@@ -14,7 +14,7 @@ from gscl_scale.config.identity import deciding_values
 from gscl_scale.config.section import RESULTS
 from gscl_scale.embed.store import is_complete, open_embeddings, write_embeddings
 from gscl_scale.errors import ConfigError
-from gscl_scale.evaluate.links import validation_auc
+from gscl_scale.evaluate.links import by_cosine, validation_auc
 from gscl_scale.evaluate.run import evaluate_run
 from gscl_scale.evaluate.schema import MadeFrom, Metrics, read_metrics
 from gscl_scale.evaluate.validation import selection_of
@@ -143,7 +143,7 @@ def _figure_of_choice(config: Config, name: str, graph: Graph) -> Callable[[Rows
             f"compare.settings: {name}: of several values of a setting, held-out edges choose one, and no edges are "
             "held out; give one value, or use a new run folder (--run) and add --set evaluate.held_out_edges=0.1"
         )
-    return figure
+    return lambda rows: figure(by_cosine(rows))
 
 
 def _warm_up(name: str, settings: Settings) -> None:
