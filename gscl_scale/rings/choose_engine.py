@@ -56,11 +56,18 @@ def expected_lists(
     """What an anchor is likely to have: members of its rings in all, and words of bits of the lowest nodes."""
     num_nodes = indptr.size - 1
     pilot = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops, _TO_ESTIMATE)
-    balls = 1 + np.cumsum(pilot.sizes, axis=1)
-    listed = np.minimum(pilot.sizes, config.width * pilot.sizes / balls)
-    asked = np.stack([target_sizes(config.per_ring, row) for row in pilot.sizes])
-    members = np.minimum(pilot.sizes, np.maximum(listed, asked)).astype(np.float64)
-    members[~pilot.whole] = np.maximum(members[~pilot.whole], config.width)  # not seen to the end
+    return lists_of_rings(pilot.sizes, pilot.whole, num_nodes, config)
+
+
+def lists_of_rings(
+    sizes: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], num_nodes: int, config: RingsConfig
+) -> tuple[float, float]:
+    """Means of `expected_lists` over anchors with rings of these sizes [A, k]; those not `whole` are larger."""
+    balls = 1 + np.cumsum(sizes, axis=1)
+    listed = np.minimum(sizes, config.width * sizes / balls)
+    asked = np.stack([target_sizes(config.per_ring, row) for row in sizes])
+    members = np.minimum(sizes, np.maximum(listed, asked)).astype(np.float64)
+    members[~whole] = np.maximum(members[~whole], config.width)  # not seen to the end
     if config.sharing != "shared":
         return float(members.sum(axis=1).mean()), 0.0
     ball = balls[:, -1]

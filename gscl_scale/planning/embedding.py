@@ -1,0 +1,95 @@
+"""What embedding all nodes takes, layer by layer."""
+
+import math
+from dataclasses import dataclass
+
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.embed.layer_files import Features, Step, block_sizes, steps_of
+from gscl_scale.planning.graph_shape import GraphShape
+from gscl_scale.planning.need import Machines, StageNeed
+from gscl_scale.planning.rates import Rates
+
+PROGRAM = 455 << 20  # bytes of the interpreter, torch and the compiled kernels
+_FLOAT = 4
+_MOST_HEADS = 8
+_GROUP = 150 << 20  # bytes of a row group of the Parquet file while it is written
+
+
+@dataclass(frozen=True)
+class LayerNeed:
+    """Bytes and core seconds of the encoding of all nodes, by one process.
+
+    files       of rows, on disk until it is finished
+    gathered    the largest file whose rows are read at random
+    """
+
+    allocated: int
+    files: int
+    gathered: int
+    blocks: int
+    core_s: float
+
+
+def embedding_width(model: ModelConfig, shape: GraphShape) -> int:
+    """Columns of the embeddings."""
+    blocks = shape.blocks
+    beside = (blocks.own if blocks.means else 0) + blocks.means + blocks.structural
+    return model.width + (beside if model.skip == "auto" else 0)
+
+
+def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) -> LayerNeed:
+    """What the layers of the encoder take for all nodes."""
+    model, nodes = config.model, shape.num_nodes
+    steps = _steps(model, shape)
+    width = max(step.width for step in steps)
+    widest = width if steps[0].kind == "multiply" and shape.values is not None else max(width, shape.num_features)
+    sizes = block_sizes(nodes, shape.undirected, width, widest, config.runtime.embed_memory_gb, threads)
+    block = min(sizes.block, nodes)
+    widths = [shape.num_features, *[model.width] * model.layers]
+    flops = 2 * nodes * sum(a * b for a, b in zip(widths, widths[1:], strict=False))
+    flops *= 2 if model.encoder == "sage" else 1
+    gathers = [step for step in steps if step.kind == "gather"]
+    gathered = [_width_below(step, steps, shape) for step in gathers]
+    return LayerNeed(
+        allocated=sizes.allocated - 2 * _FLOAT * width * (sizes.block - block),
+        files=_FLOAT * nodes * sum(step.width for step in steps),
+        gathered=_FLOAT * nodes * max(gathered),
+        blocks=-(-nodes // block) * len(steps),
+        core_s=flops * rates.flop + shape.entries * sum(gathered) * rates.gather,
+    )
+
+
+def _steps(model: ModelConfig, shape: GraphShape) -> list[Step]:
+    heads = math.gcd(model.width, _MOST_HEADS) if model.encoder == "gat" else 0
+    loops = shape.num_nodes * (model.encoder == "gat" or (model.encoder == "gcn" and model.self_loops))
+    features: Features = "read" if model.feature_scaling == "none" else "scaled"
+    features = features if shape.values is None else "sparse"
+    widths = [shape.num_features, *[model.width] * model.layers]
+    width = embedding_width(model, shape)
+    joined = width if width > model.width else 0
+    return steps_of(widths, heads, joined, shape.num_nodes, shape.entries + loops, features)
+
+
+def _width_below(step: Step, steps: list[Step], shape: GraphShape) -> int:
+    """Width of the rows that a step gathers."""
+    return next((one.width for one in steps if one.file == step.gathered), shape.num_features)
+
+
+def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
+    """What `embed` takes."""
+    local = machines.number == 1 and config.runtime.engine == "local"
+    threads = machines.cores if local else max(1, int(config.runtime.worker_cpus))
+    processes = 1 if local else max(1, machines.cores // threads)
+    if config.runtime.embed_workers and not local:
+        processes = min(processes, -(-config.runtime.embed_workers // machines.number))
+    need = layer_need(config, shape, threads, rates)
+    width = embedding_width(config.model, shape)
+    stays = shape.num_nodes * (_FLOAT * width * (1 + config.runtime.npy) + 8)
+    mapped = shape.folder_bytes + need.files
+    traffic = 0 if machines.number == 1 else need.gathered + mapped // machines.number
+    return StageNeed(
+        "embed", need.blocks, machines.number, processes, PROGRAM + need.allocated, mapped,
+        need.gathered, stays, need.files, traffic,
+        need.core_s + (stays + need.files) * rates.write, processes * threads * machines.number,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""What the evaluation and the report take: each one process on one machine."""
+
+from gscl_scale.config.config import Config
+from gscl_scale.planning.embedding import embedding_width, layer_need
+from gscl_scale.planning.graph_shape import GraphShape
+from gscl_scale.planning.need import Machines, StageNeed
+from gscl_scale.planning.rates import Rates
+
+EVALUATE = 690 << 20  # bytes of the interpreter, torch, scikit-learn and the compiled kernels
+REPORT = 560 << 20
+_FLOAT = 4
+_LOGITS = 1 << 26  # as in evaluate.linear_probe
+_BLOCK_ROWS = 32768
+_SHARE_OF_MEMORY = 4  # as in embed.store: embeddings above a quarter of the memory are mapped
+_METHODS = 3
+_MAP_NODES = 100_000
+_REPORT_S = 5.0
+_REPORT_BYTES = 4 << 20
+
+
+def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates, round_bytes: int) -> StageNeed:
+    """What `evaluate` takes."""
+    layers = layer_need(config, shape, machines.cores, rates)
+    width = embedding_width(config.model, shape)
+    vectors = _FLOAT * shape.num_nodes * width
+    held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
+    allocated = EVALUATE + max(held + layers.allocated, 2 * held, held + _probe_bytes(config, shape, width))
+    mapped = shape.folder_bytes + layers.files + file + round_bytes
+    return StageNeed(
+        "evaluate", 1, 1, 1, allocated, mapped, layers.gathered, 0, layers.files + file,
+        0 if machines.number == 1 else mapped, layers.core_s + _METHODS * _probe_s(config, shape, width, rates),
+        machines.cores,
+    )  # fmt: skip
+
+
+def _train_nodes(config: Config, shape: GraphShape) -> int:
+    return int(max(config.evaluate.train_fractions) * shape.labelled)
+
+
+def _probe_bytes(config: Config, shape: GraphShape, width: int) -> int:
+    """Rows of training and validation nodes, and the logits of a block of them with their softmax and error."""
+    evaluate = config.evaluate
+    lanes = evaluate.initialisations * len(evaluate.probe_weight_decay)
+    rows = min(_BLOCK_ROWS, max(256, _LOGITS // max(1, evaluate.initialisations * shape.classes)))
+    loaded = _train_nodes(config, shape) + int(evaluate.val_fraction * shape.labelled)
+    logits = min(_LOGITS, min(rows, loaded) * shape.classes * lanes)
+    return _FLOAT * (2 * loaded * width + 4 * logits) + 16 * shape.num_nodes
+
+
+def _probe_s(config: Config, shape: GraphShape, width: int, rates: Rates) -> float:
+    evaluate = config.evaluate
+    lanes = evaluate.initialisations * len(evaluate.probe_weight_decay)
+    rows = _train_nodes(config, shape) + int(evaluate.val_fraction * shape.labelled)
+    probes = evaluate.random_splits * evaluate.probe_epochs * rows
+    return probes * 4.0 * width * shape.classes * lanes * rates.flop
+
+
+def report_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
+    """What `report` takes."""
+    width = embedding_width(config.model, shape)
+    vectors = _FLOAT * shape.num_nodes * width
+    held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
+    sample = _FLOAT * min(shape.num_nodes, _MAP_NODES) * (2 * width + 200)
+    allocated = REPORT + max(2 * held, held + sample) + 24 * shape.num_nodes
+    return StageNeed(
+        "report", 1, 1, 1, allocated, shape.item * shape.entries + 16 * shape.num_nodes + file, 0, _REPORT_BYTES, file,
+        0, _REPORT_S + shape.entries * rates.gather, 1,
+    )  # fmt: skip

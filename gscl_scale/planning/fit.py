@@ -1,0 +1,110 @@
+"""The first stage that machines cannot run, and the settings that cure it."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gscl_scale.config.config import Config
+from gscl_scale.errors import ConfigError
+from gscl_scale.planning.graph_shape import GraphShape
+from gscl_scale.planning.need import Machines, StageNeed
+from gscl_scale.planning.rates import Rates
+from gscl_scale.planning.stages import stage_needs
+from gscl_scale.text import format_bytes
+
+_MOST_SETTINGS = 2  # that are changed together
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A stage for which memory or disk are too small, in a sentence; `settings` cure it, if any do."""
+
+    stage: str
+    sentence: str
+    settings: list[str]
+
+
+def first_misfit(
+    config: Config, shape: GraphShape, machines: Machines, rates: Rates, free_disk: int | None = None
+) -> Misfit | None:
+    """The first stage that does not fit; None where all do."""
+    needs, kept = stage_needs(config, shape, machines, rates), 0
+    for need in needs:
+        kept += need.disk
+        if need.least_bytes > machines.memory:
+            settings = _cure(need.stage, config, shape, machines, rates)
+            return Misfit(need.stage, f"{_lack_of_memory(need, machines)}; {_cure_words(need, settings)}", settings)
+        if free_disk is not None and kept + need.scratch > free_disk:
+            sentence = (
+                f"{need.stage} needs {format_bytes(kept + need.scratch)} of disk with what the stages before it keep, "
+                f"and {format_bytes(free_disk)} are free; choose another --run on a larger disk"
+            )
+            return Misfit(need.stage, sentence, [])
+    return None
+
+
+def _lack_of_memory(need: StageNeed, machines: Machines) -> str:
+    each = f"{need.processes:,} processes of {format_bytes(need.allocated)}"
+    parts = [format_bytes(need.allocated) if need.processes == 1 else each]
+    if need.random:
+        parts.append(f"{format_bytes(need.random)} of mapped files that it reads at random")
+    return (
+        f"{need.stage} needs {format_bytes(need.least_bytes)} of memory on a machine ({' and '.join(parts)}) and "
+        f"{format_bytes(machines.memory)} are there"
+    )
+
+
+def _cure_words(need: StageNeed, settings: list[str]) -> str:
+    if settings:
+        return "add " + " ".join(f"--set {setting}" for setting in settings)
+    return f"no setting cures that: use machines with {format_bytes(need.least_bytes)} of memory"
+
+
+def _cure(stage: str, config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> list[str]:
+    """The fewest settings with which a stage fits; none where no settings do."""
+    candidates = list(_candidates(stage, config, machines))
+    for count in range(1, _MOST_SETTINGS + 1):
+        for some in itertools.combinations(candidates, count):
+            if len({setting.partition("=")[0] for setting in some}) == count and _fits(
+                stage, config, list(some), shape, machines, rates
+            ):
+                return list(some)
+    return []
+
+
+def _fits(stage: str, config: Config, settings: list[str], shape: GraphShape, machines: Machines, rates: Rates) -> bool:
+    try:
+        changed = Config.load(None, settings, config.dump())
+        needs = stage_needs(changed, shape, machines, rates)
+    except ConfigError:  # the settings exclude each other, or are too small
+        return False
+    return next(need for need in needs if need.stage == stage).least_bytes <= machines.memory
+
+
+def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]:
+    """Settings that take less memory, those with the least loss first."""
+    if stage == "graph":
+        yield from _lower("graph.memory_mb", config.graph.memory_mb, (512, 256, 128, 64, 16))
+    elif stage == "precompute":
+        now = config.runtime.precompute_memory_gb or 1e9
+        yield from _lower("runtime.precompute_memory_gb", now, (4, 2, 1, 0.5, 0.25, 0.1))
+        if machines.here and config.runtime.engine == "local":
+            yield from _lower("runtime.workers", config.runtime.workers or machines.cores, (4, 2, 1))
+        else:
+            yield from (f"runtime.task_cpus={cpus}" for cpus in (2, 4, 8, 16) if config.runtime.task_cpus < cpus)
+        yield from _lower("rings.width", config.rings.width, (32, 16))
+    elif stage == "train":
+        if config.model.propagation == "full" and config.train.reads_samples:
+            yield "model.propagation=sampled"
+        yield from (f"train.accumulate={number}" for number in (2, 4, 8, 16) if config.train.accumulate < number)
+        yield from _lower("train.batch_size", config.train.batch_size, (512, 256, 128, 64))
+    elif stage in ("embed", "evaluate"):
+        yield from _lower("runtime.embed_memory_gb", config.runtime.embed_memory_gb, (2, 1, 0.5))
+        if stage == "evaluate":
+            yield from _lower("evaluate.initialisations", config.evaluate.initialisations, (5, 2))
+            fraction = max(config.evaluate.train_fractions)
+            yield from (f"evaluate.train_fractions=[{one}]" for one in (0.05, 0.01, 0.001) if one < fraction)
+
+
+def _lower(key: str, now: float, values: tuple[float, ...]) -> Iterator[str]:
+    return (f"{key}={value:g}" for value in values if value < now)
