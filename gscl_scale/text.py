@@ -72,3 +72,14 @@ def format_bytes(size: float) -> str:
     if size >= 2**30 / 10:
         return f"{size / 2**30:,.1f} GiB"
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"
+
+
+def format_duration(seconds: float) -> str:
+    """A time in its largest unit.
+
+    >>> format_duration(7.4), format_duration(600), format_duration(9000)
+    ('7 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"

@@ -16,7 +16,20 @@ if TYPE_CHECKING:
     from gscl_scale.planning.graph_shape import GraphShape
     from gscl_scale.planning.need import Machines, StageNeed
 
-_HEADERS = ["stage", "tasks", "processes", "each", "machine", "disk", "network", "time"]
+_HEADERS = [
+    "stage",
+    "tasks",
+    "machines x processes",
+    "each allocates + maps",
+    "a machine needs",
+    "disk",
+    "network",
+    "time",
+]
+_LEGEND = (
+    "A machine needs what its processes allocate and the files that they read at random; other files that they map it "
+    "reads once. Disk: what stays + what is removed when the stage is finished. Network: of the machine with most."
+)
 
 
 def _size_or_file(text: str) -> float | Path:
@@ -40,7 +53,9 @@ def plan(
     ] = None,
     edges: Annotated[float | None, number_option("Edges of a graph that is not there yet, such as 1e10.", 1.0)] = None,
     features: Annotated[int | None, number_option("Features of its nodes. Defaults to none.", 1)] = None,
-    labelled: Annotated[float | None, number_option("Nodes with a label. Defaults to all.", 0.0)] = None,
+    labelled: Annotated[
+        float | None, number_option("Nodes with a label. Defaults to all, or with --nodes NUMBER to none.", 0.0)
+    ] = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     run_folder: RunOption = None,
@@ -74,7 +89,7 @@ def plan(
         })  # fmt: skip
         return
     print_table(_HEADERS, [_row(need) for need in needs], title=_title(shape, group))
-    print(f"Rates: {rates.origin}.")
+    print(f"{_LEGEND}\nRates: {rates.origin}.")
     print(f"Does not fit: {misfit.sentence}." if misfit else "All stages fit.")
 
 
@@ -103,11 +118,12 @@ def _shape(
     from gscl_scale.storage.mirror import small_files
 
     if sized:
+        labelled = labelled or 0
         shape = GraphShape.of_size(given_size(config.graph, *sized, features or 0), config.graph)
     else:
         with small_files(where) as folder:
             if (folder / "graph/manifest.json").exists():
-                shape = GraphShape.of_folder(folder / "graph", config.graph)
+                shape = GraphShape.of_folder(folder / "graph")
             else:
                 shape = GraphShape.of_size(counted_source(config.graph), config.graph)
     return shape if labelled is None else replace(shape, labelled=min(int(labelled), shape.num_nodes))
@@ -143,23 +159,19 @@ def _title(shape: "GraphShape", machines: "Machines") -> str:
 
 
 def _row(need: "StageNeed") -> tuple[str, ...]:
-    from gscl_scale.text import format_bytes
+    from gscl_scale.text import format_bytes, format_duration
 
-    disk = format_bytes(need.disk) + (f" + {format_bytes(need.scratch)}" if need.scratch else "")
+    disk = format_bytes(need.disk) if need.disk else ""
+    disk += f" + {format_bytes(need.scratch)}" * bool(need.scratch)
+    network = format_bytes(need.network) if need.network else ""
     return (
-        need.stage, f"{need.tasks:,}", f"{need.machines} x {need.processes}", format_bytes(need.process_bytes),
-        format_bytes(need.machine_bytes), disk, format_bytes(need.network) if need.network else "", _hours(need.seconds),
+        need.stage, f"{need.tasks:,}", f"{need.machines} x {need.processes}",
+        f"{format_bytes(need.allocated)} + {format_bytes(need.mapped)}", format_bytes(need.least_bytes), disk,
+        network, format_duration(need.seconds),
     )  # fmt: skip
-
-
-def _hours(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _as_values(need: "StageNeed") -> dict[str, object]:
     return {
-        **asdict(need), "process_bytes": need.process_bytes, "machine_bytes": need.machine_bytes,
-        "least_bytes": need.least_bytes, "seconds": need.seconds,
+        **asdict(need), "process_bytes": need.process_bytes, "least_bytes": need.least_bytes, "seconds": need.seconds,
     }  # fmt: skip

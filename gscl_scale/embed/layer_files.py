@@ -3,6 +3,7 @@
 Shapes: N nodes, E edges (loops included), F features.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -72,7 +73,7 @@ def steps_of(
     """
     steps: list[Step] = []
     below: str | None = None
-    for number, (width_in, width) in enumerate(zip(widths, widths[1:], strict=False)):
+    for number, (width_in, width) in enumerate(itertools.pairwise(widths)):
         gathered = below
         sparse = below is None and features == "sparse"
         if sparse or heads or multiplies_first(num_nodes, entries, width_in, width):

@@ -1,11 +1,13 @@
 """What embedding all nodes takes, layer by layer."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed.layer_files import Features, Step, block_sizes, steps_of
+from gscl_scale.errors import ConfigError
 from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
@@ -22,6 +24,7 @@ class LayerNeed:
 
     files       of rows, on disk until it is finished
     gathered    the largest file whose rows are read at random
+    refused     why the memory that is allowed is too little; "" where it is enough
     """
 
     allocated: int
@@ -29,6 +32,7 @@ class LayerNeed:
     gathered: int
     blocks: int
     core_s: float
+    refused: str = ""
 
 
 def embedding_width(model: ModelConfig, shape: GraphShape) -> int:
@@ -44,10 +48,14 @@ def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) ->
     steps = _steps(model, shape)
     width = max(step.width for step in steps)
     widest = width if steps[0].kind == "multiply" and shape.values is not None else max(width, shape.num_features)
-    sizes = block_sizes(nodes, shape.undirected, width, widest, config.runtime.embed_memory_gb, threads)
+    limit, refused = config.runtime.embed_memory_gb, ""
+    try:
+        sizes = block_sizes(nodes, shape.undirected, width, widest, limit, threads)
+    except ConfigError as error:
+        sizes, refused = block_sizes(nodes, shape.undirected, width, widest, limit, threads, rows=1), str(error)
     block = min(sizes.block, nodes)
     widths = [shape.num_features, *[model.width] * model.layers]
-    flops = 2 * nodes * sum(a * b for a, b in zip(widths, widths[1:], strict=False))
+    flops = 2 * nodes * sum(a * b for a, b in itertools.pairwise(widths))
     flops *= 2 if model.encoder == "sage" else 1
     gathers = [step for step in steps if step.kind == "gather"]
     gathered = [_width_below(step, steps, shape) for step in gathers]
@@ -57,6 +65,7 @@ def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) ->
         gathered=_FLOAT * nodes * max(gathered),
         blocks=-(-nodes // block) * len(steps),
         core_s=flops * rates.flop + shape.entries * sum(gathered) * rates.gather,
+        refused=refused,
     )
 
 
@@ -91,5 +100,6 @@ def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates:
     return StageNeed(
         "embed", need.blocks, machines.number, processes, PROGRAM + need.allocated, mapped,
         need.gathered, stays, need.files, traffic,
-        need.core_s + (stays + need.files) * rates.write, processes * threads * machines.number,
+        need.core_s, processes * threads * machines.number,
+        ((stays + need.files) / machines.number + traffic) * rates.write, need.refused,
     )  # fmt: skip

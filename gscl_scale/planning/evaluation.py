@@ -26,10 +26,11 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
     allocated = EVALUATE + max(held + layers.allocated, 2 * held, held + _probe_bytes(config, shape, width))
     mapped = shape.folder_bytes + layers.files + file + round_bytes
+    traffic = 0 if machines.number == 1 else mapped
     return StageNeed(
         "evaluate", 1, 1, 1, allocated, mapped, layers.gathered, 0, layers.files + file,
-        0 if machines.number == 1 else mapped, layers.core_s + _METHODS * _probe_s(config, shape, width, rates),
-        machines.cores,
+        traffic, layers.core_s + _METHODS * _probe_s(config, shape, width, rates), machines.cores,
+        (layers.files + file + traffic) * rates.write, layers.refused,
     )  # fmt: skip
 
 
@@ -64,5 +65,5 @@ def report_need(config: Config, shape: GraphShape, machines: Machines, rates: Ra
     allocated = REPORT + max(2 * held, held + sample) + 24 * shape.num_nodes
     return StageNeed(
         "report", 1, 1, 1, allocated, shape.item * shape.entries + 16 * shape.num_nodes + file, 0, _REPORT_BYTES, file,
-        0, _REPORT_S + shape.entries * rates.gather, 1,
+        0, _REPORT_S + shape.entries * rates.gather, 1, file * rates.write,
     )  # fmt: skip

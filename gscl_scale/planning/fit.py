@@ -31,7 +31,7 @@ def first_misfit(
     needs, kept = stage_needs(config, shape, machines, rates), 0
     for need in needs:
         kept += need.disk
-        if need.least_bytes > machines.memory:
+        if not need.fits(machines.memory):
             settings = _cure(need.stage, config, shape, machines, rates)
             return Misfit(need.stage, f"{_lack_of_memory(need, machines)}; {_cure_words(need, settings)}", settings)
         if free_disk is not None and kept + need.scratch > free_disk:
@@ -44,6 +44,8 @@ def first_misfit(
 
 
 def _lack_of_memory(need: StageNeed, machines: Machines) -> str:
+    if need.refused:
+        return f"{need.stage}: {need.refused.removesuffix('; raise it')}"
     each = f"{need.processes:,} processes of {format_bytes(need.allocated)}"
     parts = [format_bytes(need.allocated) if need.processes == 1 else each]
     if need.random:
@@ -78,7 +80,7 @@ def _fits(stage: str, config: Config, settings: list[str], shape: GraphShape, ma
         needs = stage_needs(changed, shape, machines, rates)
     except ConfigError:  # the settings exclude each other, or are too small
         return False
-    return next(need for need in needs if need.stage == stage).least_bytes <= machines.memory
+    return next(need for need in needs if need.stage == stage).fits(machines.memory)
 
 
 def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]:
@@ -99,7 +101,9 @@ def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]
         yield from (f"train.accumulate={number}" for number in (2, 4, 8, 16) if config.train.accumulate < number)
         yield from _lower("train.batch_size", config.train.batch_size, (512, 256, 128, 64))
     elif stage in ("embed", "evaluate"):
-        yield from _lower("runtime.embed_memory_gb", config.runtime.embed_memory_gb, (2, 1, 0.5))
+        now = config.runtime.embed_memory_gb
+        yield from _lower("runtime.embed_memory_gb", now, (2, 1, 0.5))
+        yield from (f"runtime.embed_memory_gb={more}" for more in (8, 16, 32, 64) if more > now)
         if stage == "evaluate":
             yield from _lower("evaluate.initialisations", config.evaluate.initialisations, (5, 2))
             fraction = max(config.evaluate.train_fractions)

@@ -48,7 +48,7 @@ class GraphShape:
     rare: bool = False
 
     @classmethod
-    def of_folder(cls, folder: Path, config: GraphConfig) -> "GraphShape":
+    def of_folder(cls, folder: Path) -> "GraphShape":
         """Of a finished graph folder."""
         found = read_json(folder / "manifest.json", _Manifest)
         nodes, means, structural = (

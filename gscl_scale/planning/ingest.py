@@ -9,7 +9,9 @@ from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
 
+PROGRAM = 260 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _STRUCTURE_STEPS = 28
+_CORES = 2  # one thread collects the edges; all sort them
 _FLOAT = 4
 
 
@@ -19,8 +21,8 @@ def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Ra
     need = estimate_need(replace(shape.source, chunks=chunks), config.graph, machines.cores)
     steps = _STRUCTURE_STEPS * shape.entries * shape.blocks.structural
     core_s = shape.entries * rates.sort + steps * rates.gather
-    written = shape.folder_bytes * rates.write * machines.cores  # no faster on more cores
+    disk, traffic = shape.folder_bytes, 0 if machines.number == 1 else 2 * need.disk
     return StageNeed(
-        "graph", 1, 1, 1, need.memory, shape.folder_bytes, 0, shape.folder_bytes, max(0, need.disk - shape.folder_bytes),
-        0 if machines.number == 1 else 2 * need.disk, core_s + written, machines.cores,
+        "graph", 1, 1, 1, PROGRAM + need.working, shape.folder_bytes, 0, disk, max(0, need.disk - disk), traffic,
+        core_s, min(_CORES, machines.cores), (disk + need.disk) * rates.write,
     )  # fmt: skip

@@ -41,6 +41,8 @@ class StageNeed:
     network     bytes that the machine with most traffic reads and writes on a shared disk; 0 on one machine
     core_s      seconds of a core
     cores       that work at the same time on all machines
+    disk_s      seconds of a machine for what it writes to disk or reads over the network
+    refused     why the settings do not allow it whatever memory there is; "" where they do
     """
 
     stage: str
@@ -55,6 +57,8 @@ class StageNeed:
     network: int
     core_s: float
     cores: int
+    disk_s: float
+    refused: str = ""
 
     @property
     def process_bytes(self) -> int:
@@ -62,16 +66,15 @@ class StageNeed:
         return self.allocated + self.mapped
 
     @property
-    def machine_bytes(self) -> int:
-        """The same of all processes of a machine."""
-        return self.processes * self.allocated + self.mapped
-
-    @property
     def least_bytes(self) -> int:
         """Memory without which a machine stops, or reads the disk again and again."""
         return self.processes * self.allocated + self.random
 
+    def fits(self, memory: int) -> bool:
+        """Whether it can run on machines with so many bytes of memory."""
+        return not self.refused and self.least_bytes <= memory
+
     @property
     def seconds(self) -> float:
         """Time of the stage."""
-        return self.core_s / max(1, self.cores)
+        return self.core_s / max(1, self.cores) + self.disk_s

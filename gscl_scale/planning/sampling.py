@@ -29,11 +29,12 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     asked = rounds_asked(rings, epochs)
     rounds = min(asked, max(1, int(rings.disk_gb * 1e9) // max(1, need.samples)))
     core_s = rounds * _seconds_of_round(engine, shape, sizes, rates)
+    traffic = 0 if machines.number == 1 else _traffic(need.mapped, need.scratch, plan)
+    disk_s = (rounds * (need.samples + need.scratch) / machines.number + traffic) * rates.write
     return StageNeed(
         "precompute", asked * plan.steps, machines.number, 1 if by_threads else workers,
         need.memory if by_threads else max(need.task, need.driver), need.mapped, need.mapped,
-        rounds * need.samples, need.scratch, 0 if machines.number == 1 else _traffic(need.mapped, need.scratch, plan),
-        core_s, workers * machines.number,
+        rounds * need.samples, need.scratch, traffic, core_s, workers * machines.number, disk_s,
     )  # fmt: skip
 
 

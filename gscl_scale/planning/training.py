@@ -37,7 +37,7 @@ def batch_shape(config: Config, shape: GraphShape, anchors: int) -> BatchShape:
     """The likely batch of so many anchors, where neighbors and members are those of the lowest priorities."""
     nodes = [_compared(config, shape, anchors)]
     messages: list[float] = []
-    fanouts = config.model.fanouts() or [None] * config.model.layers
+    fanouts: list[int | None] = [*(config.model.fanouts() or [None] * config.model.layers)]
     for fanout in reversed(fanouts):
         taken = shape.degree if fanout is None else min(fanout, shape.degree)
         pool = shape.num_nodes * min(1.0, taken / max(1.0, shape.degree))
@@ -85,10 +85,11 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     mapped = shape.folder_bytes + min(_MOST_MAPPED, round_bytes)
     steps = sized.train.num_epochs * (-(-shape.num_nodes // sized.train.batch_size) if sized.train.reads_samples else 1)
     random = (shape.feature_bytes + shape.item * shape.entries if sampled else 0) + min(_MOST_MAPPED, round_bytes)
+    traffic = _traffic(sized, shape, batch, machines, steps, workers)
     return StageNeed(
         "train", steps, here, -(-workers // here), _allocated(sized, shape, batch), mapped, random,
-        3 * _FLOAT * _weights(sized, shape), 0, _traffic(sized, shape, batch, machines, steps, workers),
-        workers * steps * _seconds(sized, shape, batch, rates), workers * threads,
+        3 * _FLOAT * _weights(sized, shape), 0, traffic,
+        workers * steps * _seconds(sized, shape, batch, rates), workers * threads, traffic / here * rates.write,
     )  # fmt: skip
 
 
