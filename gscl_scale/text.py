@@ -69,6 +69,8 @@ def format_bytes(size: float) -> str:
     >>> format_bytes(3 << 30), format_bytes(5 << 20), format_bytes(7000)
     ('3.0 GiB', '5 MiB', '7 KiB')
     """
+    if size >= 2**40:
+        return f"{size / 2**40:,.1f} TiB"
     if size >= 2**30 / 10:
         return f"{size / 2**30:,.1f} GiB"
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"

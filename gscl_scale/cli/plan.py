@@ -16,19 +16,11 @@ if TYPE_CHECKING:
     from gscl_scale.planning.graph_shape import GraphShape
     from gscl_scale.planning.need import Machines, StageNeed
 
-_HEADERS = [
-    "stage",
-    "tasks",
-    "machines x processes",
-    "each allocates + maps",
-    "a machine needs",
-    "disk",
-    "network",
-    "time",
-]
+_HEADERS = ["stage", "tasks", "at once", "allocates", "maps", "needs", "disk", "network", "time"]
 _LEGEND = (
-    "A machine needs what its processes allocate and the files that they read at random; other files that they map it "
-    "reads once. Disk: what stays + what is removed when the stage is finished. Network: of the machine with most."
+    "Memory, disk and network in GiB. At once: machines x processes of each. A process allocates memory and maps "
+    "files; a machine needs the memory that its processes allocate and that of the files that they read at random. "
+    "Disk: what stays + what is removed when the stage is finished. Network: of the machine with most."
 )
 
 
@@ -159,16 +151,24 @@ def _title(shape: "GraphShape", machines: "Machines") -> str:
 
 
 def _row(need: "StageNeed") -> tuple[str, ...]:
-    from gscl_scale.text import format_bytes, format_duration
+    from gscl_scale.text import format_duration
 
-    disk = format_bytes(need.disk) if need.disk else ""
-    disk += f" + {format_bytes(need.scratch)}" * bool(need.scratch)
-    network = format_bytes(need.network) if need.network else ""
+    sizes = need.allocated, need.mapped, need.least_bytes
+    disk = f"{_gib(need.disk)} + {_gib(need.scratch)}" if need.scratch else _gib(need.disk)
     return (
-        need.stage, f"{need.tasks:,}", f"{need.machines} x {need.processes}",
-        f"{format_bytes(need.allocated)} + {format_bytes(need.mapped)}", format_bytes(need.least_bytes), disk,
-        network, format_duration(need.seconds),
+        need.stage, f"{need.tasks:,}", f"{need.machines} x {need.processes}", *map(_gib, sizes), disk,
+        _gib(need.network), format_duration(need.seconds),
     )  # fmt: skip
+
+
+def _gib(size: int) -> str:
+    """A size in GiB with three digits.
+
+    >>> _gib(5 << 40), _gib(3 << 29), _gib(0)
+    ('5,120', '1.5', '0')
+    """
+    gib = size / 2**30
+    return f"{gib:,.0f}" if gib >= 99.95 else f"{gib:.3g}" if gib >= 0.0005 else "0"
 
 
 def _as_values(need: "StageNeed") -> dict[str, object]:

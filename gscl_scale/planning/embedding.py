@@ -53,7 +53,7 @@ def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) ->
         sizes = block_sizes(nodes, shape.undirected, width, widest, limit, threads)
     except ConfigError as error:
         sizes, refused = block_sizes(nodes, shape.undirected, width, widest, limit, threads, rows=1), str(error)
-    block = min(sizes.block, nodes)
+    block = min(sizes.piece if refused else sizes.block, nodes)
     widths = [shape.num_features, *[model.width] * model.layers]
     flops = 2 * nodes * sum(a * b for a, b in itertools.pairwise(widths))
     flops *= 2 if model.encoder == "sage" else 1

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.section import Result, Section
 from gscl_scale.errors import ConfigError
 from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
@@ -63,24 +64,41 @@ def _cure_words(need: StageNeed, settings: list[str]) -> str:
 
 
 def _cure(stage: str, config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> list[str]:
-    """The fewest settings with which a stage fits; none where no settings do."""
+    """The fewest settings with which a stage fits, of these the fastest; none where no settings do.
+
+    Settings that change a result are named only where no others suffice.
+    """
     candidates = list(_candidates(stage, config, machines))
-    for count in range(1, _MOST_SETTINGS + 1):
-        for some in itertools.combinations(candidates, count):
-            if len({setting.partition("=")[0] for setting in some}) == count and _fits(
-                stage, config, list(some), shape, machines, rates
-            ):
-                return list(some)
+    harmless = [setting for setting in candidates if _decides(config, setting) == "nothing"]
+    for some, count in itertools.product((harmless, candidates), range(1, _MOST_SETTINGS + 1)):
+        fitting = []
+        for settings in itertools.combinations(some, count):
+            need = _need_with(stage, config, list(settings), shape, machines, rates)
+            if need and need.fits(machines.memory):
+                fitting.append((need.seconds, list(settings)))
+        if fitting:
+            return min(fitting, key=lambda found: found[0])[1]
     return []
 
 
-def _fits(stage: str, config: Config, settings: list[str], shape: GraphShape, machines: Machines, rates: Rates) -> bool:
+def _decides(config: Config, setting: str) -> Result:
+    """The result that a setting changes."""
+    section, key = setting.partition("=")[0].split(".")
+    of: Section = getattr(config, section)
+    return of.decides(key)
+
+
+def _need_with(
+    stage: str, config: Config, settings: list[str], shape: GraphShape, machines: Machines, rates: Rates
+) -> StageNeed | None:
+    """What a stage takes with other settings; None where these exclude each other."""
+    if len({setting.partition("=")[0] for setting in settings}) < len(settings):
+        return None
     try:
         changed = Config.load(None, settings, config.dump())
-        needs = stage_needs(changed, shape, machines, rates)
-    except ConfigError:  # the settings exclude each other, or are too small
-        return False
-    return next(need for need in needs if need.stage == stage).fits(machines.memory)
+    except ConfigError:
+        return None
+    return next(need for need in stage_needs(changed, shape, machines, rates) if need.stage == stage)
 
 
 def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]:

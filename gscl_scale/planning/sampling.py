@@ -1,25 +1,30 @@
 """What sampling the rings takes, and how large rings are likely to be."""
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import RingsConfig
+from gscl_scale.graph.csr import index_dtype
 from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
-from gscl_scale.planning.rates import Rates
-from gscl_scale.rings.choose_engine import lists_of_rings
-from gscl_scale.shards.estimate import need_of_round
+from gscl_scale.planning.rates import REFERENCE, Rates
+from gscl_scale.rings.choose_engine import LITTLE_S, lists_of_rings
+from gscl_scale.shards.estimate import RoundNeed, need_of_round
+from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.plan import Plan
 from gscl_scale.shards.precompute import rounds_asked
+from gscl_scale.shards.tiled import Tiling
 
-_VISITED = 0.9  # of the nodes: a search that has found so many has looked at all edges
+_EXCESS = 4.0  # neighbors of a neighbor over those of a node: hubs are neighbors of many
 
 
 def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
     """What `precompute` takes."""
     rings, memory = config.rings, config.runtime.precompute_memory
-    engine = engine_for(rings, shape, rates)
+    engine = engine_for(rings, shape)
     plan = Plan("", shape.num_nodes, rings.model_copy(update={"engine": engine}), memory)
     sizes = ring_sizes(shape, rings.hops)
     lists = lists_of_rings(sizes[None], np.ones(1, np.bool_), shape.num_nodes, rings)
@@ -29,8 +34,11 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     asked = rounds_asked(rings, epochs)
     rounds = min(asked, max(1, int(rings.disk_gb * 1e9) // max(1, need.samples)))
     core_s = rounds * _seconds_of_round(engine, shape, sizes, rates)
-    traffic = 0 if machines.number == 1 else _traffic(need.mapped, need.scratch, plan)
-    disk_s = (rounds * (need.samples + need.scratch) / machines.number + traffic) * rates.write
+    read = rounds * _level_bytes_read(plan, need)
+    traffic = 0 if machines.number == 1 else int(rounds * need.mapped * (len(plan.radii) + 1) + read / machines.number)
+    written = rounds * (need.samples + need.scratch)
+    disk_s = traffic * rates.write if traffic else read * rates.write
+    disk_s += written / machines.number * rates.write
     return StageNeed(
         "precompute", asked * plan.steps, machines.number, 1 if by_threads else workers,
         need.memory if by_threads else max(need.task, need.driver), need.mapped, need.mapped,
@@ -38,9 +46,14 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     )  # fmt: skip
 
 
-def _traffic(mapped: int, scratch: int, plan: Plan) -> int:
-    """Bytes that a machine reads and writes: what it maps in each pass, and its share of the levels."""
-    return mapped * (len(plan.radii) + 1) + scratch
+def _level_bytes_read(plan: Plan, need: RoundNeed) -> int:
+    """Bytes of levels that all tasks of a round read in tiles: a level once for each group of nodes."""
+    if not plan.tiled:
+        return 0
+    index = index_dtype(plan.num_nodes).__name__
+    files = LevelFiles.of(Path(), 0, 1, plan.num_nodes, plan.config.width, index)
+    groups = -(-plan.num_nodes // Tiling.of(files, plan.memory).group)
+    return groups * need.scratch * (len(plan.radii) - 1) // len(plan.radii)
 
 
 def _workers(config: Config, machines: Machines) -> int:
@@ -53,26 +66,25 @@ def _workers(config: Config, machines: Machines) -> int:
 
 
 def ring_sizes(shape: GraphShape, hops: int) -> npt.NDArray[np.int64]:
-    """The likely size of each ring [k], as in a random graph: each node of a ring has so many further neighbors."""
-    sizes, ball, ring = [], 1.0, 1.0
+    """The likely size of each ring [k], as in a random graph with hubs."""
+    sizes, ball, ring, each = list[float](), 1.0, 1.0, shape.degree
     for _ in range(hops):
-        left = max(0.0, shape.num_nodes - ball)
-        ring = left * -np.expm1(-ring * shape.degree / max(1.0, left))
-        ball += ring
+        left = max(1.0, shape.num_nodes - ball)
+        ring = left * -float(np.expm1(-ring * each / left))
+        ball, each = ball + ring, _EXCESS * shape.degree
         sizes.append(ring)
     return np.maximum(np.array(sizes), 1).astype(np.int64)
 
 
-def engine_for(rings: RingsConfig, shape: GraphShape, rates: Rates) -> str:
-    """The engine that is likely to be chosen."""
+def engine_for(rings: RingsConfig, shape: GraphShape) -> str:
+    """The engine that is likely to be chosen, on any machine."""
     if rings.engine != "auto":
         return rings.engine
     if not rings.sketchable():
         return "exact"
-    exact, sketch = (
-        _seconds_of_round(name, shape, ring_sizes(shape, rings.hops), rates) for name in ("exact", "sketch")
-    )
-    return "exact" if exact < max(sketch, 1.0) else "sketch"
+    sizes = ring_sizes(shape, rings.hops)
+    exact, sketch = (_seconds_of_round(name, shape, sizes, REFERENCE) for name in ("exact", "sketch"))
+    return "exact" if exact < max(sketch, LITTLE_S) else "sketch"
 
 
 def _seconds_of_round(engine: str, shape: GraphShape, sizes: npt.NDArray[np.int64], rates: Rates) -> float:
@@ -80,5 +92,5 @@ def _seconds_of_round(engine: str, shape: GraphShape, sizes: npt.NDArray[np.int6
     writing = shape.num_nodes * rates.anchor
     if engine == "sketch":
         return writing + shape.entries * max(1, len(sizes) - 1) * rates.sketch
-    inner = 1 + float(sizes[:-1].sum())  # nodes whose neighbors are looked at
-    return writing + shape.num_nodes * min(inner, _VISITED * shape.num_nodes) * shape.degree * rates.visit
+    visits = min(shape.degree + _EXCESS * shape.degree * float(sizes[:-1].sum()), shape.entries)
+    return writing + shape.num_nodes * visits * rates.visit

@@ -37,7 +37,8 @@ def batch_shape(config: Config, shape: GraphShape, anchors: int) -> BatchShape:
     """The likely batch of so many anchors, where neighbors and members are those of the lowest priorities."""
     nodes = [_compared(config, shape, anchors)]
     messages: list[float] = []
-    fanouts: list[int | None] = [*(config.model.fanouts() or [None] * config.model.layers)]
+    given = config.model.fanouts()
+    fanouts: list[int | None] = [*given] if given else [None for _ in range(config.model.layers)]
     for fanout in reversed(fanouts):
         taken = shape.degree if fanout is None else min(fanout, shape.degree)
         pool = shape.num_nodes * min(1.0, taken / max(1.0, shape.degree))

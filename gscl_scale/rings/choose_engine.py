@@ -16,7 +16,7 @@ from gscl_scale.rings.sketch.level import HEAD_PER_WIDTH, near_words
 _PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
 _TO_CHOOSE = 4_000_000  # edge visits of the pilot: a twentieth of a second
 _TO_ESTIMATE = 2_000_000  # the same where only sizes of files are asked for
-_LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
+LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
 # measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
 # nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor
 _VISIT_NS = 1.6
@@ -46,7 +46,7 @@ def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], conf
         return Choice("exact", "only it takes such rings.per_ring or rings.sharing")
     exact_s, sketch_s = (indptr.size - 1) * 1e-9 * _costs(indptr, indices, config)
     found = f"all anchors take the exact engine about {exact_s:,.1f} s of a core, the sketch {sketch_s:,.1f} s"
-    engine = "exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch"
+    engine = "exact" if exact_s < max(sketch_s, LITTLE_S) else "sketch"
     return Choice(engine, found, float(exact_s), float(sketch_s))
 
 
