@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gscl_scale.planning.need import Machines, StageNeed
 
 _HEADERS = ["stage", "tasks", "at once", "allocates", "maps", "needs", "disk", "network", "time"]
+_MOST = 1e15  # nodes or edges
 _LEGEND = (
     "Memory, disk and network in GiB. At once: machines x processes of each. A process allocates memory and maps "
     "files; a machine needs the memory that its processes allocate and that of the files that they read at random. "
@@ -60,13 +61,13 @@ def plan(
     """Print what each stage takes: memory, disk, network and time.
 
     Measures this machine for some seconds, and names the first stage that does not fit."""
-    sized = _given_sizes(nodes, edges, file)
+    sized = _given_sizes(nodes, edges, features, file)
     table = None if sized else nodes
-    named = not sized
-    config, where = load_config(config_file, settings, run_folder, file, table, named=named)
+    config, where = load_config(config_file, settings, run_folder, file, table, named=not sized)
     shape = _shape(config, where, sized, features, labelled)
     from gscl_scale.planning.fit import first_misfit
     from gscl_scale.planning.measure import measure_rates
+    from gscl_scale.planning.notes import notes_on
     from gscl_scale.planning.stages import stage_needs
 
     group = _machines(machines, memory, cores, gpus)
@@ -82,22 +83,26 @@ def plan(
         return
     print_table(_HEADERS, [_row(need) for need in needs], title=_title(shape, group))
     print(f"{_LEGEND}\nRates: {rates.origin}.")
+    for note in notes_on(config, shape, group):
+        print(f"{note}.")
     print(f"Does not fit: {misfit.sentence}." if misfit else "All stages fit.")
 
 
-def _given_sizes(nodes: float | Path | None, edges: float | None, file: Path | None) -> tuple[int, int] | None:
+def _given_sizes(
+    nodes: float | Path | None, edges: float | None, features: int | None, file: Path | None
+) -> tuple[int, int] | None:
     """Nodes and edges of a graph that is not there yet."""
-    given = isinstance(nodes, float)
-    if given != (edges is not None):
-        raise UserError("plan: give --nodes and --edges together, such as --nodes 1e9 --edges 1e10")
-    if not given:
+    if not isinstance(nodes, float):
+        if edges is not None or features is not None:
+            raise UserError("plan: --edges and --features need --nodes, such as --nodes 1e9 --edges 1e10")
         return None
     if file:
-        raise UserError(f"plan: {file} has a size of its own; leave out --nodes and --edges, or the file")
-    assert isinstance(nodes, float)
-    assert edges is not None
-    if not 1 <= nodes < 1e15:
-        raise UserError(f"plan: --nodes: expected a number from 1, got {nodes:g}")
+        raise UserError(f"plan: {file} has a size of its own; leave out --nodes, --edges and --features, or the file")
+    if edges is None:
+        raise UserError("plan: --nodes needs --edges, such as --nodes 1e9 --edges 1e10")
+    for option, number in (("--nodes", nodes), ("--edges", edges), ("--features", features or 1)):
+        if not 1 <= number <= _MOST:
+            raise UserError(f"plan: {option}: expected a number from 1 to {_MOST:g}, got {number:g}")
     return int(nodes), int(edges)
 
 

@@ -47,8 +47,7 @@ def first_misfit(
 def _lack_of_memory(need: StageNeed, machines: Machines) -> str:
     if need.refused:
         return f"{need.stage}: {need.refused.removesuffix('; raise it')}"
-    each = f"{need.processes:,} processes of {format_bytes(need.allocated)}"
-    parts = [format_bytes(need.allocated) if need.processes == 1 else each]
+    parts = [f"{need.processes:,} process{'es' * (need.processes > 1)} of {format_bytes(need.allocated)}"]
     if need.random:
         parts.append(f"{format_bytes(need.random)} of mapped files that it reads at random")
     return (

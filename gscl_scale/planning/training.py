@@ -16,7 +16,10 @@ PROGRAM = 590 << 20  # bytes of the interpreter, torch and the compiled kernels
 _FLOAT = 4
 _WHOLE = 0.75  # as in batches.sampled_subgraph: where a layer needs this share of all nodes, it takes all
 _MOST_MAPPED = 4 << 30  # as in shards.reader: a reader gives back pages of samples above it
+_ENTRY = 20  # bytes of the adjacency in memory, and while it is made
 _QUEUED = 4  # batches: two that wait, one that is made, one in the step
+_HUBS = 2.0  # neighbors of a node that a batch compares, over those of any node: hubs are in more rings
+_SHARED = 0.5  # of the nodes that could be drawn as neighbors are: those of the lowest priorities, and hubs
 _MESSAGE = 16  # bytes in a batch: place and weight, and both again transposed
 
 
@@ -40,9 +43,11 @@ def batch_shape(config: Config, shape: GraphShape, anchors: int) -> BatchShape:
     given = config.model.fanouts()
     fanouts: list[int | None] = [*given] if given else [None for _ in range(config.model.layers)]
     for fanout in reversed(fanouts):
-        taken = shape.degree if fanout is None else min(fanout, shape.degree)
-        pool = shape.num_nodes * min(1.0, taken / max(1.0, shape.degree))
-        drawn = nodes[0] * taken
+        if fanout is None:
+            drawn, pool = min(shape.entries, _HUBS * nodes[0] * shape.degree), float(shape.num_nodes)
+        else:
+            taken = min(fanout, shape.degree)
+            drawn, pool = nodes[0] * taken, _SHARED * shape.num_nodes * taken / max(1.0, shape.degree)
         below = min(shape.num_nodes, nodes[0] + distinct(pool, drawn))
         if fanout is None and below > _WHOLE * shape.num_nodes:
             below = shape.num_nodes
@@ -101,7 +106,10 @@ def _allocated(config: Config, shape: GraphShape, batch: BatchShape) -> int:
         held = _FLOAT * nodes * numbers + 12 * shape.entries
         return PROGRAM + int(held) + step_bytes(model, nodes, int(nodes * numbers), shape.entries + nodes)
     sampled = model.propagation == "sampled"
-    held = 8 * nodes if sampled else 2 * _FLOAT * nodes * numbers + 20 * (shape.entries + nodes)
+    held = 8.0 * nodes
+    if not sampled:
+        known = model.dropped_features == model.message_dropout == 0 and shape.num_features <= model.width
+        held = _FLOAT * nodes * numbers * (1 + known) + _ENTRY * (shape.entries + nodes)
     queued = sum(batch.messages) * _MESSAGE + sampled * batch.nodes[0] * numbers * _FLOAT
     rows = sum(batch.nodes[1:]) / model.layers
     step = step_bytes(model, int(rows), int(batch.nodes[0] * numbers), int(max(batch.messages)))
