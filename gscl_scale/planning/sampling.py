@@ -69,11 +69,11 @@ def ring_sizes(shape: GraphShape, hops: int) -> npt.NDArray[np.int64]:
     """The likely size of each ring [k], as in a random graph with hubs."""
     sizes, ball, ring, each = list[float](), 1.0, 1.0, shape.degree
     for _ in range(hops):
-        left = max(1.0, shape.num_nodes - ball)
-        ring = left * -float(np.expm1(-ring * each / left))
+        left = max(0.0, shape.num_nodes - ball)
+        ring = left * -float(np.expm1(-ring * each / max(1.0, left)))
         ball, each = ball + ring, _EXCESS * shape.degree
         sizes.append(ring)
-    return np.maximum(np.array(sizes), 1).astype(np.int64)
+    return np.array(sizes).astype(np.int64)
 
 
 def engine_for(rings: RingsConfig, shape: GraphShape) -> str:

@@ -71,7 +71,7 @@ def _compared(config: Config, shape: GraphShape, anchors: int) -> float:
     sizes = ring_sizes(shape, rings.hops)
     for size, members in zip(sizes, target_sizes(rings.per_ring, sizes), strict=True):
         stored = min(float(size), float(members))
-        total += distinct(shape.num_nodes * stored / size, anchors * stored)
+        total += distinct(shape.num_nodes * stored / max(1, size), anchors * stored)
     left = max(1.0, shape.num_nodes - float(sizes.sum()))
     total += distinct(rings.beyond * shape.num_nodes / left, anchors * rings.beyond) + config.train.negatives
     return min(total, shape.num_nodes)

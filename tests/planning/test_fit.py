@@ -31,7 +31,7 @@ def test_where_there_is_room_nothing_is_said():
     ("stage", "key", "memory", "settings"),
     [
         ("graph", "graph.memory_mb", 2.4, ["graph.memory_mb=60000"]),
-        ("precompute", "runtime.precompute_memory_gb", 10, ["rings.engine=sketch", "rings.hops=3", "rings.width=128"]),
+        ("precompute", "runtime.precompute_memory_gb", 6, ["rings.engine=sketch", "rings.hops=3", "rings.width=128"]),
         ("train", "model.propagation", 16, ["rings.width=16", "model.layers=3"]),
         ("embed", "runtime.embed_memory_gb", 13, [SAMPLED, "rings.width=16", "runtime.embed_memory_gb=0.1"]),
     ],

@@ -49,7 +49,6 @@ def needs(*settings, nodes=10**7, edges=10**8, features=64, machines=HERE):
         ("model.width=32", "train"),
         ("runtime.embed_memory_gb=0.6", "embed"),
         ("model.width=32", "embed"),
-        ("runtime.embed_memory_gb=0.6", "evaluate"),
         ("model.width=32", "report"),
     ],
 )
@@ -102,7 +101,7 @@ def test_the_plan_of_a_source_is_that_of_its_folder(tmp_path):
         GraphShape.of_folder(tmp_path / "run/graph"), GraphShape.of_size(counted_source(config.graph), config.graph),
     )  # fmt: skip
     assert (there.num_nodes, there.blocks, there.classes) == (before.num_nodes, before.blocks, before.classes)
-    assert 0.9 * before.entries < there.entries <= before.entries
+    assert 0.75 * before.entries < there.entries <= before.entries
     written = sum(path.stat().st_size for path in (tmp_path / "run/graph").glob("*.arrow"))
     assert there.folder_bytes == pytest.approx(written, rel=0.05)
 
@@ -136,9 +135,7 @@ def test_a_batch_has_about_the_nodes_and_messages_that_are_planned(tmp_path, pro
         f"model.propagation={propagation}", "train.batch_size=64", "train.negatives=64",
     ]  # fmt: skip
     words = [word for setting in (*DRAWN, *settings) for word in ("--set", setting)]
-    assert cli("precompute", *words, "--run", "run", cwd=tmp_path).returncode == 2  # there is no graph yet
-    for verb in ("ingest", "precompute"):
-        assert cli(verb, *words, "--run", "run", cwd=tmp_path).returncode == 0
+    assert cli("precompute", *words, "--run", "run", cwd=tmp_path).returncode == 0
     config, run = config_of(*settings), Run.at(tmp_path / "run")
     graph = Graph.open(run.graph)
     messages = NormalisedAdjacency.of(graph, *config.model.messages())
