@@ -12,7 +12,7 @@ from gscl_scale.planning.rates import Rates
 PROGRAM = 260 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _STRUCTURE_STEPS = 28
 _CORES = 2  # one thread collects the edges; all sort them
-_FLOAT = 4
+_MOST_MAPPED = 4 << 30  # as in graph.validate
 
 
 def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
@@ -23,6 +23,12 @@ def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Ra
     core_s = shape.entries * rates.sort + steps * rates.gather
     disk, traffic = shape.folder_bytes, 0 if machines.number == 1 else 2 * need.disk
     return StageNeed(
-        "graph", 1, 1, 1, PROGRAM + need.working, shape.folder_bytes, 0, disk, max(0, need.disk - disk), traffic,
+        "graph", 1, 1, 1, PROGRAM + need.working, _mapped(shape), 0, disk, max(0, need.disk - disk), traffic,
         core_s, min(_CORES, machines.cores), (disk + need.disk) * rates.write,
     )  # fmt: skip
+
+
+def _mapped(shape: GraphShape) -> int:
+    """Bytes of the finished files that are looked through: columns of nodes, or rows of neighbors."""
+    rows = shape.item * shape.entries + 8 * shape.num_nodes
+    return max(shape.feature_bytes + 32 * shape.num_nodes, min(rows, _MOST_MAPPED))

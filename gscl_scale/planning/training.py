@@ -10,14 +10,15 @@ from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
 from gscl_scale.planning.sampling import ring_sizes
 from gscl_scale.rings.sample import target_sizes
-from gscl_scale.train.device_plan import batch_bytes, step_bytes
+from gscl_scale.train.device_plan import compared_bytes, step_bytes
 
 PROGRAM = 590 << 20  # bytes of the interpreter, torch and the compiled kernels
 _FLOAT = 4
 _WHOLE = 0.75  # as in batches.sampled_subgraph: where a layer needs this share of all nodes, it takes all
-_MOST_MAPPED = 4 << 30  # as in shards.reader: a reader gives back pages of samples above it
+_MOST_MAPPED = 4 << 30  # as in shards.reader: where more is mapped, pages of samples are given back
 _ENTRY = 20  # bytes of the adjacency in memory, and while it is made
-_QUEUED = 4  # batches: two that wait, one that is made, one in the step
+_QUEUED = 3  # batches: one in the step, two that wait or are made
+_KEPT = 1.4  # of what is allocated at once: freed blocks are kept, of the preparation too (machine.keep_freed_memory)
 _HUBS = 2.0  # neighbors of a node that a batch compares, over those of any node: hubs are in more rings
 _SHARED = 0.5  # of the nodes that could be drawn as neighbors are: those of the lowest priorities, and hubs
 _MESSAGE = 16  # bytes in a batch: place and weight, and both again transposed
@@ -88,7 +89,7 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     anchors = min(shape.num_nodes, -(-sized.train.batch_size // workers))
     batch = batch_shape(sized, shape, -(-anchors // sized.train.accumulate))
     sampled = sized.model.propagation == "sampled"
-    mapped = shape.folder_bytes + min(_MOST_MAPPED, round_bytes)
+    mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + round_bytes))
     steps = sized.train.num_epochs * (-(-shape.num_nodes // sized.train.batch_size) if sized.train.reads_samples else 1)
     random = (shape.feature_bytes + shape.item * shape.entries if sampled else 0) + min(_MOST_MAPPED, round_bytes)
     traffic = _traffic(sized, shape, batch, machines, steps, workers)
@@ -113,7 +114,7 @@ def _allocated(config: Config, shape: GraphShape, batch: BatchShape) -> int:
     queued = sum(batch.messages) * _MESSAGE + sampled * batch.nodes[0] * numbers * _FLOAT
     rows = sum(batch.nodes[1:]) / model.layers
     step = step_bytes(model, int(rows), int(batch.nodes[0] * numbers), int(max(batch.messages)))
-    return PROGRAM + int(held + _QUEUED * queued + step) + batch_bytes(config, int(batch.compared))
+    return PROGRAM + int(_KEPT * (held + _QUEUED * queued + step + compared_bytes(config)))
 
 
 def _weights(config: Config, shape: GraphShape) -> int:
