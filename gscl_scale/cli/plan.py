@@ -81,7 +81,8 @@ def plan(
             "misfit": asdict(misfit) if misfit else None,
         })  # fmt: skip
         return
-    print_table(_HEADERS, [_row(need) for need in needs], title=_title(shape, group))
+    print(_title(shape, group))
+    print_table(_HEADERS, [_row(need) for need in needs])
     print(f"{_LEGEND}\nRates: {rates.origin}.")
     for note in notes_on(config, shape, group):
         print(f"{note}.")
@@ -148,10 +149,11 @@ def _title(shape: "GraphShape", machines: "Machines") -> str:
     from gscl_scale.text import format_bytes
 
     edges = shape.entries // 2 if shape.undirected else shape.entries
+    gpus = f", {machines.gpus} GPU{'s' * (machines.gpus > 1)}" if machines.gpus else ""
     many = "this machine" if machines.here else f"{machines.number:,} machine{'s' * (machines.number > 1)}"
     return (
-        f"{shape.num_nodes:,} nodes, {edges:,} edges, {shape.num_features:,} features on {many}: "
-        f"{format_bytes(machines.memory)}, {machines.cores} cores, {machines.gpus} GPUs"
+        f"{shape.num_nodes:,} nodes, {edges:,} edges, {shape.num_features:,} features on {many} of "
+        f"{format_bytes(machines.memory)}, {machines.cores} cores{gpus}"
     )
 
 

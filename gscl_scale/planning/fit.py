@@ -59,7 +59,8 @@ def _lack_of_memory(need: StageNeed, machines: Machines) -> str:
 def _cure_words(need: StageNeed, settings: list[str]) -> str:
     if settings:
         return "add " + " ".join(f"--set {setting}" for setting in settings)
-    return f"no setting cures that: use machines with {format_bytes(need.least_bytes)} of memory"
+    slow = " (with less it reads the disk again and again)" if need.random else ""
+    return f"no setting cures that: use machines with {format_bytes(need.least_bytes)} of memory{slow}"
 
 
 def _cure(stage: str, config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> list[str]:

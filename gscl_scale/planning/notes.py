@@ -8,7 +8,7 @@ from gscl_scale.train.device_plan import step_bytes
 
 
 def notes_on(config: Config, shape: GraphShape, machines: Machines) -> list[str]:
-    """Sentences about GPUs, machines that wait, and labels that are not counted."""
+    """Sentences about GPUs, machines and cores that wait, and labels that are not counted."""
     notes = []
     if machines.gpus:
         step = step_bytes(config.model, shape.num_nodes, shape.num_nodes * shape.num_features, shape.entries)
@@ -21,6 +21,12 @@ def notes_on(config: Config, shape: GraphShape, machines: Machines) -> list[str]
         notes.append(
             f"train uses {workers} of {machines.number:,} machines; --set runtime.train_workers={machines.number} "
             "uses all"
+        )
+    cores = int(config.runtime.worker_cpus)
+    if machines.number > 1 and cores < machines.cores:
+        notes.append(
+            f"A process of train and embed takes {cores} of {machines.cores} cores; --set "
+            f"runtime.worker_cpus={machines.cores} gives it all"
         )
     if not shape.labelled:
         notes.append("No node is counted as labelled (--labelled): the evaluation has no probe")

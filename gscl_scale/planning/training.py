@@ -92,11 +92,15 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + round_bytes))
     steps = sized.train.num_epochs * (-(-shape.num_nodes // sized.train.batch_size) if sized.train.reads_samples else 1)
     random = (shape.feature_bytes + shape.item * shape.entries if sampled else 0) + min(_MOST_MAPPED, round_bytes)
-    traffic = _traffic(sized, shape, batch, machines, steps, workers)
+    weights = _weights(sized, shape)
+    exchanged = 2 * _FLOAT * weights if workers > 1 else 0  # bytes of gradients in a step
+    processes, allocated = -(-workers // here), _allocated(sized, shape, batch)
+    room = max(0, machines.memory - processes * allocated)
+    read = steps * _FLOAT * batch.nodes[0] * shape.num_features * max(0.0, 1 - room / random) if sampled else 0.0
+    traffic = 0 if machines.number == 1 else int(shape.folder_bytes + workers * (read + steps * exchanged) / here)
     return StageNeed(
-        "train", steps, here, -(-workers // here), _allocated(sized, shape, batch), mapped, random,
-        3 * _FLOAT * _weights(sized, shape), 0, traffic,
-        workers * steps * _seconds(sized, shape, batch, rates), workers * threads, traffic / here * rates.write,
+        "train", steps, here, processes, allocated, mapped, random, 3 * _FLOAT * weights, 0, traffic,
+        workers * steps * _seconds(sized, shape, batch, rates), workers * threads, max(traffic, read) * rates.write,
     )  # fmt: skip
 
 
@@ -133,12 +137,3 @@ def _seconds(config: Config, shape: GraphShape, batch: BatchShape, rates: Rates)
         total += messages * widths[number] * rates.gather
         total += 2 * batch.nodes[number + 1] * widths[number] * widths[number + 1] * rates.flop
     return 3 * total + config.train.batch_size * rates.anchor
-
-
-def _traffic(config: Config, shape: GraphShape, batch: BatchShape, machines: Machines, steps: int, workers: int) -> int:
-    """Bytes of features that are read over the network, and of gradients that are exchanged."""
-    if machines.number == 1:
-        return 0
-    rows = batch.nodes[0] * shape.num_features if config.model.propagation == "sampled" else 0.0
-    gradients = 2 * _FLOAT * _weights(config, shape) if workers > 1 else 0
-    return int(steps * (_FLOAT * rows + gradients)) + shape.folder_bytes

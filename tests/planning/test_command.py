@@ -33,7 +33,7 @@ def test_a_plan_of_tables_measures_this_machine_and_leaves_nothing(tmp_path):
 def test_a_graph_that_is_not_there_is_planned_by_its_size(tmp_path, quick_rates):
     told = cli("plan", *SIZES, "--machines", "8", "--memory", "32", "--cores", "16", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
-    assert "1,000,000,000 nodes, 10,000,000,000 edges, 128 features on 8 machines: 32.0 GiB, 16 cores" in told.stdout
+    assert "1,000,000,000 nodes, 10,000,000,000 edges, 128 features on 8 machines of 32.0 GiB, 16 cores" in told.stdout
     for stage in STAGES:
         assert f"│ {stage} " in told.stdout
     assert "Does not fit: graph needs" in told.stdout
