@@ -14,6 +14,9 @@ _BLOCK_ROWS = 32768
 _SHARE_OF_MEMORY = 4  # as in embed.store: embeddings above a quarter of the memory are mapped
 _METHODS = 3
 _MAP_NODES = 100_000
+_MAP_BYTES = 2300  # of a node on the map: its nearest nodes, and what t-SNE keeps of them
+_MAP_FLOPS = 1.8e7  # as many take as long as a node on the map
+_SEARCHED = 4_000_000_000  # as in evaluate.search: most pairs of a query and a candidate
 _REPORT_S = 5.0
 _REPORT_BYTES = 4 << 20
 
@@ -29,7 +32,7 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     traffic = 0 if machines.number == 1 else mapped
     return StageNeed(
         "evaluate", 1, 1, 1, allocated, mapped, layers.gathered, 0, layers.files + file,
-        traffic, layers.core_s + _METHODS * _probe_s(config, shape, width, rates), machines.cores,
+        traffic, layers.core_s + _METHODS * _figures_s(config, shape, width, rates), machines.cores,
         (layers.files + file + traffic) * rates.write, layers.refused,
     )  # fmt: skip
 
@@ -48,12 +51,14 @@ def _probe_bytes(config: Config, shape: GraphShape, width: int) -> int:
     return _FLOAT * (2 * loaded * width + 4 * logits) + 16 * shape.num_nodes
 
 
-def _probe_s(config: Config, shape: GraphShape, width: int, rates: Rates) -> float:
+def _figures_s(config: Config, shape: GraphShape, width: int, rates: Rates) -> float:
+    """Core seconds of the probes and of the search for nearest nodes, of one method."""
     evaluate = config.evaluate
     lanes = evaluate.initialisations * len(evaluate.probe_weight_decay)
     rows = _train_nodes(config, shape) + int(evaluate.val_fraction * shape.labelled)
     probes = evaluate.random_splits * evaluate.probe_epochs * rows
-    return probes * 4.0 * width * shape.classes * lanes * rates.flop
+    searched = min(_SEARCHED, shape.labelled * evaluate.sample)
+    return (probes * 4.0 * width * shape.classes * lanes + 2.0 * width * searched) * rates.flop
 
 
 def report_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
@@ -61,9 +66,10 @@ def report_need(config: Config, shape: GraphShape, machines: Machines, rates: Ra
     width = embedding_width(config.model, shape)
     vectors = _FLOAT * shape.num_nodes * width
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
-    sample = _FLOAT * min(shape.num_nodes, _MAP_NODES) * (2 * width + 200)
-    allocated = REPORT + max(2 * held, held + sample) + 24 * shape.num_nodes
+    on_map = min(shape.num_nodes, _MAP_NODES)
+    allocated = REPORT + held + on_map * (2 * _FLOAT * width + _MAP_BYTES) + 24 * shape.num_nodes
+    core_s = _REPORT_S + shape.entries * rates.gather + on_map * _MAP_FLOPS * rates.flop
     return StageNeed(
         "report", 1, 1, 1, allocated, shape.item * shape.entries + 16 * shape.num_nodes + file, 0, _REPORT_BYTES, file,
-        0, _REPORT_S + shape.entries * rates.gather, 1, file * rates.write,
+        0, core_s, 1, file * rates.write,
     )  # fmt: skip
