@@ -73,7 +73,7 @@ def plan(
     group = _machines(machines, memory, cores, gpus)
     rates = measure_rates()
     needs = stage_needs(config, shape, group, rates)
-    misfit = first_misfit(config, shape, group, rates, _free_disk(where) if group.here else None)
+    misfit = first_misfit(config, shape, group, _free_disk(where) if group.here else None)
     if as_json:
         print_json({
             "graph": {"nodes": shape.num_nodes, "entries": shape.entries, "features": shape.num_features},

@@ -1,4 +1,4 @@
-"""The first stage that machines cannot run, and the settings that cure it."""
+"""The first stage that machines cannot run, and the settings that cure it: the same by whatever rates."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from gscl_scale.config.section import Result, Section
 from gscl_scale.errors import ConfigError
 from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
-from gscl_scale.planning.rates import Rates
+from gscl_scale.planning.rates import REFERENCE
 from gscl_scale.planning.stages import stage_needs
 from gscl_scale.text import format_bytes
 
@@ -25,15 +25,13 @@ class Misfit:
     settings: list[str]
 
 
-def first_misfit(
-    config: Config, shape: GraphShape, machines: Machines, rates: Rates, free_disk: int | None = None
-) -> Misfit | None:
+def first_misfit(config: Config, shape: GraphShape, machines: Machines, free_disk: int | None = None) -> Misfit | None:
     """The first stage that does not fit; None where all do."""
-    needs, kept = stage_needs(config, shape, machines, rates), 0
+    needs, kept = stage_needs(config, shape, machines, REFERENCE), 0
     for need in needs:
         kept += need.disk
         if not need.fits(machines.memory):
-            settings = _cure(need.stage, config, shape, machines, rates)
+            settings = _cure(need.stage, config, shape, machines)
             return Misfit(need.stage, f"{_lack_of_memory(need, machines)}; {_cure_words(need, settings)}", settings)
         if free_disk is not None and kept + need.scratch > free_disk:
             sentence = (
@@ -63,7 +61,7 @@ def _cure_words(need: StageNeed, settings: list[str]) -> str:
     return f"no setting cures that: use machines with {format_bytes(need.least_bytes)} of memory{slow}"
 
 
-def _cure(stage: str, config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> list[str]:
+def _cure(stage: str, config: Config, shape: GraphShape, machines: Machines) -> list[str]:
     """The fewest settings with which a stage fits, of these the fastest; none where no settings do.
 
     Settings that change a result are named only where no others suffice.
@@ -73,7 +71,7 @@ def _cure(stage: str, config: Config, shape: GraphShape, machines: Machines, rat
     for some, count in itertools.product((harmless, candidates), range(1, _MOST_SETTINGS + 1)):
         fitting = []
         for settings in itertools.combinations(some, count):
-            need = _need_with(stage, config, list(settings), shape, machines, rates)
+            need = _need_with(stage, config, list(settings), shape, machines)
             if need and need.fits(machines.memory):
                 fitting.append((need.seconds, list(settings)))
         if fitting:
@@ -89,7 +87,7 @@ def _decides(config: Config, setting: str) -> Result:
 
 
 def _need_with(
-    stage: str, config: Config, settings: list[str], shape: GraphShape, machines: Machines, rates: Rates
+    stage: str, config: Config, settings: list[str], shape: GraphShape, machines: Machines
 ) -> StageNeed | None:
     """What a stage takes with other settings; None where these exclude each other."""
     if len({setting.partition("=")[0] for setting in settings}) < len(settings):
@@ -98,7 +96,7 @@ def _need_with(
         changed = Config.load(None, settings, config.dump())
     except ConfigError:
         return None
-    return next(need for need in stage_needs(changed, shape, machines, rates) if need.stage == stage)
+    return next(need for need in stage_needs(changed, shape, machines, REFERENCE) if need.stage == stage)
 
 
 def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]:

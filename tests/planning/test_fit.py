@@ -20,7 +20,7 @@ def asked(memory, *settings, nodes=10**7, edges=10**8, features=64, number=1, co
     config = Config.load(None, list(settings))
     shape = GraphShape.of_size(given_size(config.graph, nodes, edges, features), config.graph)
     machines = Machines(number, int(memory * GIB), cores, here=number == 1)
-    return first_misfit(config, shape, machines, REFERENCE, disk), config, shape, machines
+    return first_misfit(config, shape, machines, disk), config, shape, machines
 
 
 def test_where_there_is_room_nothing_is_said():
@@ -44,7 +44,7 @@ def test_the_settings_that_are_named_cure_the_stage(stage, key, memory, settings
     assert misfit.settings[0].startswith(f"{key}=")
     assert misfit.sentence.endswith("add " + " ".join(f"--set {setting}" for setting in misfit.settings))
     cured = Config.load(None, misfit.settings, config.dump())
-    after = first_misfit(cured, shape, machines, REFERENCE)
+    after = first_misfit(cured, shape, machines)
     stages = [need.stage for need in stage_needs(config, shape, machines, REFERENCE)]
     assert after is None or stages.index(after.stage) > stages.index(stage)
 
