@@ -15,7 +15,7 @@ from gscl_scale.planning.rates import Rates
 PROGRAM = 455 << 20  # bytes of the interpreter, torch and the compiled kernels
 _FLOAT = 4
 _MOST_HEADS = 8
-_GROUP = 150 << 20  # bytes of a row group of the Parquet file while it is written
+_PIECE = 24  # bytes of a number of a piece, as in embed.layer_files; the bound there has room for rare cases
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) ->
     gathers = [step for step in steps if step.kind == "gather"]
     gathered = [_width_below(step, steps, shape) for step in gathers]
     return LayerNeed(
-        allocated=sizes.allocated - 2 * _FLOAT * width * (sizes.block - block),
+        allocated=8 * nodes + 2 * _FLOAT * width * block + threads * sizes.piece * _PIECE * (width + widest),
         files=_FLOAT * nodes * sum(step.width for step in steps),
         gathered=_FLOAT * nodes * max(gathered),
         blocks=-(-nodes // block) * len(steps),

@@ -27,7 +27,7 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     width = embedding_width(config.model, shape)
     vectors = _FLOAT * shape.num_nodes * width
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
-    allocated = EVALUATE + max(held + layers.allocated, 2 * held, held + _probe_bytes(config, shape, width))
+    allocated = EVALUATE + held + layers.allocated + _probe_bytes(config, shape, width)  # freed blocks are kept
     mapped = shape.folder_bytes + layers.files + file + round_bytes
     traffic = 0 if machines.number == 1 else mapped
     return StageNeed(
@@ -48,7 +48,8 @@ def _probe_bytes(config: Config, shape: GraphShape, width: int) -> int:
     rows = min(_BLOCK_ROWS, max(256, _LOGITS // max(1, evaluate.initialisations * shape.classes)))
     loaded = _train_nodes(config, shape) + int(evaluate.val_fraction * shape.labelled)
     logits = min(_LOGITS, min(rows, loaded) * shape.classes * lanes)
-    return _FLOAT * (2 * loaded * width + 4 * logits) + 16 * shape.num_nodes
+    columns = max(width, shape.num_features if shape.values is None else 0)
+    return _FLOAT * (3 * loaded * columns + 4 * logits) + 16 * shape.num_nodes
 
 
 def _figures_s(config: Config, shape: GraphShape, width: int, rates: Rates) -> float:
