@@ -47,9 +47,9 @@ CASES: dict[str, Settings] = {
     },
     "wide": {
         "graph": {"source": "synthetic", "num_nodes": 300_000, "mean_degree": 60, "num_features": 300},
-        "rings": {**_RINGS, "hops": 2, "width": 64, "per_ring": 16},
-        "model": {"layers": 1, "width": 128, "encoder": "sage"},
-        "train": {"epochs": 1, "batch_size": 2048, "held_out": 0.9},
+        "rings": {**_RINGS, "hops": 2, "rounds": 2, "width": 64, "per_ring": 16, "beyond": 64},
+        "model": {"layers": 1, "width": 128, "projection": 128, "encoder": "sage"},
+        "train": {"epochs": 2, "batch_size": 2048, "held_out": 0.9},
         "evaluate": _EVALUATE,
     },
 }
@@ -104,9 +104,14 @@ def bench_plan(bench: Plan) -> str:
         _run(["doctor", "--warm"], scratch)
         for name, config in configs.items():
             rows += _measure(bench, name, config, scratch / name, rates)
+    page = _page(bench, configs, rows)
+    return bench.write(page, rows, {"cases": {name: config.dump() for name, config in configs.items()}}, ["torch"])
+
+
+def _page(bench: Plan, configs: Mapping[str, Config], rows: Sequence[PlannedStage]) -> str:
     outside = [f"{row.stage} of {row.graph} ({row.off:+.0%})" for row in rows if not row.holds]
     shapes = "; ".join(f"{name}: {_words(config)}" for name, config in configs.items())
-    page = (
+    return (
         "Each stage of three synthetic graphs is run by its command, in a process of its own, and what "
         "`gscl-scale plan` says before there is a graph stands beside the peak of its resident memory (what it "
         f"allocates and the files that it maps, kernels compiled before). {shapes}. {bench.machine}. A plan holds "
@@ -114,7 +119,6 @@ def bench_plan(bench: Plan) -> str:
         f"{'all do' if not outside else 'outside are ' + ', '.join(outside)}. `{bench.command}` makes this table:"
         f"\n\n{table_of(rows, _COLUMNS, left=[0, 1])}"
     )
-    return bench.write(page, rows, {"cases": {name: config.dump() for name, config in configs.items()}}, ["torch"])
 
 
 def scaled(values: Settings, scale: float) -> Config:
