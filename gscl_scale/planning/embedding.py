@@ -23,12 +23,14 @@ class LayerNeed:
     """Bytes and core seconds of the encoding of all nodes, by one process.
 
     files       of rows, on disk until it is finished
+    mapped      the most of these that are mapped at a time
     gathered    the largest file whose rows are read at random
     refused     why the memory that is allowed is too little; "" where it is enough
     """
 
     allocated: int
     files: int
+    mapped: int
     gathered: int
     blocks: int
     core_s: float
@@ -62,6 +64,7 @@ def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) ->
     return LayerNeed(
         allocated=8 * nodes + 2 * _FLOAT * width * block + threads * sizes.piece * _PIECE * (width + widest),
         files=_FLOAT * nodes * sum(step.width for step in steps),
+        mapped=_FLOAT * nodes * _width_mapped(steps),
         gathered=_FLOAT * nodes * max(gathered),
         blocks=-(-nodes // block) * len(steps),
         core_s=flops * rates.flop + shape.entries * sum(gathered) * rates.gather,
@@ -85,6 +88,15 @@ def _width_below(step: Step, steps: list[Step], shape: GraphShape) -> int:
     return next((one.width for one in steps if one.file == step.gathered), shape.num_features)
 
 
+def _width_mapped(steps: list[Step]) -> int:
+    """The most columns of files mapped at a time: what a step reads, or the output and what was gathered last."""
+    widths = {step.file: step.width for step in steps}
+    read = [sum(widths[file] for file in {step.below, step.gathered} if file) for step in steps]
+    last = steps[-1]
+    held = widths[last.gathered] if last.gathered else 0
+    return max(*read, last.width + held)
+
+
 def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
     """What `embed` takes."""
     local = machines.number == 1 and config.runtime.engine == "local"
@@ -95,8 +107,8 @@ def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates:
     need = layer_need(config, shape, threads, rates)
     width = embedding_width(config.model, shape)
     stays = shape.num_nodes * (_FLOAT * width * (1 + config.runtime.npy) + 8)
-    mapped = shape.folder_bytes + need.files
-    traffic = 0 if machines.number == 1 else need.gathered + mapped // machines.number
+    mapped = shape.folder_bytes + need.mapped
+    traffic = 0 if machines.number == 1 else need.gathered + (shape.folder_bytes + need.files) // machines.number
     return StageNeed(
         "embed", need.blocks, machines.number, processes, PROGRAM + need.allocated, mapped,
         need.gathered, stays, need.files, traffic,

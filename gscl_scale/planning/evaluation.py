@@ -28,7 +28,7 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     vectors = _FLOAT * shape.num_nodes * width
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
     allocated = EVALUATE + held + layers.allocated + _probe_bytes(config, shape, width)  # freed blocks are kept
-    mapped = shape.folder_bytes + layers.files + file + round_bytes
+    mapped = shape.folder_bytes + layers.mapped + file + round_bytes
     traffic = 0 if machines.number == 1 else mapped
     return StageNeed(
         "evaluate", 1, 1, 1, allocated, mapped, layers.gathered, 0, layers.files + file,

@@ -116,8 +116,9 @@ def _allocated(config: Config, shape: GraphShape, batch: BatchShape) -> int:
         known = model.dropped_features == model.message_dropout == 0 and shape.num_features <= model.width
         held = _FLOAT * nodes * numbers * (1 + known) + _ENTRY * (shape.entries + nodes)
     queued = sum(batch.messages) * _MESSAGE + sampled * batch.nodes[0] * numbers * _FLOAT
-    rows = sum(batch.nodes[1:]) / model.layers
-    step = step_bytes(model, int(rows), int(batch.nodes[0] * numbers), int(max(batch.messages)))
+    attends = model.encoder == "gat"  # computes rows of the layer below, and none for each message
+    rows = sum(batch.nodes[:-1] if attends else batch.nodes[1:]) / model.layers
+    step = step_bytes(model, int(rows), int(batch.nodes[0] * numbers), int(max(batch.messages)), kernels=attends)
     return PROGRAM + int(_KEPT * (held + _QUEUED * queued + step + compared_bytes(config)))
 
 
