@@ -73,6 +73,13 @@ def allocated_memory() -> int:
     return of_process if of_process is not None else peak_memory()
 
 
+def memory_of(process: int) -> tuple[int, int]:
+    """Peak resident memory of another process, and what it allocates now, in bytes; 0 once it has ended (Linux)."""
+    found = (_status_bytes(name, process=str(process)) for name in ("VmHWM", "RssAnon"))
+    peak, allocated = (0 if value is None else value for value in found)
+    return peak, allocated
+
+
 def usable_cores() -> list[int]:
     """Numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -147,8 +154,8 @@ def _own_limits(root: Path) -> Iterator[int]:
             yield limit - (_status_bytes(name, root) or 0)
 
 
-def _status_bytes(name: str, root: Path = _ROOT) -> int | None:
-    for line in _lines(root / "proc/self/status"):
+def _status_bytes(name: str, root: Path = _ROOT, process: str = "self") -> int | None:
+    for line in _lines(root / f"proc/{process}/status"):
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) << 10
     return None

@@ -69,6 +69,19 @@ def format_bytes(size: float) -> str:
     >>> format_bytes(3 << 30), format_bytes(5 << 20), format_bytes(7000)
     ('3.0 GiB', '5 MiB', '7 KiB')
     """
+    if size >= 2**40:
+        return f"{size / 2**40:,.1f} TiB"
     if size >= 2**30 / 10:
         return f"{size / 2**30:,.1f} GiB"
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size / 2**10:,.0f} KiB"
+
+
+def format_duration(seconds: float) -> str:
+    """A time in its largest unit.
+
+    >>> format_duration(7.4), format_duration(600), format_duration(9000)
+    ('7 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"

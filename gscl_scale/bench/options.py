@@ -221,4 +221,14 @@ class Start(Bench):
     out: Out = _RESULTS
 
 
-BENCHES: tuple[type[Bench], ...] = (Rings, Changes, Scale, Train, Embed, Memory, Neighbors, Report, Start)
+@dataclass(kw_only=True)
+class Plan(Bench):
+    """Compare what `gscl-scale plan` says of three graphs with their stages.
+
+    Peak memory and core time of each stage, in a process of its own."""
+
+    scale: Annotated[float, typer.Option(min=0.001, help="Nodes of the graphs, as a multiple of the usual ones.")] = 1.0
+    out: Out = _RESULTS
+
+
+BENCHES: tuple[type[Bench], ...] = (Rings, Changes, Scale, Train, Embed, Memory, Neighbors, Report, Start, Plan)

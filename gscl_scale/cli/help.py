@@ -8,6 +8,7 @@ GROUPS = {
     "Start here": {
         "demo": ("demo", "demo --run runs/first --set train.repeats=5"),
         "run": ("run edges.csv --nodes nodes.csv", "run --config mine.yaml --set train.epochs=20"),
+        "plan": ("plan --config mine.yaml", "plan --nodes 1e9 --edges 1e10 --machines 8 --memory 32"),
         "status": ("status --run runs/edges", "status --run runs/edges --watch 5"),
         "config": ("config --schema train", "config --run runs/edges"),
         "doctor": ("doctor", "doctor --config mine.yaml"),

@@ -14,6 +14,7 @@ from gscl_scale.cli.group import lazy_group
 from gscl_scale.cli.help import GroupHelp, VerbHelp, examples_of, group_of
 from gscl_scale.cli.neighbors import neighbors
 from gscl_scale.cli.open_run import display, places
+from gscl_scale.cli.plan import plan
 from gscl_scale.cli.show import config, stats, status
 from gscl_scale.cli.stages import embed, evaluate, ingest, precompute, report, run, train
 from gscl_scale.cli.studies import compare, reproduce, retrain, tune
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _verb in (demo, run, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune,
+for _verb in (demo, run, plan, ingest, stats, precompute, train, embed, evaluate, report, status, config, compare, tune,
               reproduce, retrain, neighbors, doctor):  # fmt: skip
     _name = _verb.__name__
     app.command(cls=VerbHelp, rich_help_panel=group_of(_name), epilog=examples_of(_name))(_verb)

@@ -1,6 +1,7 @@
 """Options that several commands take, and the kinds of all others."""
 
 import contextlib
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,8 +37,8 @@ def number_option(description: str, least: float) -> Any:
 
     def number(text: str) -> float:
         with contextlib.suppress(ValueError):
-            if kind(text) >= least:
-                return kind(text)
+            if least <= (value := kind(text)) < math.inf:
+                return value
         raise typer.BadParameter(f"expected {name}, at least {least:g}, got {text!r}")
 
     return typer.Option(parser=number, metavar="NUMBER", help=description)

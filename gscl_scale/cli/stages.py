@@ -67,7 +67,9 @@ def _print_plan(config: "Config", where: str, overwrite: bool) -> None:
         plan = plan_run(config, folder, overwrite)
         for path in plan.removed:
             print(f"would remove {where}/{path.relative_to(folder)}")
-    print_table(["stage", "would", "time", "disk"], [words_of(stage) for stage in plan.stages], title=f"run {where}")
+    print_table(
+        ["stage", "would", "time", "memory", "disk"], [words_of(stage) for stage in plan.stages], title=f"run {where}"
+    )
     print(f"{plan.graph}\n{total_of(plan)}")
 
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gscl_scale.embed.aggregate import Gather, GpuGather, gatherer
-from gscl_scale.embed.plan import Sizes, Step, pieces_of, plan_steps, sizes_of, stays_sparse
+from gscl_scale.embed.layer_files import Sizes, Step
+from gscl_scale.embed.plan import pieces_of, plan_steps, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import map_rows
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph

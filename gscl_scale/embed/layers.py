@@ -14,7 +14,8 @@ from gscl_scale import machine
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.block_tasks import BlockTask, SharedEncoding, compute_block
 from gscl_scale.embed.blocks import Blocks, Ranges, single_threaded
-from gscl_scale.embed.plan import Step, aligned
+from gscl_scale.embed.layer_files import Step
+from gscl_scale.embed.plan import aligned
 from gscl_scale.embed.scratch import Scratch
 from gscl_scale.errors import RunError
 from gscl_scale.graph.graph import Graph

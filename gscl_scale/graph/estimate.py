@@ -27,9 +27,15 @@ _LARGE = 256 << 20  # bytes beside the program
 
 @dataclass(frozen=True)
 class IngestNeed:
-    """Bytes at the peak; `sorting` is the part of the memory that graph.memory_mb bounds."""
+    """Bytes at the peak.
+
+    memory    in all
+    working   the part of it beside the interpreter and its libraries
+    sorting   the part that graph.memory_mb bounds
+    """
 
     memory: int
+    working: int
     sorting: int
     disk: int
 
@@ -69,8 +75,10 @@ def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> Ingest
     collecting = size.resident * num_nodes + size.chunks + adding
     building = (size.resident + _PER_NODE) * num_nodes + sorting
     columns = (_PER_NODE + _FLOAT * sum(blocks)) * num_nodes
+    working = size.fixed + max(reading, collecting, building)
     return IngestNeed(
-        memory=_PROGRAM + size.fixed + max(reading, collecting, building),
+        memory=_PROGRAM + working,
+        working=working,
         sorting=sorting,
         disk=size.spooled * num_nodes + max(spooled * item * entries, stored * entries + columns + structure),
     )

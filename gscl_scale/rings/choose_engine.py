@@ -16,7 +16,7 @@ from gscl_scale.rings.sketch.level import HEAD_PER_WIDTH, near_words
 _PILOT = BITS  # as many as share a search of the exact engine, so that the pilot shares as much
 _TO_CHOOSE = 4_000_000  # edge visits of the pilot: a twentieth of a second
 _TO_ESTIMATE = 2_000_000  # the same where only sizes of files are asked for
-_LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
+LITTLE_S = 1.0  # work that the exact engine may take where the sketch would be faster: its ring sizes are exact
 # measured on ogbn-arxiv, with and without a hub joined to all, on a star, random graphs and two web graphs, one core:
 # nanoseconds of a shared edge visit, of an entry in a pass of the sketch, and of reading the lists of an anchor
 _VISIT_NS = 1.6
@@ -46,7 +46,7 @@ def choose_engine(indptr: npt.NDArray[np.int64], indices: npt.NDArray[Any], conf
         return Choice("exact", "only it takes such rings.per_ring or rings.sharing")
     exact_s, sketch_s = (indptr.size - 1) * 1e-9 * _costs(indptr, indices, config)
     found = f"all anchors take the exact engine about {exact_s:,.1f} s of a core, the sketch {sketch_s:,.1f} s"
-    engine = "exact" if exact_s < max(sketch_s, _LITTLE_S) else "sketch"
+    engine = "exact" if exact_s < max(sketch_s, LITTLE_S) else "sketch"
     return Choice(engine, found, float(exact_s), float(sketch_s))
 
 
@@ -56,11 +56,18 @@ def expected_lists(
     """What an anchor is likely to have: members of its rings in all, and words of bits of the lowest nodes."""
     num_nodes = indptr.size - 1
     pilot = pilot_search(indptr, indices, _pilot_anchors(num_nodes), config.hops, _TO_ESTIMATE)
-    balls = 1 + np.cumsum(pilot.sizes, axis=1)
-    listed = np.minimum(pilot.sizes, config.width * pilot.sizes / balls)
-    asked = np.stack([target_sizes(config.per_ring, row) for row in pilot.sizes])
-    members = np.minimum(pilot.sizes, np.maximum(listed, asked)).astype(np.float64)
-    members[~pilot.whole] = np.maximum(members[~pilot.whole], config.width)  # not seen to the end
+    return lists_of_rings(pilot.sizes, pilot.whole, num_nodes, config)
+
+
+def lists_of_rings(
+    sizes: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], num_nodes: int, config: RingsConfig
+) -> tuple[float, float]:
+    """Means of `expected_lists` over anchors with rings of these sizes [A, k]; those not `whole` are larger."""
+    balls = 1 + np.cumsum(sizes, axis=1)
+    listed = np.minimum(sizes, config.width * sizes / balls)
+    asked = np.stack([target_sizes(config.per_ring, row) for row in sizes])
+    members = np.minimum(sizes, np.maximum(listed, asked)).astype(np.float64)
+    members[~whole] = np.maximum(members[~whole], config.width)  # not seen to the end
     if config.sharing != "shared":
         return float(members.sum(axis=1).mean()), 0.0
     ball = balls[:, -1]

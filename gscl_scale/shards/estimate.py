@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from gscl_scale import machine
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
@@ -42,9 +45,17 @@ class RoundNeed:
 
 def estimate_need(graph: Graph, plan: Plan, workers: int) -> RoundNeed:
     """What a round takes with so many workers on this machine."""
-    config, num_nodes, item = plan.config, plan.num_nodes, graph.indices.dtype.itemsize
-    row = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, graph.indices.dtype.name).row_bytes()
-    members, words = expected_lists(graph.indptr, graph.indices, config)
+    lists = expected_lists(graph.indptr, graph.indices, plan.config)
+    return need_of_round(plan, graph.indices.size, graph.indices.dtype, lists, workers)
+
+
+def need_of_round(
+    plan: Plan, entries: int, index_type: npt.DTypeLike, lists: tuple[float, float], workers: int
+) -> RoundNeed:
+    """What a round of a graph with so many entries takes; `lists` as of `expected_lists`."""
+    config, num_nodes, index = plan.config, plan.num_nodes, np.dtype(index_type)
+    row, item = LevelFiles.of(Path(), 0, 1, num_nodes, config.width, index.name).row_bytes(), index.itemsize
+    members, words = lists
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2 - plan.tiled) * bool(plan.radii))
     part = max(part, plan.memory * plan.tiled)
@@ -54,7 +65,7 @@ def estimate_need(graph: Graph, plan: Plan, workers: int) -> RoundNeed:
         memory=driver + workers * own,
         driver=driver,
         task=_PROGRAM + own,
-        mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled)),
+        mapped=entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled)),
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )

@@ -79,6 +79,11 @@ def step_bytes(model: ModelConfig, num_nodes: int, num_values: int, num_messages
 def batch_bytes(config: Config, num_nodes: int) -> int:
     """Bytes that comparing the anchors of a micro-batch takes at most."""
     anchors = -(-config.train.batch_size // config.train.accumulate)
+    return _NUMBER * 2 * min(anchors * num_nodes, _MOST_DENSE) + compared_bytes(config)
+
+
+def compared_bytes(config: Config) -> int:
+    """The part of it where the anchors are compared pair by pair, as on a CPU."""
+    anchors = -(-config.train.batch_size // config.train.accumulate)
     rings = config.rings
-    columns = rings.hops * rings.width + rings.beyond + config.train.negatives
-    return _NUMBER * (2 * min(anchors * num_nodes, _MOST_DENSE) + _SIMILARITIES * anchors * columns)
+    return _NUMBER * _SIMILARITIES * anchors * (rings.hops * rings.width + rings.beyond + config.train.negatives)

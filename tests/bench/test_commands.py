@@ -21,6 +21,7 @@ FLAGS = {
     "neighbors": "--rows --embeddings --width --out --keep",
     "report": "--turns --out",
     "start": "--spinning --turns --out",
+    "plan": "--scale --out",
 }
 
 
@@ -42,6 +43,7 @@ def test_the_flags_of_a_bench_are_these(name):
         "neighbors --embeddings run/embeddings --width 64",
         "report --turns 2 runs/a 'runs/of two words'",
         "start --spinning --turns 1",
+        "plan --scale 0.5",
     ],
 )
 def test_the_page_names_the_options_that_were_given_but_not_the_folders_of_results(asked, words):

@@ -39,7 +39,7 @@ def encoded(folder, graph, encoder="gcn", scaling="standard", runner=None):
 @pytest.fixture
 def pieces(monkeypatch):
     """Blocks of 32 rows rather than thousands, so that small graphs have many."""
-    monkeypatch.setattr("gscl_scale.embed.plan._MOST_PIECE", 32)
+    monkeypatch.setattr("gscl_scale.embed.layer_files._MOST_PIECE", 32)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -80,7 +80,7 @@ def size(config: SyntheticGraph) -> SourceSize:
     """The shape, and the memory of the plan and of the chunks that are drawn at once."""
     num_nodes, num_edges, width = shape_of(config)
     item = np.dtype(index_dtype(num_nodes)).itemsize
-    chunks = (num_threads() + 1) * min(num_edges, _CHUNK_EDGES) * (3 * 8 + 2 * item)
+    chunks = min(num_edges, _CHUNK_EDGES) * (num_threads() * (3 * 8 + 2 * item) + 2 * item)  # a finished one waits
     return SourceSize(num_nodes, num_edges, width, reading=3 * 8 + 2 * item, resident=2 * 8 + 2 * item, chunks=chunks)
 
 

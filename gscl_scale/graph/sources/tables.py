@@ -133,13 +133,23 @@ def size(config: TablesGraph) -> SourceSize:
     edges = num_rows(edge_files(config)) if counted else None
     nodes = num_rows(node_files(config)) if counted and config.nodes else None
     width = num_feature_columns(config) if counted and config.nodes else 0
+    return size_of_tables(config, None if config.unknown_ids == "add" else nodes, edges, width or None)
+
+
+def size_of_tables(
+    config: TablesGraph, num_nodes: int | None, num_edges: int | None, num_features: int | None
+) -> SourceSize:
+    """What reading tables of so many rows takes."""
     return SourceSize(
-        num_nodes=None if config.unknown_ids == "add" else nodes,
-        num_edges=edges,
-        num_features=width or None,
+        num_nodes=num_nodes,
+        num_edges=num_edges,
+        num_features=num_features,
         reading=_BYTES_OF_ID + (0 if config.nodes else _BYTES_OF_SLOT),
         resident=_BYTES_OF_ID + _BYTES_OF_SLOT,
-        chunks=(num_threads() + 2) * min(edges or 0, ROWS_AT_ONCE) * (6 if config.weight_column else 4) * _BYTES_OF_ID,
+        chunks=(num_threads() + 2)
+        * min(num_edges or 0, ROWS_AT_ONCE)
+        * (6 if config.weight_column else 4)
+        * _BYTES_OF_ID,
         weighted=config.weight_column is not None,
     )
 

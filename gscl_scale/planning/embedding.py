@@ -1,0 +1,117 @@
+"""What embedding all nodes takes, layer by layer."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from gscl_scale.config.config import Config
+from gscl_scale.config.sections import ModelConfig
+from gscl_scale.embed.layer_files import Features, Step, block_sizes, steps_of
+from gscl_scale.errors import ConfigError
+from gscl_scale.planning.graph_shape import GraphShape
+from gscl_scale.planning.need import Machines, StageNeed
+from gscl_scale.planning.rates import Rates
+
+PROGRAM = 455 << 20  # bytes of the interpreter, torch and the compiled kernels
+_FLOAT = 4
+_MOST_HEADS = 8
+_PIECE = 24  # bytes of a number of a piece, as in embed.layer_files; the bound there has room for rare cases
+
+
+@dataclass(frozen=True)
+class LayerNeed:
+    """Bytes and core seconds of the encoding of all nodes, by one process.
+
+    files       of rows, on disk until it is finished
+    mapped      the most of these that are mapped at a time
+    gathered    the largest file whose rows are read at random
+    refused     why the memory that is allowed is too little; "" where it is enough
+    """
+
+    allocated: int
+    files: int
+    mapped: int
+    gathered: int
+    blocks: int
+    core_s: float
+    refused: str = ""
+
+
+def embedding_width(model: ModelConfig, shape: GraphShape) -> int:
+    """Columns of the embeddings."""
+    blocks = shape.blocks
+    beside = (blocks.own if blocks.means else 0) + blocks.means + blocks.structural
+    return model.width + (beside if model.skip == "auto" else 0)
+
+
+def layer_need(config: Config, shape: GraphShape, threads: int, rates: Rates) -> LayerNeed:
+    """What the layers of the encoder take for all nodes."""
+    model, nodes = config.model, shape.num_nodes
+    steps = _steps(model, shape)
+    width = max(step.width for step in steps)
+    widest = width if steps[0].kind == "multiply" and shape.values is not None else max(width, shape.num_features)
+    limit, refused = config.runtime.embed_memory_gb, ""
+    try:
+        sizes = block_sizes(nodes, shape.undirected, width, widest, limit, threads)
+    except ConfigError as error:
+        sizes, refused = block_sizes(nodes, shape.undirected, width, widest, limit, threads, rows=1), str(error)
+    block = min(sizes.piece if refused else sizes.block, nodes)
+    widths = [shape.num_features, *[model.width] * model.layers]
+    flops = 2 * nodes * sum(a * b for a, b in itertools.pairwise(widths))
+    flops *= 2 if model.encoder == "sage" else 1
+    gathers = [step for step in steps if step.kind == "gather"]
+    gathered = [_width_below(step, steps, shape) for step in gathers]
+    return LayerNeed(
+        allocated=8 * nodes + 2 * _FLOAT * width * block + threads * sizes.piece * _PIECE * (width + widest),
+        files=_FLOAT * nodes * sum(step.width for step in steps),
+        mapped=_FLOAT * nodes * _width_mapped(steps),
+        gathered=_FLOAT * nodes * max(gathered),
+        blocks=-(-nodes // block) * len(steps),
+        core_s=flops * rates.flop + shape.entries * sum(gathered) * rates.gather,
+        refused=refused,
+    )
+
+
+def _steps(model: ModelConfig, shape: GraphShape) -> list[Step]:
+    heads = math.gcd(model.width, _MOST_HEADS) if model.encoder == "gat" else 0
+    loops = shape.num_nodes * (model.encoder == "gat" or (model.encoder == "gcn" and model.self_loops))
+    features: Features = "read" if model.feature_scaling == "none" else "scaled"
+    features = features if shape.values is None else "sparse"
+    widths = [shape.num_features, *[model.width] * model.layers]
+    width = embedding_width(model, shape)
+    joined = width if width > model.width else 0
+    return steps_of(widths, heads, joined, shape.num_nodes, shape.entries + loops, features)
+
+
+def _width_below(step: Step, steps: list[Step], shape: GraphShape) -> int:
+    """Width of the rows that a step gathers."""
+    return next((one.width for one in steps if one.file == step.gathered), shape.num_features)
+
+
+def _width_mapped(steps: list[Step]) -> int:
+    """The most columns of files mapped at a time: what a step reads, or the output and what was gathered last."""
+    widths = {step.file: step.width for step in steps}
+    read = [sum(widths[file] for file in {step.below, step.gathered} if file) for step in steps]
+    last = steps[-1]
+    held = widths[last.gathered] if last.gathered else 0
+    return max(*read, last.width + held)
+
+
+def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
+    """What `embed` takes."""
+    local = machines.number == 1 and config.runtime.engine == "local"
+    threads = machines.cores if local else max(1, int(config.runtime.worker_cpus))
+    processes = 1 if local else max(1, machines.cores // threads)
+    if config.runtime.embed_workers and not local:
+        processes = min(processes, -(-config.runtime.embed_workers // machines.number))
+    need = layer_need(config, shape, threads, rates)
+    width = embedding_width(config.model, shape)
+    stays = shape.num_nodes * (_FLOAT * width * (1 + config.runtime.npy) + 8)
+    mapped = shape.folder_bytes + need.mapped
+    traffic = 0 if machines.number == 1 else need.gathered + (shape.folder_bytes + need.files) // machines.number
+    return StageNeed(
+        "embed", need.blocks, machines.number, processes, PROGRAM + need.allocated, mapped,
+        need.gathered, stays, need.files, traffic,
+        need.core_s, processes * threads * machines.number,
+        ((stays + need.files) / machines.number + traffic) * rates.write, need.refused,
+    )  # fmt: skip

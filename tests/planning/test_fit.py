@@ -1,0 +1,79 @@
+"""What does not fit first, and that the settings which are named cure it."""
+
+from dataclasses import replace
+
+import pytest
+
+from gscl_scale.config.config import Config
+from gscl_scale.planning.fit import first_misfit
+from gscl_scale.planning.graph_shape import GraphShape, given_size
+from gscl_scale.planning.need import Machines
+from gscl_scale.planning.notes import notes_on
+from gscl_scale.planning.rates import REFERENCE
+from gscl_scale.planning.stages import stage_needs
+
+GIB = 1 << 30
+SAMPLED = "model.propagation=sampled"
+
+
+def asked(memory, *settings, nodes=10**7, edges=10**8, features=64, number=1, cores=4, disk=None):
+    config = Config.load(None, list(settings))
+    shape = GraphShape.of_size(given_size(config.graph, nodes, edges, features), config.graph)
+    machines = Machines(number, int(memory * GIB), cores, here=number == 1)
+    return first_misfit(config, shape, machines, disk), config, shape, machines
+
+
+def test_where_there_is_room_nothing_is_said():
+    assert asked(400, SAMPLED)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("stage", "key", "memory", "settings"),
+    [
+        ("graph", "graph.memory_mb", 2.4, ["graph.memory_mb=60000"]),
+        ("precompute", "runtime.precompute_memory_gb", 6, ["rings.engine=sketch", "rings.hops=3", "rings.width=128"]),
+        ("train", "model.propagation", 16, ["rings.width=16", "model.layers=3"]),
+        ("embed", "runtime.embed_memory_gb", 13, [SAMPLED, "rings.width=16", "runtime.embed_memory_gb=0.1"]),
+    ],
+)
+def test_the_settings_that_are_named_cure_the_stage(stage, key, memory, settings):
+    edges = 10**10 if stage == "graph" else 10**8
+    misfit, config, shape, machines = asked(memory, *settings, edges=edges)
+    assert misfit is not None
+    assert misfit.stage == stage, misfit.sentence
+    assert misfit.settings[0].startswith(f"{key}=")
+    assert misfit.sentence.endswith("add " + " ".join(f"--set {setting}" for setting in misfit.settings))
+    cured = Config.load(None, misfit.settings, config.dump())
+    after = first_misfit(cured, shape, machines)
+    stages = [need.stage for need in stage_needs(config, shape, machines, REFERENCE)]
+    assert after is None or stages.index(after.stage) > stages.index(stage)
+
+
+def test_settings_that_change_no_result_come_first():
+    misfit = asked(24, "rings.engine=sketch", "rings.hops=3", nodes=10**8, edges=10**9, number=8, cores=16)[0]
+    assert misfit is not None
+    assert misfit.stage == "precompute"
+    assert {setting.partition("=")[0] for setting in misfit.settings} <= {
+        "runtime.precompute_memory_gb", "runtime.task_cpus",
+    }  # fmt: skip
+
+
+def test_where_no_setting_helps_the_memory_that_would_is_named():
+    misfit = asked(32, nodes=10**9, edges=10**10, number=8, cores=16)[0]
+    assert misfit is not None
+    assert (misfit.stage, misfit.settings) == ("graph", [])
+    assert "no setting cures that: use machines with" in misfit.sentence
+
+
+def test_a_disk_that_is_too_small_is_named():
+    misfit = asked(400, SAMPLED, disk=5 * GIB)[0]
+    assert misfit is not None
+    assert "of disk with what the stages before it keep, and 5.0 GiB are free; choose another --run" in misfit.sentence
+
+
+def test_notes_name_machines_that_wait_and_rates_that_are_not_measured():
+    _, config, shape, machines = asked(32, number=8)
+    told = " ".join(notes_on(config, shape, replace(machines, gpus=1)))
+    assert "train uses 1 of 8 machines; --set runtime.train_workers=8 uses all" in told
+    assert "no rate of a GPU is measured" in told
+    assert not notes_on(config, replace(shape, labelled=10), replace(machines, number=1))
