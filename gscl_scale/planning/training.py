@@ -91,17 +91,27 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     sampled = sized.model.propagation == "sampled"
     mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + round_bytes))
     steps = sized.train.num_epochs * (-(-shape.num_nodes // sized.train.batch_size) if sized.train.reads_samples else 1)
-    random = (shape.feature_bytes + shape.item * shape.entries if sampled else 0) + min(_MOST_MAPPED, round_bytes)
+    owned = _owned(sized, shape, workers)
+    random = (shape.feature_bytes * (not owned) + shape.item * shape.entries) * sampled + min(_MOST_MAPPED, round_bytes)
     weights = _weights(sized, shape)
-    exchanged = 2 * _FLOAT * weights if workers > 1 else 0  # bytes of gradients in a step
-    processes, allocated = -(-workers // here), _allocated(sized, shape, batch)
+    exchanged = 2.0 * _FLOAT * weights if workers > 1 else 0.0  # bytes of gradients in a step, and of rows
+    processes, allocated = -(-workers // here), _allocated(sized, shape, batch) + owned
     room = max(0, machines.memory - processes * allocated)
-    read = steps * _FLOAT * batch.nodes[0] * shape.num_features * max(0.0, 1 - room / random) if sampled else 0.0
+    rows = steps * _FLOAT * batch.nodes[0] * shape.num_features if sampled else 0.0
+    read = rows * max(0.0, 1 - room / random) * (not owned)
+    exchanged += 2 * rows * (1 - owned / shape.feature_bytes) / steps if owned else 0
     traffic = 0 if machines.number == 1 else int(shape.folder_bytes + workers * (read + steps * exchanged) / here)
     return StageNeed(
         "train", steps, here, processes, allocated, mapped, random, 3 * _FLOAT * weights, 0, traffic,
         workers * steps * _seconds(sized, shape, batch, rates), workers * threads, max(traffic, read) * rates.write,
     )  # fmt: skip
+
+
+def _owned(config: Config, shape: GraphShape, workers: int) -> int:
+    """Bytes of the features that each of some processes keeps for all; 0 where they read the graph folder."""
+    if config.runtime.features == "mapped" or workers == 1:
+        return 0
+    return min(shape.feature_bytes, shape.feature_bytes // workers + config.runtime.frequent_memory)
 
 
 def _allocated(config: Config, shape: GraphShape, batch: BatchShape) -> int:

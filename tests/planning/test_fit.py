@@ -58,6 +58,21 @@ def test_settings_that_change_no_result_come_first():
     }  # fmt: skip
 
 
+def test_features_that_the_processes_own_need_no_room_for_all_of_them_on_a_machine():
+    more = ["runtime.train_workers=8", "runtime.precompute_memory_gb=2", "runtime.task_cpus=16", SAMPLED]
+    misfit, config, shape, machines = asked(32, *more, nodes=10**8, edges=10**9, features=128, number=8, cores=16)
+    assert misfit is not None
+    assert (misfit.stage, misfit.settings) == ("train", ["runtime.features=owned"])
+    before, owned = (
+        next(need for need in stage_needs(one, shape, machines, REFERENCE) if need.stage == "train")
+        for one in (config, Config.load(None, misfit.settings, config.dump()))
+    )
+    share = shape.feature_bytes // 8 + config.runtime.frequent_memory
+    assert owned.allocated - before.allocated == share
+    assert before.random - owned.random == shape.feature_bytes
+    assert owned.network > shape.folder_bytes
+
+
 def test_where_no_setting_helps_the_memory_that_would_is_named():
     misfit = asked(32, nodes=10**9, edges=10**10, number=8, cores=16)[0]
     assert misfit is not None
