@@ -160,10 +160,15 @@ def _run(words: Sequence[str], folder: Path) -> _Spent:
     output, peak, allocated = folder / "output", 0, 0
     with output.open("wb") as file:
         process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT)
-        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
-            now = memory_of(process.pid)
-            peak, allocated = max(peak, now[0]), max(allocated, now[1])
-            time.sleep(_LOOK_S)
+        try:
+            while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+                now = memory_of(process.pid)
+                peak, allocated = max(peak, now[0]), max(allocated, now[1])
+                time.sleep(_LOOK_S)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
     process.returncode = code = os.waitstatus_to_exitcode(ended[1])
     if code:
         told = shortened(output.read_text(encoding="utf-8", errors="replace").strip()[-400:], 400)

@@ -169,13 +169,13 @@ def _row(need: "StageNeed") -> tuple[str, ...]:
 
 
 def _gib(size: int) -> str:
-    """A size in GiB with three digits.
+    """A size in GiB; nothing below a hundredth.
 
-    >>> _gib(5 << 40), _gib(3 << 29), _gib(0)
-    ('5,120', '1.5', '0')
+    >>> _gib(5 << 40), _gib(3 << 29), _gib(1 << 20)
+    ('5,120', '1.50', '0')
     """
     gib = size / 2**30
-    return f"{gib:,.0f}" if gib >= 99.95 else f"{gib:.3g}" if gib >= 0.0005 else "0"
+    return f"{gib:,.0f}" if gib >= 99.95 or gib < 0.005 else f"{gib:.2f}" if gib < 9.995 else f"{gib:.1f}"
 
 
 def _as_values(need: "StageNeed") -> dict[str, object]:
