@@ -1,5 +1,6 @@
 """Memory and disk that a precompute takes, printed before the start, and refused where this machine has less."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gscl_scale.text import format_bytes
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
+_PER_NODE_ROUND = 12  # bytes of every process: ranks, and the check of the order
 _PER_NODE_SEARCH = 60  # bytes per worker: what 64 searches that share a traversal mark
 _LEAST_TILES_GB = 0.1
 _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
@@ -27,7 +29,7 @@ class RoundNeed:
     memory    of this machine, where all tasks run
     driver    the part of it that draws and sorts
     task      memory of a task in a process of its own
-    mapped    of the files that tasks read at random
+    mapped    of the files that tasks read at random; none in tiles, where they read in order and pages are given back
     scratch   of disk until the round is finished
     samples   of disk for good
     """
@@ -47,14 +49,15 @@ def estimate_need(graph: Graph, plan: Plan, workers: int) -> RoundNeed:
     members, words = expected_lists(graph.indptr, graph.indices, config)
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2 - plan.tiled) * bool(plan.radii))
-    part = max(part, plan.memory * plan.tiled)
     per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
     driver, own = _PROGRAM + num_nodes * per_node, num_nodes * _PER_NODE_SEARCH + int(part)
+    own = max(own, plan.memory * plan.tiled)  # no search runs beside a pass
+    tasks = _PROGRAM + num_nodes * _PER_NODE_ROUND + workers * own  # what was drawn is in files by then
     return RoundNeed(
-        memory=driver + workers * own,
+        memory=max(driver, tasks),
         driver=driver,
-        task=_PROGRAM + own,
-        mapped=graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled)),
+        task=_PROGRAM + num_nodes * _PER_NODE_ROUND + own,
+        mapped=0 if plan.tiled else graph.indices.size * item + num_nodes * (8 + row * bool(plan.radii)),
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )
@@ -114,9 +117,12 @@ def _memory_cure(need: RoundNeed, plan: Plan, workers: int, memory: int) -> str:
     if workers > 1 and need.memory + need.mapped - (workers - 1) * one <= memory:
         return "set runtime.workers to 1"
     if plan.radii and not plan.tiled:
-        left = memory - need.memory - need.mapped + need.scratch // len(plan.radii)
-        if (tiles := left // workers / (1 << 30)) >= _LEAST_TILES_GB:
-            return f"set runtime.precompute_memory_gb to {tiles:.1f}, so that levels are read in tiles"
+        left = (memory - _PROGRAM - plan.num_nodes * _PER_NODE_ROUND) // workers
+        tiles = left / 2 / (1 << 30)  # the other half is for the pages of the files that are read
+        if tiles >= _LEAST_TILES_GB and left >= one and need.driver <= memory:
+            return (
+                f"set runtime.precompute_memory_gb to {math.floor(10 * tiles) / 10}, so that levels are read in tiles"
+            )
     if plan.radii:
         return "lower rings.width and make more rounds, or use a machine with more memory"
     return "use a machine with more memory"

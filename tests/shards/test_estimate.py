@@ -1,9 +1,16 @@
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from gscl_scale import machine
+from gscl_scale import machine, seeding
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.exact.shared_search import shared_search
+from gscl_scale.rings.exact.workspace import free_buffers
+from gscl_scale.rings.priorities import draw_priorities
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed
 from gscl_scale.shards import estimate
@@ -66,8 +73,8 @@ def test_levels_in_tiles_take_less_memory_and_one_level_more_of_disk(graph, tmp_
     whole, memory = plan_of(graph, tmp_path), 4 << 20
     tiled = make_plan(graph, tmp_path, CONFIG, memory=memory)[0]
     need, less = estimate_need(graph, whole, workers=1), estimate_need(graph, tiled, workers=1)
-    level = whole.num_nodes * (24 + 64 + 4 * 32)
-    assert (need.mapped - less.mapped, less.scratch - need.scratch) == (level, level)
+    level, rows = whole.num_nodes * (24 + 64 + 4 * 32), graph.indices.nbytes + 8 * whole.num_nodes
+    assert (need.mapped, less.scratch - need.scratch) == (rows + level, level)
     monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.mapped - 1)
     monkeypatch.setattr(estimate, "_LEAST_TILES_GB", 0.001)
     with pytest.raises(
@@ -75,6 +82,37 @@ def test_levels_in_tiles_take_less_memory_and_one_level_more_of_disk(graph, tmp_
     ):
         check_resources(graph, whole, 1, tmp_path, local=True)
     assert "of memory" in check_resources(graph, tiled, 1, tmp_path, local=True)
+
+
+def test_tasks_in_tiles_need_no_room_for_what_they_read_in_order(graph, tmp_path, monkeypatch):
+    tiled = make_plan(graph, tmp_path, CONFIG, memory=4 << 20)[0]
+    need = estimate_need(graph, tiled, workers=1)
+    assert need.mapped == 0
+    monkeypatch.setattr(machine, "available_memory", lambda: need.memory)
+    assert "of memory" in check_resources(graph, tiled, 1, tmp_path, local=True)
+
+
+def test_drawing_and_a_search_allocate_no_more_than_is_estimated(graph):
+    ids, config = np.arange(100_000), CONFIG.model_copy(update={"beyond": 10})
+    drawing = allocated(lambda: draw_priorities(seeding.identities_of(pa.array(ids)), 0, 0, None, np.int32))
+    assert 0.5 * 48 < drawing / ids.size < 48
+
+    def search():
+        with shared_search(graph.indptr, graph.indices, ids[:64], config.hops, np.int32):
+            pass
+
+    search()  # compiles
+    free_buffers()
+    assert 0.5 * 60 < allocated(search) / graph.num_nodes < 60
+
+
+def allocated(work):
+    """The most bytes that work has allocated at a time."""
+    tracemalloc.start()
+    work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
 
 
 class Elsewhere:
