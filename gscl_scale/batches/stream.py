@@ -34,7 +34,7 @@ def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
     """Which nodes [N] are never anchors of a training: decided by a node's own id, whatever other nodes there are."""
     if not share:
         return np.zeros(graph.num_nodes, np.bool_)
-    draws = seeding.exponentials(seeding.key("held out", seed), graph.identities())
+    draws = graph.draws(seeding.key("held out", seed))
     out: npt.NDArray[np.bool_] = draws < -np.log1p(-share)
     return out
 

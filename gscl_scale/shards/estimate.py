@@ -14,7 +14,7 @@ from gscl_scale.shards.plan import Plan
 from gscl_scale.text import format_bytes
 
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
-_PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
+_PER_NODE = 26  # bytes while priorities are drawn and sorted: draws, order, both in order
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
 _PER_NODE_ROUND = 12  # bytes of every process: ranks, and the check of the order
 _PER_NODE_SEARCH = 60  # bytes per worker: what 64 searches that share a traversal mark

@@ -10,7 +10,7 @@ from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.exact.workspace import free_buffers
-from gscl_scale.rings.priorities import draw_priorities
+from gscl_scale.rings.priorities import order_draws
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed
 from gscl_scale.shards import estimate
@@ -94,8 +94,8 @@ def test_tasks_in_tiles_need_no_room_for_what_they_read_in_order(graph, tmp_path
 
 def test_drawing_and_a_search_allocate_no_more_than_is_estimated(graph):
     ids, config = np.arange(100_000), CONFIG.model_copy(update={"beyond": 10})
-    drawing = allocated(lambda: draw_priorities(seeding.identities_of(pa.array(ids)), 0, 0, None, np.int32))
-    assert 0.5 * 48 < drawing / ids.size < 48
+    drawing = allocated(lambda: order_draws(seeding.exponentials_of(np.uint64(1), pa.array(ids)), None, np.int32))
+    assert 0.5 * 26 < drawing / ids.size < 26
 
     def search():
         with shared_search(graph.indptr, graph.indices, ids[:64], config.hops, np.int32):
