@@ -158,7 +158,10 @@ class BatchStream:
             if self._sampler is not None and self._sampler.samples:
                 assert reader.priorities is not None
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
-            self._open = _OpenRound(number, reader, draw, self._there(reader))
+            there = self._there(reader)
+            if there is None:
+                reader.expect_any_order()
+            self._open = _OpenRound(number, reader, draw, there)
         return self._open
 
     def _there(self, reader: RoundReader) -> DeviceRound | None:

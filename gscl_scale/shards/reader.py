@@ -14,7 +14,7 @@ from gscl_scale.io.arrow import map_array
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.validate import FileEntry, size_of
 from gscl_scale.io.verdicts import Verdicts
-from gscl_scale.machine import num_cores, release_mapped_pages
+from gscl_scale.machine import expect_random_reads, num_cores, release_mapped_pages
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, copy_lists, offsets_of
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
@@ -158,6 +158,10 @@ class RoundReader:
         """FolderError where these are the samples of a graph with another number of nodes."""
         if (ours := sum(part.anchors.size for part in self.parts)) != num_nodes:
             raise FolderError(f"{self.folder} holds samples of {ours:,} nodes, expected {num_nodes:,}; sample again")
+
+    def expect_any_order(self) -> None:
+        """Anchors will be asked for in no order: only their pages are read where the rest is not in memory."""
+        expect_random_reads(self.folder)
 
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The column `decided` of some anchors."""
