@@ -1,5 +1,6 @@
 """What the system knows of the mapped files of this process (Linux)."""
 
+import gc
 from pathlib import Path
 
 
@@ -13,3 +14,9 @@ def read_at_random(folder: Path) -> dict[str, bool]:
         elif words[0] == "VmFlags:" and name:
             found[name] = "rr" in words[1:]
     return found
+
+
+def num_mapped(folder: Path) -> int:
+    """How many mappings this process has of files in a folder."""
+    gc.collect()
+    return Path("/proc/self/maps").read_text(encoding="utf-8").count(f" {folder}/")

@@ -160,7 +160,7 @@ class BatchStream:
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
             there = self._there(reader)
             if there is None:
-                reader.expect_any_order()
+                reader = reader.in_any_order(self._anchors)
             self._open = _OpenRound(number, reader, draw, there)
         return self._open
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from gscl_scale.shards.records import Manifest, PartRecord, RoundEntry
 _Place = tuple[RingSample, npt.NDArray[np.int64], npt.NDArray[np.int64]]  # of anchors: a part, rows there, and which
 
 VERDICTS = Verdicts()  # of this process
+_FEW, _KEPT = 0.25, 256 << 20  # the most anchors, of all, and bytes that a training keeps in memory
 _MAPPED = 4 << 30  # bytes of mapped files in memory above which a reader gives back its own
 
 
@@ -147,21 +148,35 @@ class RoundReader:
     """The samples of one round, mapped from `folder`; priorities are None where every anchor drew its own.
 
     weights [N]   the priorities were drawn with these; None: sampling was uniform
+    gaps          whether the parts have only some of the anchors
     """
 
     folder: Path
     parts: list[RingSample]
     priorities: Priorities | None
     weights: npt.NDArray[np.float64] | None = None
+    gaps: bool = False
 
     def check_nodes(self, num_nodes: int) -> None:
         """FolderError where these are the samples of a graph with another number of nodes."""
         if (ours := sum(part.anchors.size for part in self.parts)) != num_nodes:
             raise FolderError(f"{self.folder} holds samples of {ours:,} nodes, expected {num_nodes:,}; sample again")
 
-    def expect_any_order(self) -> None:
-        """Anchors will be asked for in no order: only their pages are read where the rest is not in memory."""
+    def in_any_order(self, anchors: npt.NDArray[np.int64] | None) -> "RoundReader":
+        """The reader for ascending anchors, None for all, that will be asked for in no order.
+
+        Few are read into memory, part by part; of many, pages are read as they are asked for, without those around.
+        """
+        number = sum(part.anchors.size for part in self.parts)
+        if anchors is not None and anchors.size <= _FEW * number and anchors.size * self._anchor_bytes() <= _KEPT:
+            return replace(self, parts=[self.take(anchors[places]) for _, _, places in self._where(anchors)], gaps=True)
         expect_random_reads(self.folder)
+        return self
+
+    def _anchor_bytes(self) -> float:
+        """Bytes of the lists of an anchor, on average over the first part."""
+        part = self.parts[0]
+        return sum(lists.members.nbytes for lists in (*part.lists, part.near) if lists) / part.anchors.size
 
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The column `decided` of some anchors."""
@@ -195,8 +210,8 @@ class RoundReader:
         part_of = np.searchsorted(starts, anchors, side="right") - 1
         order = np.argsort(part_of, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1) if anchors.size else ():
-            number = part_of[places[0]]
-            yield self.parts[number], anchors[places] - starts[number], places
+            part, some = self.parts[part_of[places[0]]], anchors[places]
+            yield part, np.searchsorted(part.anchors, some) if self.gaps else some - part.anchors[0], places
 
 
 def _take_lists(of_part: list[Lists], where: list[_Place], num_anchors: int, dtype: npt.DTypeLike) -> Lists:
