@@ -94,7 +94,9 @@ class MappedFeatures:
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | SparseFeatures:
         """The scaled features of some nodes."""
         if not isinstance(self.features, SparseFeatures):
-            return self.scaling.dense(self.features[nodes])
+            taken = self.features[nodes]
+            self.scaling.scale(taken)
+            return taken
         rows = self.features.take(nodes)
         return replace(rows, values=self.scaling.sparse(rows))
 
