@@ -75,7 +75,8 @@ class Samples:
         shared = "priorities" in self._entry(number)
         with ThreadPoolExecutor(num_cores()) as pool:
             parts = list(pool.map(lambda part: self.part(number, part), range(self.num_parts)))
-        return RoundReader(self.folder, parts, self.priorities(number) if shared else None, self.weights())
+        priorities = self.priorities(number) if shared else None
+        return RoundReader(self.folder, parts, priorities, self.weights(), number)
 
     def of_epoch(self, epoch: int) -> "RoundReader":
         """The round of an epoch: rounds are used in turn."""
@@ -148,6 +149,7 @@ class RoundReader:
     """The samples of one round, mapped from `folder`; priorities are None where every anchor drew its own.
 
     weights [N]   the priorities were drawn with these; None: sampling was uniform
+    number        of the round
     gaps          whether the parts have only some of the anchors
     """
 
@@ -155,6 +157,7 @@ class RoundReader:
     parts: list[RingSample]
     priorities: Priorities | None
     weights: npt.NDArray[np.float64] | None = None
+    number: int = 0
     gaps: bool = False
 
     def check_nodes(self, num_nodes: int) -> None:
@@ -165,13 +168,26 @@ class RoundReader:
     def in_any_order(self, anchors: npt.NDArray[np.int64] | None) -> "RoundReader":
         """The reader for ascending anchors, None for all, that will be asked for in no order.
 
-        Few are read into memory, part by part; of many, pages are read as they are asked for, without those around.
+        Few are kept in memory, for which each part is read once; of many, pages are read as they are asked for, without
+        those around.
         """
         number = sum(part.anchors.size for part in self.parts)
         if anchors is not None and anchors.size <= _FEW * number and anchors.size * self._anchor_bytes() <= _KEPT:
-            return replace(self, parts=[self.take(anchors[places]) for _, _, places in self._where(anchors)], gaps=True)
+            part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
+            return replace(
+                self, parts=[self._some(part, anchors[part_of == part]) for part in np.unique(part_of)], gaps=True
+            )
         expect_random_reads(self.folder)
         return self
+
+    def _some(self, part: int, anchors: npt.NDArray[np.int64]) -> RingSample:
+        """The samples of some anchors of a part, which is read whole."""
+        whole = map_part(part_path(self.folder, self.number, part), whole=True)
+        return replace(self, parts=[whole]).take(anchors)
+
+    def _starts(self) -> npt.NDArray[np.int64]:
+        """The first anchor of each part."""
+        return np.array([part.anchors[0] for part in self.parts])
 
     def _anchor_bytes(self) -> float:
         """Bytes of the lists of an anchor, on average over the first part."""
@@ -206,8 +222,7 @@ class RoundReader:
 
     def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[_Place]:
         """The parts that hold anchors, with their rows there and their places among the anchors."""
-        starts = np.array([part.anchors[0] for part in self.parts])
-        part_of = np.searchsorted(starts, anchors, side="right") - 1
+        part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
         order = np.argsort(part_of, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1) if anchors.size else ():
             part, some = self.parts[part_of[places[0]]], anchors[places]
