@@ -14,7 +14,7 @@ from pathlib import Path
 
 _ROOT = Path("/")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt(3)
-_DONTNEED = 4  # of madvise(2)
+_RANDOM, _DONTNEED = 1, 4  # of madvise(2)
 _UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
 
 
@@ -200,10 +200,23 @@ def release_mapped_pages(most: int, folder: Path) -> bool:
     held = _status_bytes("RssFile")
     if held is None or held <= most:
         return False
-    library, inside = ctypes.CDLL(None), f"{folder.resolve()}/"
+    _advise(folder, _DONTNEED)
+    return True
+
+
+def expect_random_reads(folder: Path) -> None:
+    """Let the system read only the pages that are asked for of the files in a folder that this process has mapped.
+
+    Otherwise each page that is missing brings its surroundings, which are 8 MB on some disks.
+    """
+    _advise(folder, _RANDOM)
+
+
+def _advise(folder: Path, advice: int) -> None:
+    """Call madvise(2) for the mapped files in a folder, where the system tells which they are (Linux)."""
+    inside = f"{folder.resolve()}/"
     for line in _lines(_ROOT / "proc/self/maps"):
         span, rights, *rest = line.split(maxsplit=5)
         if rights.startswith("r--") and rest[-1].startswith(inside):
             first, end = (int(bound, 16) for bound in span.split("-"))
-            library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _DONTNEED)
-    return True
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), advice)

@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 
 from gscl_scale.kernels.kernel import kernel
 
+_IDS_AT_ONCE = 1 << 18
+
 
 def key(purpose: str, *identity: int) -> np.uint64:
     """A 64-bit key for one purpose and identity, such as `key("priority", seed, round)`."""
@@ -58,6 +60,15 @@ def exponentials(key: np.uint64, identities: npt.NDArray[np.uint64]) -> npt.NDAr
     """One standard exponential draw per identity; equal identities get equal draws."""
     out = np.empty(identities.size, np.float64)
     _exponentials(key, identities, out)
+    return out
+
+
+def exponentials_of(key: np.uint64, ids: pa.Array) -> npt.NDArray[np.float64]:
+    """The draws of `exponentials` for ids of the user; of few at a time there are identities."""
+    out = np.empty(len(ids), np.float64)
+    for low in range(0, len(ids), _IDS_AT_ONCE):
+        part = ids[low : low + _IDS_AT_ONCE]
+        out[low : low + len(part)] = exponentials(key, identities_of(part))
     return out
 
 

@@ -10,6 +10,7 @@ import torch
 
 from gscl_scale import machine
 from gscl_scale.io.arrow import map_array, write_arrow
+from tests.pages import read_at_random
 
 GIB = 1 << 30
 
@@ -110,6 +111,18 @@ def test_pages_of_the_files_in_a_folder_are_given_back_and_read_again(tmp_path):
     given_back = held - machine._status_bytes("RssFile")
     assert 0.9 * numbers.nbytes < given_back < 1.5 * numbers.nbytes
     assert all((array == own).all() for array in [*arrays, numbers])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells how files are read")
+def test_files_of_one_folder_are_read_page_by_page(tmp_path):
+    arrays = []
+    for name in ("inside", "beside"):
+        (tmp_path / name).mkdir()
+        write_arrow(tmp_path / name / "numbers.arrow", {"number": pa.array(np.arange(1 << 16))})
+        arrays.append(map_array(tmp_path / name / "numbers.arrow", "number"))
+    machine.expect_random_reads(tmp_path / "inside")
+    assert read_at_random(tmp_path) == {"inside/numbers.arrow": True, "beside/numbers.arrow": False}
+    assert all((array == np.arange(1 << 16)).all() for array in arrays)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets a peak begin anew")

@@ -72,3 +72,14 @@ def test_texts_that_are_alike_have_identities_that_are_not():
     assert np.unique(identities).size == len(texts)
     assert abs((identities >> np.uint64(63)).mean() - 0.5) < 0.05
     assert seeding.identities_of(pa.array([], pa.string())).size == 0
+
+
+@pytest.mark.parametrize(
+    "ids", [pa.array(np.arange(10)), pa.array([f"n{i}" for i in range(10)]), pa.array([], "int64")]
+)
+def test_draws_of_ids_are_the_same_however_many_are_read_at_once(ids, monkeypatch):
+    key = seeding.key("priority", 0, 0)
+    monkeypatch.setattr(seeding, "_IDS_AT_ONCE", 3)
+    np.testing.assert_array_equal(
+        seeding.exponentials_of(key, ids), seeding.exponentials(key, seeding.identities_of(ids))
+    )

@@ -140,7 +140,8 @@ class NeighbourSampler:
             drawn = PriorityArrays(draw.priorities.order, draw.rank, draw.priorities.priority)
             node_weights = np.empty(0) if draw.weights is None else draw.weights
             known = (self._lowest.row, self._lowest.table(draw))
-            _take_lowest(_sparse(m), m.weights, nodes, fanout, drawn, node_weights, known, members, values)
+            ascending = np.argsort(nodes, kind="stable"), indptr  # so that the graph is read from beginning to end
+            _take_lowest(_sparse(m), m.weights, nodes, ascending, fanout, drawn, node_weights, known, members, values)
         places, below = _relabel(nodes, members, self._place)
         if fanout is None and self._nearly_all(below):
             rows = Rows(indptr, members, values, m.num_nodes)
@@ -234,8 +235,8 @@ def _take_all(m, weights, nodes, members, values):
 
 
 @kernel
-def _take_lowest(m, weights, nodes, fanout, drawn, node_weights, known, members, values):
-    """At most `fanout` neighbours of each node: those of the lowest ranks.
+def _take_lowest(m, weights, nodes, ascending, fanout, drawn, node_weights, known, members, values):
+    """At most `fanout` neighbours of each node: those of the lowest ranks. `ascending`: order, and where rows begin.
 
     The rank after the last one bounds the draw: a neighbour was sampled since its priority is below this one, and its
     chance of that is 1 - exp(-bound * weight of the node), or without such weights fan-out / degree.
@@ -243,18 +244,19 @@ def _take_lowest(m, weights, nodes, fanout, drawn, node_weights, known, members,
     row, table = known
     order, priority, row_scale, column_scale = drawn.order, drawn.priority, m.row_scale, m.column_scale
     own = np.empty(table.shape[1], np.int32)
-    n = 0
-    for v in nodes:
+    places, indptr = ascending
+    for i in places:
+        v, n = nodes[i], indptr[i]
         if m.loops:
             members[n], values[n] = v, row_scale[v] * column_scale[v]
             n += 1
         neighbours = m.indices[m.indptr[v] : m.indptr[v + 1]]
         if neighbours.size <= fanout:
-            for i in range(neighbours.size):
-                u = neighbours[i]
+            for j in range(neighbours.size):
+                u = neighbours[j]
                 members[n], values[n] = u, row_scale[v] * column_scale[u]
                 if weights is not None:
-                    values[n] *= weights[m.indptr[v] + i]
+                    values[n] *= weights[m.indptr[v] + j]
                 n += 1
             continue
         low = own[: fanout + 1] if row[v] < 0 else table[row[v]]

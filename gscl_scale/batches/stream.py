@@ -34,7 +34,7 @@ def held_out(graph: Graph, share: float, seed: int) -> npt.NDArray[np.bool_]:
     """Which nodes [N] are never anchors of a training: decided by a node's own id, whatever other nodes there are."""
     if not share:
         return np.zeros(graph.num_nodes, np.bool_)
-    draws = seeding.exponentials(seeding.key("held out", seed), graph.identities())
+    draws = graph.draws(seeding.key("held out", seed))
     out: npt.NDArray[np.bool_] = draws < -np.log1p(-share)
     return out
 
@@ -159,7 +159,10 @@ class BatchStream:
             if self._sampler is not None and self._sampler.samples:
                 assert reader.priorities is not None
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
-            self._open = _OpenRound(number, reader, draw, self._there(reader))
+            there = self._there(reader)
+            if there is None:
+                reader = reader.in_any_order(self._anchors)
+            self._open = _OpenRound(number, reader, draw, there)
         return self._open
 
     def _there(self, reader: RoundReader) -> DeviceRound | None:

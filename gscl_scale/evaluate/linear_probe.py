@@ -5,7 +5,7 @@ Weights are [d, C * L], so a step is one product, and sums over the classes run 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,12 @@ from gscl_scale.evaluate.measures import count_right, most_right, refuse_one_cla
 from gscl_scale.evaluate.schema import Accuracy, MeanAccuracy, ScalingKind
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
 from gscl_scale.evaluate.vectors import KINDS, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.machine import trim_heap
 from gscl_scale.runtime.threads import map_in_order
 
 _LOGITS = 1 << 26  # most logits at once: 256 MB
 _BLOCK_ROWS = 32768
+_PARTS_TRIMMED = 16
 _SMALL_TASK = 1 << 25  # numbers: 128 MB
 _TINY_TASK = 1 << 20  # so few are quicker on one thread alone
 
@@ -275,11 +277,14 @@ def _gradient(
 
 def _count(task: _Task, parts: Iterable[_Labelled], weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """What is right in some rows [L], in each lane, by the measure of the task."""
-    logits = (
-        ((part.rows.times(weight) + bias).view(part.target.numel(), task.num_classes, -1), part.target)
-        for part in parts
-    )
-    return count_right(task.config.measure, logits)
+
+    def logits() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for number, part in enumerate(parts, start=1):
+            yield (part.rows.times(weight) + bias).view(part.target.numel(), task.num_classes, -1), part.target
+            if number % _PARTS_TRIMMED == 0:  # the counts of parts lie between freed logits, and keep these in memory
+                trim_heap()
+
+    return count_right(task.config.measure, logits())
 
 
 def _rows_at_once(task: _Task, size: int) -> int:

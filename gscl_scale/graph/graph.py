@@ -140,6 +140,10 @@ class Graph:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""
         return seeding.identities_of(self.ids)
 
+    def draws(self, key: np.uint64) -> npt.NDArray[np.float64]:
+        """A standard exponential draw for each node [N]: a function of the key and of the user's id alone."""
+        return seeding.exponentials_of(key, self.ids)
+
     @classmethod
     def open(cls, folder: str | Path) -> "Graph":
         """Map the graph of a graph folder; FolderError for a folder with missing or damaged files."""

@@ -34,15 +34,15 @@ def put_arrow(path: Path, columns: dict[str, pa.Array]) -> None:
         file.write_batch(batch)
 
 
-def map_arrow(path: Path) -> pa.RecordBatch:
-    """Map a file of `write_arrow` into memory: nothing is read until it is used.
+def map_arrow(path: Path, whole: bool = False) -> pa.RecordBatch:
+    """Map a file of `write_arrow` into memory: nothing is read until it is used; `whole`: read all of it at once.
 
     Its metadata is checked against the bytes of the file; the values of the columns are not.
     """
     if (size := size_of(path)) < 2 * len(_BEGINNING):
         raise _damaged(path, "it ends too early")
     try:
-        with pa.memory_map(str(path)) as file:
+        with pa.BufferReader(path.read_bytes()) if whole else pa.memory_map(str(path)) as file:
             ends = file.read_at(len(_BEGINNING), 0), file.read_at(len(_END), size - len(_END))
             if ends != (_BEGINNING, _END):
                 raise _damaged(path, "it is not a complete Arrow file")

@@ -16,6 +16,7 @@ from gscl_scale.model.propagation import SparseInput, SparsePair, SpmmBackend, a
 from gscl_scale.model.scaling import Scaling
 
 _CPU = torch.device("cpu")
+_ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,13 @@ class MappedFeatures:
     def rows(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | SparseFeatures:
         """The scaled features of some nodes."""
         if not isinstance(self.features, SparseFeatures):
-            return self.scaling.dense(self.features[nodes])
+            taken = np.empty((nodes.size, self.features.shape[1]), np.float32)
+            order = np.argsort(nodes, kind="stable")  # so that the file is read from its beginning to its end
+            for low in range(0, nodes.size, _ROWS_AT_ONCE):
+                some = order[low : low + _ROWS_AT_ONCE]
+                taken[some] = self.features[nodes[some]]
+            self.scaling.scale(taken)
+            return taken
         rows = self.features.take(nodes)
         return replace(rows, values=self.scaling.sparse(rows))
 

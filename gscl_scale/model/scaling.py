@@ -54,7 +54,12 @@ class Scaling:
     def dense(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """A scaled copy of rows."""
         out = np.array(features, np.float32)
-        for rows in _blocks(out):
+        self.scale(out)
+        return out
+
+    def scale(self, features: npt.NDArray[np.float32]) -> None:
+        """Scale rows where they are."""
+        for rows in _blocks(features):
             if self.rotation is not None:
                 rows[:, -len(self.rotation) :] = rows[:, -len(self.rotation) :] @ self.rotation
             if self.exponent:
@@ -66,7 +71,6 @@ class Scaling:
                 rows /= np.where(sums > 0, sums, 1)
             elif self.divisor is not None:
                 rows[:] = (rows if self.mean is None else rows - self.mean) / self.divisor
-        return out
 
     def sparse(self, features: SparseFeatures) -> npt.NDArray[np.float32]:
         """The scaled values of sparse rows, never moved, so that what is not stored stays zero."""

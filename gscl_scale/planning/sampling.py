@@ -41,7 +41,7 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     disk_s += written / machines.number * rates.write
     return StageNeed(
         "precompute", asked * plan.steps, machines.number, 1 if by_threads else workers,
-        need.memory if by_threads else max(need.task, need.driver), need.mapped, need.mapped,
+        need.memory if by_threads else max(need.task, need.driver), need.mapped, need.random,
         rounds * need.samples, need.scratch, traffic, core_s, workers * machines.number, disk_s,
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Memory and disk that a precompute takes, printed before the start, and refused where this machine has less."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from gscl_scale.shards.plan import Plan
 from gscl_scale.text import format_bytes
 
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
-_PER_NODE = 48  # bytes while priorities are drawn and sorted: identities, draws, order, ranks
+_PER_NODE = 26  # bytes while priorities are drawn and sorted: draws, order, both in order
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
+_PER_NODE_ROUND = 12  # bytes of every process: ranks, and the check of the order
 _PER_NODE_SEARCH = 60  # bytes per worker: what 64 searches that share a traversal mark
 _LEAST_TILES_GB = 0.1
 _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
@@ -30,7 +32,8 @@ class RoundNeed:
     memory    of this machine, where all tasks run
     driver    the part of it that draws and sorts
     task      memory of a task in a process of its own
-    mapped    of the files that tasks read at random
+    mapped    of the files that tasks read
+    random    those of them that need room; none in tiles, where files are read in order and pages are given back
     scratch   of disk until the round is finished
     samples   of disk for good
     """
@@ -39,6 +42,7 @@ class RoundNeed:
     driver: int
     task: int
     mapped: int
+    random: int
     scratch: int
     samples: int
 
@@ -58,14 +62,17 @@ def need_of_round(
     members, words = lists
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2 - plan.tiled) * bool(plan.radii))
-    part = max(part, plan.memory * plan.tiled)
     per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
     driver, own = _PROGRAM + num_nodes * per_node, num_nodes * _PER_NODE_SEARCH + int(part)
+    own = max(own, plan.memory * plan.tiled)  # no search runs beside a pass
+    tasks = _PROGRAM + num_nodes * _PER_NODE_ROUND + workers * own  # what was drawn is in files by then
+    mapped = entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled))
     return RoundNeed(
-        memory=driver + workers * own,
+        memory=max(driver, tasks),
         driver=driver,
-        task=_PROGRAM + own,
-        mapped=entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled)),
+        task=_PROGRAM + num_nodes * _PER_NODE_ROUND + own,
+        mapped=mapped,
+        random=0 if plan.tiled else mapped,
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )
@@ -74,7 +81,7 @@ def need_of_round(
 def memory_on_machine(graph: Graph, plan: Plan) -> MemoryNeed:
     """What tasks take on a machine of a cluster: they map the same files, and each is a process."""
     need = estimate_need(graph, plan, 1)
-    return MemoryNeed(shared=need.mapped, each=need.task)
+    return MemoryNeed(shared=need.random, each=need.task)
 
 
 def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local: bool, missing: float = 1.0) -> str:
@@ -85,10 +92,10 @@ def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local:
     """
     need = estimate_need(graph, plan, workers)
     memory, disk = machine.available_memory(), machine.free_disk(folder)
-    if local and need.memory + need.mapped > memory:
+    if local and need.memory + need.random > memory:
         raise ConfigError(
             f"rings.width: {plan.num_nodes:,} nodes with width {plan.config.width} take about "
-            f"{format_bytes(need.memory + need.mapped)} of memory and {format_bytes(memory)} are available; "
+            f"{format_bytes(need.memory + need.random)} of memory and {format_bytes(memory)} are available; "
             f"{_memory_cure(need, plan, workers, memory)}"
         )
     if need.driver > memory:
@@ -107,11 +114,10 @@ def check_resources(graph: Graph, plan: Plan, workers: int, folder: Path, local:
     if need.scratch:
         takes.append(f"{format_bytes(need.scratch)} of disk until a round is finished")
     if local:
-        takes.append(f"{format_bytes(need.memory + need.mapped)} of memory ({format_bytes(memory)} available)")
+        takes.append(f"{format_bytes(need.memory + need.random)} of memory ({format_bytes(memory)} available)")
     else:
-        takes.append(
-            f"{format_bytes(need.mapped)} of memory on each machine and {format_bytes(need.task)} for each task there"
-        )
+        shared = f"{format_bytes(need.random)} of memory on each machine and " if need.random else ""
+        takes.append(f"{shared}{format_bytes(need.task)} {'' if shared else 'of memory '}for each task there")
     return "precompute takes about " + ", ".join(takes)
 
 
@@ -122,12 +128,15 @@ def _written(folder: Path) -> int:
 
 def _memory_cure(need: RoundNeed, plan: Plan, workers: int, memory: int) -> str:
     one = plan.num_nodes * _PER_NODE_SEARCH
-    if workers > 1 and need.memory + need.mapped - (workers - 1) * one <= memory:
+    if workers > 1 and need.memory + need.random - (workers - 1) * one <= memory:
         return "set runtime.workers to 1"
     if plan.radii and not plan.tiled:
-        left = memory - need.memory - need.mapped + need.scratch // len(plan.radii)
-        if (tiles := left // workers / (1 << 30)) >= _LEAST_TILES_GB:
-            return f"set runtime.precompute_memory_gb to {tiles:.1f}, so that levels are read in tiles"
+        left = (memory - _PROGRAM - plan.num_nodes * _PER_NODE_ROUND) // workers
+        tiles = left / 2 / (1 << 30)  # the other half is for the pages of the files that are read
+        if tiles >= _LEAST_TILES_GB and left >= one and need.driver <= memory:
+            return (
+                f"set runtime.precompute_memory_gb to {math.floor(10 * tiles) / 10}, so that levels are read in tiles"
+            )
     if plan.radii:
         return "lower rings.width and make more rounds, or use a machine with more memory"
     return "use a machine with more memory"

@@ -62,9 +62,9 @@ def write_part(path: Path, sample: RingSample) -> str:
             return sha256_of(temporary)
 
 
-def map_part(path: Path) -> RingSample:
-    """The samples of a part as arrays over the mapped file."""
-    batch = map_arrow(path)
+def map_part(path: Path, whole: bool = False) -> RingSample:
+    """The samples of a part as arrays over the mapped file, or over its bytes, read at once."""
+    batch = map_arrow(path, whole)
     hops = sum(name.startswith("ring_") and name[5:].isdigit() for name in batch.schema.names)
     exact = column_of(batch, "ring_size_exact", path)
     if not pa.types.is_boolean(exact.type):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from gscl_scale.io.arrow import map_array
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.validate import FileEntry, size_of
 from gscl_scale.io.verdicts import Verdicts
-from gscl_scale.machine import num_cores, release_mapped_pages
+from gscl_scale.machine import expect_random_reads, num_cores, release_mapped_pages
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, copy_lists, offsets_of
 from gscl_scale.shards.format import map_part, map_priorities, part_path, priorities_path, weights_path
@@ -24,6 +24,7 @@ from gscl_scale.shards.records import Manifest, PartRecord, RoundEntry
 _Place = tuple[RingSample, npt.NDArray[np.int64], npt.NDArray[np.int64]]  # of anchors: a part, rows there, and which
 
 VERDICTS = Verdicts()  # of this process
+_FEW, _KEPT = 0.25, 256 << 20  # the most anchors, of all, and bytes that a training keeps in memory
 _MAPPED = 4 << 30  # bytes of mapped files in memory above which a reader gives back its own
 
 
@@ -74,7 +75,8 @@ class Samples:
         shared = "priorities" in self._entry(number)
         with ThreadPoolExecutor(num_cores()) as pool:
             parts = list(pool.map(lambda part: self.part(number, part), range(self.num_parts)))
-        return RoundReader(self.folder, parts, self.priorities(number) if shared else None, self.weights())
+        priorities = self.priorities(number) if shared else None
+        return RoundReader(self.folder, parts, priorities, self.weights(), number)
 
     def of_epoch(self, epoch: int) -> "RoundReader":
         """The round of an epoch: rounds are used in turn."""
@@ -147,17 +149,50 @@ class RoundReader:
     """The samples of one round, mapped from `folder`; priorities are None where every anchor drew its own.
 
     weights [N]   the priorities were drawn with these; None: sampling was uniform
+    number        of the round
+    gaps          whether the parts have only some of the anchors
     """
 
     folder: Path
     parts: list[RingSample]
     priorities: Priorities | None
     weights: npt.NDArray[np.float64] | None = None
+    number: int = 0
+    gaps: bool = False
 
     def check_nodes(self, num_nodes: int) -> None:
         """FolderError where these are the samples of a graph with another number of nodes."""
         if (ours := sum(part.anchors.size for part in self.parts)) != num_nodes:
             raise FolderError(f"{self.folder} holds samples of {ours:,} nodes, expected {num_nodes:,}; sample again")
+
+    def in_any_order(self, anchors: npt.NDArray[np.int64] | None) -> "RoundReader":
+        """The reader for ascending anchors, None for all, that will be asked for in no order.
+
+        Few are kept in memory, for which each part is read once; of many, pages are read as they are asked for, without
+        those around.
+        """
+        number = sum(part.anchors.size for part in self.parts)
+        if anchors is not None and anchors.size <= _FEW * number and anchors.size * self._anchor_bytes() <= _KEPT:
+            part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
+            return replace(
+                self, parts=[self._some(part, anchors[part_of == part]) for part in np.unique(part_of)], gaps=True
+            )
+        expect_random_reads(self.folder)
+        return self
+
+    def _some(self, part: int, anchors: npt.NDArray[np.int64]) -> RingSample:
+        """The samples of some anchors of a part, which is read whole."""
+        whole = map_part(part_path(self.folder, self.number, part), whole=True)
+        return replace(self, parts=[whole]).take(anchors)
+
+    def _starts(self) -> npt.NDArray[np.int64]:
+        """The first anchor of each part."""
+        return np.array([part.anchors[0] for part in self.parts])
+
+    def _anchor_bytes(self) -> float:
+        """Bytes of the lists of an anchor, on average over the first part."""
+        part = self.parts[0]
+        return sum(lists.members.nbytes for lists in (*part.lists, part.near) if lists) / part.anchors.size
 
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The column `decided` of some anchors."""
@@ -187,12 +222,11 @@ class RoundReader:
 
     def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[_Place]:
         """The parts that hold anchors, with their rows there and their places among the anchors."""
-        starts = np.array([part.anchors[0] for part in self.parts])
-        part_of = np.searchsorted(starts, anchors, side="right") - 1
+        part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
         order = np.argsort(part_of, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1) if anchors.size else ():
-            number = part_of[places[0]]
-            yield self.parts[number], anchors[places] - starts[number], places
+            part, some = self.parts[part_of[places[0]]], anchors[places]
+            yield part, np.searchsorted(part.anchors, some) if self.gaps else some - part.anchors[0], places
 
 
 def _take_lists(of_part: list[Lists], where: list[_Place], num_anchors: int, dtype: npt.DTypeLike) -> Lists:

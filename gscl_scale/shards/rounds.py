@@ -16,7 +16,7 @@ from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import FileEntry
 from gscl_scale.rings.pagerank import pagerank
-from gscl_scale.rings.priorities import draw_priorities
+from gscl_scale.rings.priorities import order_draws, round_key
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.runner import Runner
@@ -205,10 +205,9 @@ class Rounds:
 
     def _draw(self, number: int) -> None:
         """Draw the priorities of a round; they are the same whenever they are drawn."""
-        weights = open_weights(self._folder)
-        identities = self._graph.identities()
-        drawn = draw_priorities(identities, self._config.seed, number, weights, self._graph.indices.dtype.type)
-        write_priorities(priorities_path(self._folder, number), drawn)
+        weights, index_type = open_weights(self._folder), self._graph.indices.dtype.type
+        drawn = self._graph.draws(round_key(self._config.seed, number))
+        write_priorities(priorities_path(self._folder, number), order_draws(drawn, weights, index_type))
 
     def _missing_ranges(self, number: int, radius: int, partly: bool, advance: Advance) -> Iterator[tuple[int, int]]:
         """The ranges of a pass that no attempt has finished; a pass around changes is made `partly`, and anew.

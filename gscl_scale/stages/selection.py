@@ -105,7 +105,7 @@ def reported_anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64]:
 
 def _choosing(graph: Graph) -> npt.NDArray[np.bool_]:
     """The half of all nodes [N] that may choose, by a node's own id."""
-    draws = seeding.exponentials(seeding.key("held-out nodes, validation half"), graph.identities())
+    draws = graph.draws(seeding.key("held-out nodes, validation half"))
     half: npt.NDArray[np.bool_] = draws < np.log(2)
     return half
 

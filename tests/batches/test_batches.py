@@ -1,4 +1,5 @@
 import dataclasses
+import sys
 import threading
 
 import numpy as np
@@ -17,6 +18,7 @@ from gscl_scale.rings.sample import Lists, RingSample, target_sizes
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.oracles import csr_of, distances
+from tests.pages import num_mapped, read_at_random
 
 NODES = 300
 RINGS = RingsConfig(hops=2, width=40, per_ring=4, beyond=6, rounds=2, part_anchors=64)
@@ -83,6 +85,33 @@ def test_an_epoch_visits_every_anchor_once_in_an_order_of_seed_and_epoch_alone(s
     assert visited.tolist() == epoch_order(NODES, TRAIN.seed, 0).tolist()
     assert epoch_order(NODES, 0, 0).tolist() != epoch_order(NODES, 0, 1).tolist()
     assert steps_per_epoch(NODES, 70) == 5
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells how files are read")
+def test_samples_are_read_page_by_page_as_anchors_come_in_no_order(folders, fresh):
+    fresh.batch(0)
+    mapped = read_at_random(folders / "samples")
+    assert len([name for name in mapped if "/part-" in name]) == 5
+    assert all(mapped[name] for name in mapped if name.startswith("round-000"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells which files are mapped")
+def test_the_samples_of_few_anchors_are_read_once_into_memory(folders, monkeypatch):
+    anchors, before = np.arange(3, NODES, 7), num_mapped(folders / "samples")
+    few, mapped = stream_of(folders, anchors=anchors), stream_of(folders, anchors=anchors)
+    batches = [few.batch(step) for step in range(2)]
+    assert num_mapped(folders / "samples") == before + 1  # the priorities
+    monkeypatch.setattr("gscl_scale.shards.reader._KEPT", 0)
+    for kept, read in zip(batches, [mapped.batch(step) for step in range(2)], strict=True):
+        assert kept.nodes[kept.anchors].tolist() == read.nodes[read.anchors].tolist()
+        for one, other in zip(arrays_of(kept), arrays_of(read), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert num_mapped(folders / "samples") == before + 1 + 1 + 5
+
+
+def arrays_of(batch):
+    pairs = batch.pairs
+    return [batch.nodes, batch.candidates, batch.decided, batch.log_weight, pairs.indptr, pairs.indices, *batch.present]
 
 
 def test_batches_made_ahead_are_those_that_a_fresh_stream_makes_at_any_step(stream, fresh):

@@ -185,6 +185,23 @@ def test_large_splits_are_worked_off_in_blocks(monkeypatch: pytest.MonkeyPatch) 
     assert parts.val.shape == whole.val.shape
 
 
+def test_freed_logits_of_many_parts_do_not_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[int] = []
+    counted: list[int] = []
+
+    def counts(measure: Any, parts: Any) -> torch.Tensor:
+        counted.append(len(found := list(parts)))
+        return count_right(measure, iter(found))
+
+    monkeypatch.setattr(linear_probe, "_BLOCK_ROWS", 17)
+    monkeypatch.setattr(linear_probe, "_PARTS_TRIMMED", 3)
+    monkeypatch.setattr(linear_probe, "count_right", counts)
+    monkeypatch.setattr(linear_probe, "trim_heap", lambda: trimmed.append(1))
+    probe(*blobs(3.0), quick(probe_epochs=2))
+    assert max(counted) == 11  # parts of 180 test nodes
+    assert len(trimmed) == sum(number // 3 for number in counted)
+
+
 def test_no_step_is_taken_on_a_few_rows_that_are_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
     steps, fit = [], linear_probe._fit
 

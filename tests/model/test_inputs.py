@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.inputs import MappedFeatures, prepare_features, prepare_inputs
 from gscl_scale.model.propagation import SparseInput, SparsePair
-from gscl_scale.model.scaling import notes_on
+from gscl_scale.model.scaling import Scaling, notes_on
 from tests.model.graphs import EDGES, NUM_NODES, graph_of, random_features, random_sparse_features
 
 CPU = torch.device("cpu")
@@ -134,3 +136,21 @@ def test_a_note_says_what_the_encoder_reads_instead():
     [note] = notes_on(np.array([[1.0, -1e30]], np.float32), "none")
     assert "largest absolute value is 1e+30; the encoder reads them multiplied by 2^-99" in note
     assert notes_on(np.array([[1e30]], np.float32), "standard") == []
+
+
+def test_rows_of_a_batch_are_in_memory_once():
+    features = np.random.default_rng(0).normal(size=(100_000, 64)).astype(np.float32)
+    mapped, nodes = MappedFeatures(features, Scaling.of(features, "none")), np.arange(0, 100_000, 2)
+    tracemalloc.start()
+    rows = mapped.rows(nodes)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows.nbytes <= most < 1.5 * rows.nbytes
+
+
+@pytest.mark.parametrize("kind", ["none", "row", "standard"])
+def test_rows_of_a_batch_are_scaled_as_all_rows(kind):
+    features = np.random.default_rng(0).normal(size=(1000, 8)).astype(np.float32) * 1e-3
+    mapped, nodes = MappedFeatures(features, Scaling.of(features, kind)), np.arange(0, 1000, 3)
+    np.testing.assert_array_equal(mapped.rows(nodes), mapped.scaling.dense(features)[nodes])
+    assert kind == "none" or not np.array_equal(mapped.rows(nodes), features[nodes])

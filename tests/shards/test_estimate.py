@@ -1,9 +1,16 @@
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from gscl_scale import machine
+from gscl_scale import machine, seeding
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import ConfigError, RunError
 from gscl_scale.graph.graph import Graph
+from gscl_scale.rings.exact.shared_search import shared_search
+from gscl_scale.rings.exact.workspace import free_buffers
+from gscl_scale.rings.priorities import order_draws
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed
 from gscl_scale.shards import estimate
@@ -47,7 +54,7 @@ def test_it_is_told_before_the_start(graph, tmp_path):
 def test_more_than_the_memory_is_refused_with_the_setting_to_change(graph, tmp_path, monkeypatch):
     plan = plan_of(graph, tmp_path)
     need = estimate_need(graph, plan, workers=2)
-    monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.mapped - 1)
+    monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.random - 1)
     with pytest.raises(ConfigError, match=r"rings\.width: 20,000 nodes .* are available; set runtime\.workers to 1"):
         check_resources(graph, plan, 2, tmp_path, local=True)
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
@@ -66,15 +73,46 @@ def test_levels_in_tiles_take_less_memory_and_one_level_more_of_disk(graph, tmp_
     whole, memory = plan_of(graph, tmp_path), 4 << 20
     tiled = make_plan(graph, tmp_path, CONFIG, memory=memory)[0]
     need, less = estimate_need(graph, whole, workers=1), estimate_need(graph, tiled, workers=1)
-    level = whole.num_nodes * (24 + 64 + 4 * 32)
-    assert (need.mapped - less.mapped, less.scratch - need.scratch) == (level, level)
-    monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.mapped - 1)
+    level, rows = whole.num_nodes * (24 + 64 + 4 * 32), graph.indices.nbytes + 8 * whole.num_nodes
+    assert (need.random, less.scratch - need.scratch) == (rows + level, level)
+    monkeypatch.setattr(machine, "available_memory", lambda: need.memory + need.random - 1)
     monkeypatch.setattr(estimate, "_LEAST_TILES_GB", 0.001)
     with pytest.raises(
         ConfigError, match=r"set runtime\.precompute_memory_gb to 0\.0, so that levels are read in tiles"
     ):
         check_resources(graph, whole, 1, tmp_path, local=True)
     assert "of memory" in check_resources(graph, tiled, 1, tmp_path, local=True)
+
+
+def test_tasks_in_tiles_need_no_room_for_what_they_read_in_order(graph, tmp_path, monkeypatch):
+    tiled = make_plan(graph, tmp_path, CONFIG, memory=4 << 20)[0]
+    need = estimate_need(graph, tiled, workers=1)
+    assert need.random == 0
+    monkeypatch.setattr(machine, "available_memory", lambda: need.memory)
+    assert "of memory" in check_resources(graph, tiled, 1, tmp_path, local=True)
+
+
+def test_drawing_and_a_search_allocate_no_more_than_is_estimated(graph):
+    ids, config = np.arange(100_000), CONFIG.model_copy(update={"beyond": 10})
+    drawing = allocated(lambda: order_draws(seeding.exponentials_of(np.uint64(1), pa.array(ids)), None, np.int32))
+    assert 0.5 * 26 < drawing / ids.size < 26
+
+    def search():
+        with shared_search(graph.indptr, graph.indices, ids[:64], config.hops, np.int32):
+            pass
+
+    search()  # compiles
+    free_buffers()
+    assert 0.5 * 60 < allocated(search) / graph.num_nodes < 60
+
+
+def allocated(work):
+    """The most bytes that work has allocated at a time."""
+    tracemalloc.start()
+    work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
 
 
 class Elsewhere:
@@ -91,7 +129,7 @@ def test_other_machines_are_asked_for_what_they_map_and_what_each_task_takes(gra
     elsewhere, need = Elsewhere(), estimate_need(graph, plan_of(graph, tmp_path), workers=1)
     with pytest.raises(RunError, match="no room"):
         precompute(graph.folder, tmp_path / "samples", CONFIG, 1, elsewhere, Console(quiet=True))
-    assert elsewhere.need == MemoryNeed(shared=need.mapped, each=need.task)
+    assert elsewhere.need == MemoryNeed(shared=need.random, each=need.task)
     assert need.task - 60 * 20_000 > 300 << 20
 
 
