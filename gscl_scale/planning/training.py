@@ -97,9 +97,9 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     exchanged = 2.0 * _FLOAT * weights if workers > 1 else 0.0  # bytes of gradients in a step, and of rows
     processes, allocated = -(-workers // here), _allocated(sized, shape, batch) + owned
     room = max(0, machines.memory - processes * allocated)
-    rows = steps * _FLOAT * batch.nodes[0] * shape.num_features if sampled else 0.0
-    read = rows * max(0.0, 1 - room / random) * (not owned)
-    exchanged += 2 * rows * (1 - owned / shape.feature_bytes) / steps if owned else 0
+    rows = _FLOAT * batch.nodes[0] * shape.num_features  # bytes of the features of a batch
+    read = steps * rows * max(0.0, 1 - room / random) if sampled and not owned else 0.0
+    exchanged += 2 * rows * (1 - owned / shape.feature_bytes) if owned else 0.0
     traffic = 0 if machines.number == 1 else int(shape.folder_bytes + workers * (read + steps * exchanged) / here)
     return StageNeed(
         "train", steps, here, processes, allocated, mapped, random, 3 * _FLOAT * weights, 0, traffic,
