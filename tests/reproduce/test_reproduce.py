@@ -157,6 +157,19 @@ def test_the_cells_of_named_methods_alone_are_measured_and_all_that_are_there_st
     assert all(f"| {line.name} |" in text for line in METHODS.lines)
 
 
+def test_of_a_method_nothing_is_measured_that_no_row_reads_and_its_figures_stay_the_same(places, tmp_path, monkeypatch):
+    monkeypatch.setitem(TABLES, "methods", METHODS)
+    run(places, name="methods", methods=["dgi"])
+    [row] = read_json(places[1] / "methods.json")["rows"]
+    [line] = [line for line in METHODS.lines if line.method]
+    [cell] = cells.cells_of(METHODS, places[0], ["one"], [], 1)[line]
+    whole = pipeline.run(cell.config, tmp_path / "whole", Console(quiet=True), pages=False)
+    assert row["figures"]["probe"]["trained"] == whole["probe"]["trained"]
+    assert row["figures"]["clusters"]["nmi"] == whole["clusters"]["nmi"]
+    assert "untrained" in whole["probe"]
+    assert not {"untrained", "raw"} & row["figures"]["probe"].keys()
+
+
 def test_rows_have_the_names_that_compare_knows():
     of_compare = {*FREE, *PEERS, *METHODS_OF_COMPARE}
     named = {name: [line.compared_as for line in table.lines] for name, table in TABLES.items()}
@@ -378,8 +391,8 @@ def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places
 
 @pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
 def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(places, monkeypatch, failure):
-    def failing(config, folder, console, pages):
-        figures = whole(config, folder, console, pages)
+    def failing(config, folder, console, pages, measured):
+        figures = whole(config, folder, console, pages, measured)
         if config.train.learning_rate == 1e-4:
             raise failure
         return figures
