@@ -3,11 +3,12 @@
 Every stage reads the run folder, does its part, and records that it is finished; a finished stage is skipped.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gscl_scale.config.config import Config
 from gscl_scale.evaluate.repeats import combine_repeats
-from gscl_scale.evaluate.schema import Metrics
+from gscl_scale.evaluate.schema import METHODS, Method, Metrics
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
@@ -16,20 +17,22 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.repeats import each_repeat
 
 
-def run(config: Config, folder: Path, console: Console, pages: bool = True) -> Metrics:
+def run(
+    config: Config, folder: Path, console: Console, pages: bool = True, measured: Sequence[Method] = METHODS
+) -> Metrics:
     """The whole story, once or once per repeat, with pages to look at or without; returns the figures."""
     for one, part, told in each_repeat(config, folder, console):
         if config.train.repeats > 1:
             console.say(f"seed {one.train.seed} (of {config.train.repeats} repeats)")
         if not is_finished(one, part, pages):
-            _run_stages(one, part, told, pages)
-    metrics = evaluate_all(config, folder, console)
+            _run_stages(one, part, told, pages, measured)
+    metrics = evaluate_all(config, folder, console, measured)
     if pages and config.train.repeats > 1 and page_is_stale(Run.at(folder)):
         report_repeats(config, folder, console)
     return metrics
 
 
-def _run_stages(config: Config, run: Run, console: Console, pages: bool) -> None:
+def _run_stages(config: Config, run: Run, console: Console, pages: bool, measured: Sequence[Method]) -> None:
     """All stages after the graph; they are imported here, because a finished run waits neither for torch nor plots."""
     from gscl_scale.stages.embed import embed
     from gscl_scale.stages.evaluate import evaluate
@@ -40,15 +43,15 @@ def _run_stages(config: Config, run: Run, console: Console, pages: bool) -> None
     precompute(config, run, console)
     train(config, run, console)
     embed(config, run, console)
-    evaluate(config, run, console)
+    evaluate(config, run, console, measured)
     if pages:
         report(config, run, console)
 
 
-def evaluate_all(config: Config, folder: Path, console: Console) -> Metrics:
+def evaluate_all(config: Config, folder: Path, console: Console, measured: Sequence[Method] = METHODS) -> Metrics:
     """The figures of a run; of one with repeats their means."""
     figures = [
-        known_figures(one, part) or _evaluate(one, part, told)
+        known_figures(one, part) or _evaluate(one, part, told, measured)
         for one, part, told in each_repeat(config, folder, console)
     ]
     if len(figures) == 1:
@@ -59,10 +62,10 @@ def evaluate_all(config: Config, folder: Path, console: Console) -> Metrics:
     return metrics
 
 
-def _evaluate(config: Config, run: Run, console: Console) -> Metrics:
+def _evaluate(config: Config, run: Run, console: Console, measured: Sequence[Method]) -> Metrics:
     from gscl_scale.stages.evaluate import evaluate
 
-    return evaluate(config, run, console)
+    return evaluate(config, run, console, measured)
 
 
 def report_repeats(config: Config, folder: Path, console: Console) -> Path:

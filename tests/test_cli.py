@@ -233,6 +233,10 @@ def test_stats_prints_a_table_json_and_a_plot(finished):
             ["reproduce", "main", "--only", "cora", "--configs", "nowhere"],
             "configs file nowhere/cora.yaml does not exist; check --configs",
         ),
+        (
+            ["reproduce", "methods", "--methods", "dgi,gea"],
+            "--methods gea: reproduce methods has rows of raw, untrained, spectral, cleora,",
+        ),
         (["run", "--config", "quick.yaml", "--run", "taken"], "is not empty and holds no run"),
         (["stats", "--config", "quick.yaml", "--plot", "lc.txt"], "expected a file that ends in .svg or .png or .pdf"),
         (["bench", "train", "--set", "rings.per_ring=all"], "expected a number as rings.per_ring, got all"),

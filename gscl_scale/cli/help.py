@@ -28,7 +28,7 @@ GROUPS = {
     "Studies": {
         "compare": ("compare edges.csv --methods dgi,grace,cleora", "compare --config mine.yaml --set train.repeats=5"),
         "tune": ("tune edges.csv --trials 50", "tune --config mine.yaml --space space.yaml --minutes 60"),
-        "reproduce": ("reproduce main --only cora --seeds 5", "reproduce main --page"),
+        "reproduce": ("reproduce main --only cora --seeds 5", "reproduce methods --methods gae,dgi"),
         "bench": ("bench rings --config mine.yaml", "bench scale --edges 1e6"),
     },
     "Schedule": {

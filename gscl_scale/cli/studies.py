@@ -58,7 +58,7 @@ def compare(
     with lead_command(config) as leads:
         if not leads:
             return
-        names = [name.strip() for name in methods.split(",") if name.strip()]
+        names = _names_in(methods)
         result = compare(config, folder, names, console, budget)
     if as_json:
         print_json(result)
@@ -110,6 +110,9 @@ def reproduce(
         ),
     ],
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this graph; can be repeated.")] = None,
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="Comma-separated method names, as in compare. Defaults to all rows.")
+    ] = "",
     settings: Settings = None,
     seeds: Annotated[int | None, number_option("Seeds per cell. Defaults to those of the table, or 5.", 1)] = None,
     configs: Annotated[Path, path_option("Folder with a config file for each graph.")] = Path("configs/paper"),
@@ -122,7 +125,8 @@ def reproduce(
     from gscl_scale.runtime.console import Console
     from gscl_scale.studies.reproduce.reproduce import reproduce
 
-    print(reproduce(table, configs, out, only or [], settings or [], seeds, Console(), page))
+    names = _names_in(methods)
+    print(reproduce(table, configs, out, only or [], settings or [], seeds, Console(), page, names))
 
 
 def retrain(
@@ -146,3 +150,7 @@ def retrain(
     print_json(outcome.dump()) if as_json else print(outcome.sentence())
     if outcome.result == "refused":
         raise typer.Exit(3)
+
+
+def _names_in(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

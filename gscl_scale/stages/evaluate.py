@@ -1,7 +1,8 @@
 """Stage evaluate: figures of the embeddings, and statistics of the graph."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.store import open_embeddings
 from gscl_scale.evaluate.graph_statistics import SavedStatistics, read_statistics, statistics
 from gscl_scale.evaluate.run import evaluate_run
-from gscl_scale.evaluate.schema import Method, Metrics
+from gscl_scale.evaluate.schema import METHODS, Method, Metrics
 from gscl_scale.evaluate.similarity import ring_lists
 from gscl_scale.evaluate.validation import selection_of
 from gscl_scale.evaluate.vectors import Vectors
@@ -45,18 +46,18 @@ def _untrained(
         yield vectors
 
 
-def evaluate(config: Config, run: Run, console: Console) -> Metrics:
-    """Figures of the embeddings, of the input features and of the untrained encoder."""
+def evaluate(config: Config, run: Run, console: Console, measured: Sequence[Method] = METHODS) -> Metrics:
+    """Figures of the embeddings, and of the input features and the untrained encoder where these are `measured`."""
     if (known := known_figures(config, run)) is not None:
         return known
     with embedding_runner(config, run.folder) as runner:
         if runner is None:
-            return _evaluate(config, run, console)
+            return _evaluate(config, run, console, measured)
         with _untrained(config, run, Graph.open(run.graph), console, runner):  # the task finds them computed
-            return run_stage(runner, _evaluate, config, run, console)
+            return run_stage(runner, functools.partial(_evaluate, measured=measured), config, run, console)
 
 
-def _evaluate(config: Config, run: Run, console: Console) -> Metrics:
+def _evaluate(config: Config, run: Run, console: Console, measured: Sequence[Method]) -> Metrics:
     """Measure and store the figures in this process."""
     made_from, validated = figures_made_from(config, run), bool(config.train.validate_every)
     graph, device = Graph.open(run.graph), chosen_device(config.runtime)
@@ -67,11 +68,12 @@ def _evaluate(config: Config, run: Run, console: Console) -> Metrics:
         samples.check_nodes(graph.num_nodes)
         rings = ring_lists(samples, graph, config.evaluate, reported_anchors(config, graph))
     console.event("evaluate", "started")
-    with (
-        open_embeddings(run.embeddings, run.folder) as trained,
-        _untrained(config, run, graph, console) as untrained,
-    ):
-        vectors: dict[Method, Vectors] = {"trained": trained, "untrained": untrained, "raw": graph.features}
+    with contextlib.ExitStack() as opened:
+        vectors: dict[Method, Vectors] = {"trained": opened.enter_context(open_embeddings(run.embeddings, run.folder))}
+        if "untrained" in measured:
+            vectors["untrained"] = opened.enter_context(_untrained(config, run, graph, console))
+        if "raw" in measured:
+            vectors["raw"] = graph.features
         metrics = evaluate_run(
             graph, vectors, rings, config.evaluate, device, config.train.label_seed, console,
             selection_of(graph, config.evaluate, by_labels, config.train.label_seed),

@@ -20,6 +20,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError, UserError
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.runtime.console import Console
+from gscl_scale.studies.compare import FREE
 from gscl_scale.studies.peers.table import PEERS
 from gscl_scale.studies.reproduce import cells
 from gscl_scale.studies.reproduce.cells import Cell, measure
@@ -90,8 +91,8 @@ def measured(places, cells_of_one):
     return places
 
 
-def run(places, only=(), settings=(), seeds=1, name="tiny", page_only=False):
-    return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True), page_only)
+def run(places, only=(), settings=(), seeds=1, name="tiny", page_only=False, methods=()):
+    return reproduce(name, *places, list(only), list(settings), seeds, Console(quiet=True), page_only, methods)
 
 
 def run_stopped(places, monkeypatch, **arguments):
@@ -143,6 +144,39 @@ def test_methods_are_trained_with_their_settings_and_ours_is_compared_with_the_b
         best = max(others, key=lambda line: others[line][part])
         gaps.append(f"{100 * (ours[part] - others[best][part]):+.2f} against {best}")
     assert f"- one: {gaps[0]}, the best of 2 others; on validation nodes {gaps[1]}\n" in text
+
+
+def test_the_cells_of_named_methods_alone_are_measured_and_all_that_are_there_stay_in_the_table(measured, monkeypatch):
+    monkeypatch.setitem(TABLES, "methods", METHODS)
+    before = written(measured)
+    text = run(measured, name="methods", methods=["raw"])
+    assert written(measured) == before  # what the raw features are in
+    assert "Not measured: one (DGI)" in text
+    text = run(measured, name="methods", methods=["dgi"])
+    assert len(written(measured)) == len(before) + 1
+    assert all(f"| {line.name} |" in text for line in METHODS.lines)
+
+
+def test_of_a_method_nothing_is_measured_that_no_row_reads_and_its_figures_stay_the_same(places, tmp_path, monkeypatch):
+    monkeypatch.setitem(TABLES, "methods", METHODS)
+    run(places, name="methods", methods=["dgi"])
+    [row] = read_json(places[1] / "methods.json")["rows"]
+    [line] = [line for line in METHODS.lines if line.method]
+    [cell] = cells.cells_of(METHODS, places[0], ["one"], [], 1)[line]
+    whole = pipeline.run(cell.config, tmp_path / "whole", Console(quiet=True), pages=False)
+    assert row["figures"]["probe"]["trained"] == whole["probe"]["trained"]
+    assert row["figures"]["clusters"]["nmi"] == whole["clusters"]["nmi"]
+    assert "untrained" in whole["probe"]
+    assert not {"untrained", "raw"} & row["figures"]["probe"].keys()
+
+
+def test_rows_have_the_names_that_compare_knows():
+    of_compare = {*FREE, *PEERS, *METHODS_OF_COMPARE}
+    named = {name: [line.compared_as for line in table.lines] for name, table in TABLES.items()}
+    assert sorted(named["methods"]) == sorted(of_compare)
+    assert all(set(rows) <= {*of_compare, None} for rows in named.values())
+    assert named["main"] == ["raw", "untrained", "gscl-pairwise", "gscl-listwise"]
+    assert set(named["gates"]) == {None}
 
 
 def test_settings_of_the_user_stand_between_the_defaults_of_a_line_and_what_makes_it(places):
@@ -357,8 +391,8 @@ def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places
 
 @pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
 def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(places, monkeypatch, failure):
-    def failing(config, folder, console, pages):
-        figures = whole(config, folder, console, pages)
+    def failing(config, folder, console, pages, measured):
+        figures = whole(config, folder, console, pages, measured)
         if config.train.learning_rate == 1e-4:
             raise failure
         return figures
@@ -445,6 +479,8 @@ def test_without_a_folder_of_data_sets_torch_geometric_brings_them(tmp_path, mon
     [
         ({"only": ["three"]}, "--only three: this table has one, two"),
         ({"name": "maine"}, "expected one of main, "),
+        ({"methods": ["untrained", "grace"]}, "--methods grace: reproduce tiny has rows of untrained$"),
+        ({"name": "hops", "methods": ["dgi"]}, "reproduce hops are settings, not methods; leave --methods out"),
         ({"settings": ["train.repeats=3"]}, "--set train.repeats: .* have the seeds that --seeds gives them"),
     ],
 )

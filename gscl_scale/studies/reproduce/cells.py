@@ -23,7 +23,7 @@ from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
 from gscl_scale.evaluate.repeats import combine_repeats
-from gscl_scale.evaluate.schema import Metrics, flaw_of_metrics
+from gscl_scale.evaluate.schema import METHODS, Method, Metrics, flaw_of_metrics
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Finite
@@ -94,12 +94,14 @@ class Cell:
     graph     the name of its config file
     trained   False: only the graph is measured
     peer      embeds the structure in place of an encoder
+    measured  what else than the trained rows is measured; no line reads it of a method other than ours
     """
 
     graph: str
     config: Config
     trained: bool = True
     peer: str | None = None
+    measured: tuple[Method, ...] = METHODS
 
     @property
     def name(self) -> str:
@@ -154,7 +156,8 @@ def cells_of(
                 config = configured(config, line.method)
             if config.rings.hops == 1:  # lines that differ in the ranking alone share a cell, and its run
                 config = config.model_copy(update={"loss": config.loss.model_copy(update={"ranking": "listwise"})})
-            cells[line].append(Cell(graph, config, trained, line.peer))
+            measured: tuple[Method, ...] = ("trained",) if line.method else METHODS
+            cells[line].append(Cell(graph, config, trained, line.peer, measured))
     return cells
 
 
@@ -240,7 +243,7 @@ def measure(cell: Cell, out: Path, console: Console) -> None:
         if cell.peer:
             metrics = _measure_peer(cell.config, cell.peer, folder, console)
         elif cell.trained:
-            metrics = pipeline.run(cell.config, folder, console, pages=False)
+            metrics = pipeline.run(cell.config, folder, console, pages=False, measured=cell.measured)
         else:
             _, run, _ = next(each_repeat(cell.config, folder, console))
             statistics = stats(run)

@@ -1,6 +1,7 @@
 """The paper's tables and figures, and our own: measured cell by cell, stored, and compared with what is published."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,11 +41,13 @@ def reproduce(
     repeats: int | None,
     console: Console,
     page_only: bool = False,
+    methods: Sequence[str] = (),
 ) -> str:
     """Measure the cells of a table that are not stored, write it into `out`, and return the Markdown.
 
-    RunError if a cell failed, UserError if only the input is wrong; the cells that could be measured are written all
-    the same. With `page_only` nothing is measured. Without a number of seeds it is that of the table that is there.
+    Of these, those of the graphs in `only` and of the rows in `methods`. RunError if a cell failed, UserError if only
+    the input is wrong; the cells that could be measured are written all the same. With `page_only` nothing is measured.
+    Without a number of seeds it is that of the table that is there.
     """
     if name not in TABLES:
         raise ConfigError(f"reproduce {name}: expected one of {', '.join(TABLES)}")
@@ -53,6 +56,7 @@ def reproduce(
     table = TABLES[name]
     if unknown := [graph for graph in only if graph not in table.graphs]:
         raise ConfigError(f"--only {unknown[0]}: this table has {', '.join(table.graphs)}")
+    lines = _lines_of(name, table, methods)
     repeats = repeats or _seeds_in(out).get(name, _SEEDS)
     asked = {} if page_only else cells_of(table, configs, only or list(table.graphs), settings, repeats)
     there = [graph for graph in table.graphs if has_config(table, graph, configs)]
@@ -64,8 +68,8 @@ def reproduce(
             f"{study.path} shows others; measure it without --page, or use --seeds as it was measured"
         )
     for wait in (False, True):  # first what nobody else is at
-        for line, of in asked.items():
-            for cell in of:
+        for line in lines:
+            for cell in asked.get(line, ()):
                 study.complete(line, cell, console, wait)
     text = study.write()
     if study.reasons:
@@ -75,6 +79,16 @@ def reproduce(
             f"{f', and {len(more)} more' * bool(more)}{f'; what could is in {study.path}' * bool(text)}"
         )
     return text
+
+
+def _lines_of(name: str, table: Table, methods: Sequence[str]) -> list[Line]:
+    """The lines of these methods, by their names in `compare`; all lines where none is named."""
+    known = dict.fromkeys(line.compared_as for line in table.lines if line.compared_as)
+    if methods and not known:
+        raise ConfigError(f"--methods: the rows of reproduce {name} are settings, not methods; leave --methods out")
+    if unknown := [method for method in methods if method not in known]:
+        raise ConfigError(f"--methods {unknown[0]}: reproduce {name} has rows of {', '.join(known)}")
+    return [line for line in table.lines if not methods or line.compared_as in methods]
 
 
 def _command(name: str, configs: Path, settings: list[str], seeds: int) -> str:

@@ -46,6 +46,7 @@ class Line:
     method     one of those of `compare`, with its own settings and those that the config has for it
     peer       an embedding of the structure alone, with its own settings and those in `compare.settings`
     defaults   what it has where the user sets nothing else
+    ours       the method of `compare` that a line without `method` is: one of GSCL's
     """
 
     name: str
@@ -54,6 +55,12 @@ class Line:
     method: str | None = None
     peer: str | None = None
     defaults: tuple[str, ...] = ()
+    ours: str | None = None
+
+    @property
+    def compared_as(self) -> str | None:
+        """Its name among the methods of `compare`; None where it stands for a setting."""
+        return (self.method or self.peer or self.ours) if self.of == "trained" else self.of
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,8 @@ class Table:
 
 def _ranked(*settings: str, suffix: str = "") -> tuple[Line, Line]:
     return (
-        Line(f"GSCL pairwise{suffix}", ("loss.ranking=pairwise", *settings)),
-        Line(f"GSCL listwise{suffix}", ("loss.ranking=listwise", *settings)),
+        Line(f"GSCL pairwise{suffix}", ("loss.ranking=pairwise", *settings), ours="gscl-pairwise"),
+        Line(f"GSCL listwise{suffix}", ("loss.ranking=listwise", *settings), ours="gscl-listwise"),
     )
 
 
@@ -218,7 +225,7 @@ TABLES: dict[str, Table] = {
         (
             Line("structural features", of="raw", defaults=_ONE_PROBE),
             Line("untrained encoder", of="untrained", defaults=_ONE_PROBE),
-            Line("GSCL", defaults=_ONE_PROBE),
+            Line("GSCL", defaults=_ONE_PROBE, ours="gscl-listwise"),
             *_PEERS,
         ),
         ("accuracy", "validation"),
