@@ -223,7 +223,7 @@ class Start(Bench):
 
 @dataclass(kw_only=True)
 class Plan(Bench):
-    """Compare what `gscl-scale plan` says of three graphs with their stages.
+    """Compare what plan says with the stages of three graphs.
 
     Peak memory and core time of each stage, in a process of its own."""
 
