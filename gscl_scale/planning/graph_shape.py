@@ -30,7 +30,7 @@ class _Manifest(Counts):
 class GraphShape:
     """What memory, disk and time of the stages follow from.
 
-    entries     stored neighbors: an undirected edge is two
+    entries     stored neighbours: an undirected edge is two
     blocks      how many features of which kind
     values      stored values of sparse features; None: they are dense
     labelled    nodes with a label, of so many `classes`
@@ -78,12 +78,12 @@ class GraphShape:
 
     @property
     def degree(self) -> float:
-        """Mean number of neighbors."""
+        """Mean number of neighbours."""
         return self.entries / max(1, self.num_nodes)
 
     @property
     def item(self) -> int:
-        """Bytes of a stored neighbor."""
+        """Bytes of a stored neighbour."""
         return 4 if self.num_nodes < 2**31 else 8
 
     @property
@@ -95,7 +95,7 @@ class GraphShape:
 
     @property
     def folder_bytes(self) -> int:
-        """Bytes of the graph folder: rows of neighbors, features, ids and labels."""
+        """Bytes of the graph folder: rows of neighbours, features, ids and labels."""
         weights = _VALUE * self.entries * self.source.weighted
         return (self.item * self.entries + weights) + 8 * self.num_nodes + self.feature_bytes + 16 * self.num_nodes
 

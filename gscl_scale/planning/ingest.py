@@ -29,6 +29,6 @@ def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Ra
 
 
 def _mapped(shape: GraphShape) -> int:
-    """Bytes of the finished files that are looked through: columns of nodes, or rows of neighbors."""
+    """Bytes of the finished files that are looked through: columns of nodes, or rows of neighbours."""
     rows = shape.item * shape.entries + 8 * shape.num_nodes
     return max(shape.feature_bytes + 32 * shape.num_nodes, min(rows, _MOST_MAPPED))

@@ -18,7 +18,7 @@ from gscl_scale.shards.plan import Plan
 from gscl_scale.shards.precompute import rounds_asked
 from gscl_scale.shards.tiled import Tiling
 
-_EXCESS = 4.0  # neighbors of a neighbor over those of a node: hubs are neighbors of many
+_EXCESS = 4.0  # neighbours of a neighbour over those of a node: hubs are neighbours of many
 
 
 def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:

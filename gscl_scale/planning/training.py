@@ -19,8 +19,8 @@ _MOST_MAPPED = 4 << 30  # as in shards.reader: where more is mapped, pages of sa
 _ENTRY = 20  # bytes of the adjacency in memory, and while it is made
 _QUEUED = 3  # batches: one in the step, two that wait or are made
 _KEPT = 1.4  # of what is allocated at once: freed blocks are kept, of the preparation too (machine.keep_freed_memory)
-_HUBS = 2.0  # neighbors of a node that a batch compares, over those of any node: hubs are in more rings
-_SHARED = 0.5  # of the nodes that could be drawn as neighbors are: those of the lowest priorities, and hubs
+_HUBS = 2.0  # neighbours of a node that a batch compares, over those of any node: hubs are in more rings
+_SHARED = 0.5  # of the nodes that could be drawn as neighbours are: those of the lowest priorities, and hubs
 _MESSAGE = 16  # bytes in a batch: place and weight, and both again transposed
 
 
@@ -38,7 +38,7 @@ class BatchShape:
 
 
 def batch_shape(config: Config, shape: GraphShape, anchors: int) -> BatchShape:
-    """The likely batch of so many anchors, where neighbors and members are those of the lowest priorities."""
+    """The likely batch of so many anchors, where neighbours and members are those of the lowest priorities."""
     nodes = [_compared(config, shape, anchors)]
     messages: list[float] = []
     given = config.model.fanouts()
