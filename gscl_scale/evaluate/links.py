@@ -85,9 +85,13 @@ class LinkPairs:
 
 @dataclass(frozen=True)
 class EdgeRows:
-    """Edges to look pairs of nodes up in, as rows of sorted neighbours (indptr, indices)."""
+    """Edges to look pairs of nodes up in, as rows of sorted neighbours (indptr, indices).
+
+    both_ways   whether each edge stands in the rows of both of its ends
+    """
 
     rows: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]
+    both_ways: bool = True
 
     @classmethod
     def of(cls, graph: Graph) -> "EdgeRows":
@@ -95,7 +99,7 @@ class EdgeRows:
         rows = [(graph.indptr, graph.indices)]
         if held_out := HeldOutEdges.of(graph):
             rows += cls.of_pairs(np.concatenate([held_out.validation, held_out.test]), graph.num_nodes).rows
-        return cls(rows)
+        return cls(rows, graph.undirected)
 
     @classmethod
     def of_pairs(cls, pairs: Pairs, num_nodes: int) -> "EdgeRows":
@@ -109,7 +113,9 @@ class EdgeRows:
         """Which pairs [n] are an edge in either direction, or one node twice."""
         found = left == right
         for indptr, indices in self.rows:
-            _find_pairs(indptr, indices, left, right, found)
+            _find_pairs(indptr, indices, left, right, np.argsort(left), found)
+            if not self.both_ways:
+                _find_pairs(indptr, indices, right, left, np.argsort(right), found)
         return found
 
 
@@ -133,7 +139,7 @@ def by_adamic_adar(graph: Graph) -> Score:
 
     def score(left: Nodes, right: Nodes) -> npt.NDArray[np.float64]:
         out = np.zeros(left.size)
-        _adamic_adar(graph.indptr, graph.indices, weights, left, right, out)
+        _adamic_adar(graph.indptr, graph.indices, weights, left, right, np.argsort(right), out)
         return out
 
     return score
@@ -208,16 +214,16 @@ def is_neighbour(indptr, indices, node, wanted):
 
 
 @kernel
-def _find_pairs(indptr, indices, left, right, found):
-    for i in range(left.size):
-        u, v = left[i], right[i]
+def _find_pairs(indptr, indices, left, right, order, found):
+    """Find pairs whose right node is a neighbour of the left one, in an order that reads mapped edges in order."""
+    for i in order:
         if not found[i]:
-            found[i] = is_neighbour(indptr, indices, u, v) or is_neighbour(indptr, indices, v, u)
+            found[i] = is_neighbour(indptr, indices, left[i], right[i])
 
 
 @kernel
-def _adamic_adar(indptr, indices, weights, left, right, out):
-    for i in range(left.size):
+def _adamic_adar(indptr, indices, weights, left, right, order, out):
+    for i in order:
         few, many = left[i], right[i]
         if indptr[few + 1] - indptr[few] > indptr[many + 1] - indptr[many]:
             few, many = many, few

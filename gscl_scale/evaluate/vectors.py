@@ -23,6 +23,7 @@ KINDS: tuple[ScalingKind, ...] = ("l2", "none", "standard")
 
 _DENSE_SHARE = 0.1  # sparse rows with a larger share of values are quicker as dense ones
 _BLOCK_BYTES = 64 << 20
+_PAIRS_BYTES = 128 << 20  # of the rows of both ends of pairs
 _LOWEST = 2.0**-20  # a probe of rows as they are was measured to learn nothing of smaller values
 _HIGHEST = 2.0**40  # far above it squares and logits overflow
 
@@ -163,14 +164,33 @@ def load_rows(vectors: Vectors, nodes: npt.NDArray[np.int64], scaling: Scaling, 
 
 
 def cosines(vectors: Vectors, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Cosine of each pair of nodes; 0 where a row is all zeros."""
+    """Cosine of each pair of nodes; 0 where a row is all zeros.
+
+    Each of the rows is read once for many pairs, in the order of the nodes: rows may be mapped from a large file.
+    """
     out = np.empty(left.size)
-    step = rows_per_block(vectors)
-    for low in range(0, left.size, step):
-        some = slice(low, low + step)
-        a, b = unit(take(vectors, left[some])), unit(take(vectors, right[some]))
-        out[some] = (a * b).sum(axis=1)
+    most = max(rows_per_block(vectors), _PAIRS_BYTES // (8 * max(1, width(vectors))))
+    for low in range(0, left.size, most):
+        some = slice(low, low + most)
+        nodes, places = np.unique(np.concatenate([left[some], right[some]]), return_inverse=True)
+        rows = unit(take(vectors, nodes))
+        one, other = np.split(places, 2)
+        out[some] = _products(rows, one, other, rows_per_block(vectors))
     return np.clip(out, -1.0, 1.0)
+
+
+def _products(
+    rows: npt.NDArray[np.float32] | sp.csr_array,
+    one: npt.NDArray[np.int64],
+    other: npt.NDArray[np.int64],
+    size: int,
+) -> npt.NDArray[np.float64]:
+    """The product of each pair of rows, given by their places, so many pairs at once."""
+    out = np.empty(one.size)
+    for low in range(0, one.size, size):
+        some = slice(low, low + size)
+        out[some] = (rows[one[some]] * rows[other[some]]).sum(axis=1)
+    return out
 
 
 def _row_of(matrix: sp.csr_array) -> npt.NDArray[np.int64]:
