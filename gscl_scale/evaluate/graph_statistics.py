@@ -21,7 +21,7 @@ _EXACT_VISITS = 20_000_000_000  # of edges: about half a minute on one core
 _SAMPLED_VISITS = 5_000_000_000
 _MOST_SAMPLED = 1_000
 _LEAST_SAMPLED = 50
-_HOPS, _SEED = 5, 0
+_HOPS, _FEWER_HOPS, _SEED = 5, 3, 0
 _MAX_HOPS = 100  # of a file that is read
 
 
@@ -95,7 +95,7 @@ def read_statistics(path: Path) -> SavedStatistics:
 
 
 def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
-    """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..5.
+    """Degrees, node homophily HM, label consistency LC(n) and mean ring size for n = 1..5, of large graphs 1..3.
 
     LC(n) is the mean over labelled anchors of the share of the labelled nodes in ring n that have the anchor's label;
     an empty ring counts as 0, and one without labelled nodes is left out. HM = LC(1).
@@ -104,7 +104,7 @@ def statistics(graph: Graph, anchors: int | None = None) -> GraphStatistics:
     """
     chosen = _anchors(graph, anchors)
     exact = bool(chosen.size == graph.num_nodes)
-    sizes, shares = _rings(graph, chosen)
+    sizes, shares = _rings(graph, chosen, _hops(graph, anchors))
     entries = int(graph.indices.size)
     measured: GraphStatistics = {
         "name": graph.name,
@@ -186,6 +186,12 @@ def _anchors(graph: Graph, wanted: int | None) -> npt.NDArray[np.int64]:
     return seeding.sample(everyone, wanted, "statistics", _SEED)
 
 
+def _hops(graph: Graph, wanted: int | None) -> int:
+    """Five, fewer where even the least sample of searches through the whole graph is not affordable."""
+    affordable = (graph.indices.size + graph.num_nodes) * _LEAST_SAMPLED <= _SAMPLED_VISITS
+    return _HOPS if wanted is not None or affordable else _FEWER_HOPS
+
+
 def _degrees(degrees: npt.NDArray[np.int64]) -> Degrees:
     return {
         "min": int(degrees.min()),
@@ -208,9 +214,11 @@ def _homophily(graph: Graph) -> float | None:
     return _means(_shares(*ring_profile(graph.indptr, graph.indices, labelled, 1, graph.labels)))[0]
 
 
-def _rings(graph: Graph, anchors: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Sizes [A, 5] of the rings, and of labelled anchors the share of each ring with their label."""
-    profile = ring_profile(graph.indptr, graph.indices, anchors, _HOPS, graph.labels)
+def _rings(
+    graph: Graph, anchors: npt.NDArray[np.int64], hops: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Sizes [A, hops] of the rings, and of labelled anchors the share of each ring with their label."""
+    profile = ring_profile(graph.indptr, graph.indices, anchors, hops, graph.labels)
     labelled = graph.labels[anchors] >= 0 if graph.labels is not None else np.zeros(anchors.size, bool)
     return profile[0], _shares(*(column[labelled] for column in profile))
 

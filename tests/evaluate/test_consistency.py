@@ -105,3 +105,15 @@ def test_homophily_of_real_graphs_is_the_published_one(name: str, homophily: str
     config = NpzGraph(source="npz", path=Path(os.environ["GSCL_DATA"]) / f"{name}.npz")
     stats = statistics(write_graph(read(config), config, tmp_path / name))
     assert f"{stats['homophily']:.4f}" == f"{stats['lc'][0]:.4f}" == homophily
+
+
+def test_large_graphs_have_fewer_hops_unless_anchors_are_asked_for(
+    make_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = make_graph(6, PATH, labels=np.array(LABELLED))
+    assert len(statistics(graph)["ring_size"]) == 5
+    monkeypatch.setattr(graph_statistics, "_SAMPLED_VISITS", 50 * (graph.indices.size + graph.num_nodes) - 1)
+    few = statistics(graph)
+    assert len(few["ring_size"]) == len(few["lc"] or ()) == 3
+    assert ("mean size of ring 3", f"{few['ring_size'][2]:,.1f}") in statistics_table(few)
+    assert len(statistics(graph, anchors=4)["ring_size"]) == 5
