@@ -95,9 +95,13 @@ def blocks(nodes: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.i
 
 
 def take(vectors: Vectors, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | sp.csr_array:
-    """The rows of some nodes: a scipy matrix where they stay sparse, otherwise an array."""
+    """The rows of some nodes: a scipy matrix where they stay sparse, otherwise an array, read in the order of nodes."""
     if not isinstance(vectors, SparseFeatures):
-        return np.asarray(vectors[nodes], np.float32)
+        if (nodes[1:] >= nodes[:-1]).all():
+            return np.asarray(vectors[nodes], np.float32)
+        found, order = np.empty((nodes.size, vectors.shape[1]), np.float32), np.argsort(nodes)
+        found[order] = vectors[nodes[order]]
+        return found
     rows = vectors.take(nodes)
     matrix = sp.csr_array((rows.values, rows.indices, rows.indptr), shape=(nodes.size, vectors.width))
     if rows.indptr[-1] <= np.iinfo(np.int32).max:  # scikit-learn takes no longer indices

@@ -66,13 +66,14 @@ def need_of_round(
     driver, own = _PROGRAM + num_nodes * per_node, num_nodes * _PER_NODE_SEARCH + int(part)
     own = max(own, plan.memory * plan.tiled)  # no search runs beside a pass
     tasks = _PROGRAM + num_nodes * _PER_NODE_ROUND + workers * own  # what was drawn is in files by then
-    mapped = entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled))
+    rows = entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled))
+    in_order = num_nodes * (16 + item)  # ids, priorities, and the nodes in their order
     return RoundNeed(
         memory=max(driver, tasks),
         driver=driver,
         task=_PROGRAM + num_nodes * _PER_NODE_ROUND + own,
-        mapped=mapped,
-        random=0 if plan.tiled else mapped,
+        mapped=rows + in_order,
+        random=0 if plan.tiled else rows,
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )

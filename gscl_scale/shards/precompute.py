@@ -17,6 +17,7 @@ from gscl_scale.shards.estimate import check_resources, memory_on_machine
 from gscl_scale.shards.incremental import EarlierSamples
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.plan import MANIFEST, make_plan, read_manifest
+from gscl_scale.shards.process_cache import open_graph
 from gscl_scale.shards.rounds import Rounds
 from gscl_scale.text import format_bytes
 
@@ -37,7 +38,7 @@ def precompute(
     memory   bytes that a task may take for levels of the sketch; 0: it reads the level before whole, as with `since`
     """
     graph_folder, folder = graph_folder.absolute(), folder.absolute()  # tasks may run elsewhere
-    graph = Graph.open(graph_folder)
+    graph = open_graph(graph_folder)
     plan, choice = make_plan(graph, folder, config, since[1] if since else None, 0 if since else memory)
     console.say(f"Sampling rings with the engine {choice.engine} ({choice.reason}).")
     earlier = EarlierSamples.open(since[0].absolute(), since[1].absolute(), graph, plan) if since else None
