@@ -184,12 +184,9 @@ def cosines(vectors: Vectors, left: npt.NDArray[np.int64], right: npt.NDArray[np
 
 
 def _products(
-    rows: npt.NDArray[np.float32] | sp.csr_array,
-    one: npt.NDArray[np.int64],
-    other: npt.NDArray[np.int64],
-    size: int,
+    rows: Any, one: npt.NDArray[np.int64], other: npt.NDArray[np.int64], size: int
 ) -> npt.NDArray[np.float64]:
-    """The product of each pair of rows, given by their places, so many pairs at once."""
+    """The product of each pair of rows, dense or sparse, given by their places; so many pairs at once."""
     out = np.empty(one.size)
     for low in range(0, one.size, size):
         some = slice(low, low + size)
