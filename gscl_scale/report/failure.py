@@ -52,13 +52,14 @@ def failure_of(found: RunData) -> Failure | None:
 
 
 def _numbers_of(none: Sequence[Gain]) -> str:
-    """The gains and their standard errors.
+    """The gains, or losses, and their standard errors.
 
     >>> _numbers_of([Gain("untrained", "AUC", -0.09, 0.001), Gain("raw", "AUC", 0.001, 0.002)])
-    'AUC is -9.00 ± 0.10 points above the untrained encoder and +0.10 ± 0.20 above input features'
+    'AUC is 9.00 ± 0.10 points below the untrained encoder and 0.10 ± 0.20 above input features'
     """
     first, *others = (
-        f"{100 * one.gain:+.2f} ± {100 * one.error:.2f}{' points' * (one is none[0])} above "
+        f"{100 * abs(one.gain):.2f} ± {100 * one.error:.2f}{' points' * (one is none[0])} "
+        f"{'below' if one.gain < 0 else 'above'} "
         f"{'the ' * (one.over == 'untrained')}{TITLES[one.over]}"
         for one in none
     )

@@ -62,13 +62,13 @@ def test_a_gain_within_its_standard_error_is_none_and_one_above_it_is_one() -> N
         (
             run_of(0.6, RISING),
             "no gain",
-            "is -9.00 ± 0.09 points above the untrained encoder; the loss did not fall",
+            "is 9.00 ± 0.09 points below the untrained encoder; the loss did not fall",
             "another train.learning_rate",
         ),
         (
             run_of(0.6905),
             "no gain",
-            "+0.05 ± 0.09 points above the untrained encoder; a gain within its",
+            "0.05 ± 0.09 points above the untrained encoder; a gain within its",
             "--set train.repeats=5",
         ),
         (
@@ -81,7 +81,7 @@ def test_a_gain_within_its_standard_error_is_none_and_one_above_it_is_one() -> N
         (
             run_of(0.5),
             "no gain",
-            "is -19.00 ± 0.09 points above the untrained encoder and -8.00 ± 0.09 above input features; ",
+            "is 19.00 ± 0.09 points below the untrained encoder and 8.00 ± 0.09 below input features; ",
             "",
         ),
     ],
@@ -103,7 +103,7 @@ def test_raw_features_that_do_better_are_explained_by_homophily(homophily: float
     failure = failure_of(run_of(homophily=homophily, probe=probe))
     assert failure
     assert failure.what == "training brought no gain"
-    assert failure.cause.startswith("test accuracy is -10.88 ± 0.09 points above input features; ")
+    assert failure.cause.startswith("test accuracy is 10.88 ± 0.09 points below input features; ")
     assert cause in failure.cause
     assert "model.layers=1" in failure.cure
 
@@ -117,7 +117,8 @@ def test_without_labels_held_out_edges_count_and_without_these_the_ranking() -> 
     for measured, words in ((linked(0.7, 0.8), "AUC of held-out edges"), (ranked(0.7, 0.8), "ranking accuracy")):
         failure = failure_of(without_labels(**measured))
         assert failure
-        assert failure.cause.startswith(f"{words} is -10.00 ± ")
+        assert failure.cause.startswith(f"{words} is 10.00 ± ")
+        assert "points below the untrained encoder" in failure.cause
         assert ("evaluate.held_out_edges=0.1" in failure.cure) == (words == "ranking accuracy")
     assert failure_of(without_labels(**linked(0.9, 0.8))) is None
     assert failure_of(without_labels(**ranked(0.95, 0.8))) is None

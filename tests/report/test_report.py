@@ -223,7 +223,7 @@ def test_warnings_are_in_plain_words_with_the_number_that_led_to_them(tmp_path: 
         "Take care",
         "9.0 points below the untrained encoder",
         "Training brought no gain. The embeddings reach 60.00 %",
-        "Test accuracy is -9.00 ± 0.09 points above the untrained encoder; the embeddings use few of their 512",
+        "Test accuracy is 9.00 ± 0.09 points below the untrained encoder; the embeddings use few of their 512",
         "Only 5 validation nodes",
         "Neighbourhoods are ranked no better than by the untrained encoder (71.0 % of pairs against 72.0 %); use a new "
         "run folder (--run) and add --set loss.temperature=0.1",
