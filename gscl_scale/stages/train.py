@@ -22,7 +22,14 @@ from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
-from gscl_scale.machine import available_memory, keep_freed_memory, processor_name, total_memory, usable_cores
+from gscl_scale.machine import (
+    available_memory,
+    keep_freed_memory,
+    processor_name,
+    total_memory,
+    trim_heap,
+    usable_cores,
+)
 from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
 from gscl_scale.model.fused.availability import has_kernels
@@ -117,8 +124,6 @@ def train_here(
         config = config.sized(graph.size).among(world.size)
         if graph.edge_weights is not None and config.model.encoder == "gat":
             console.say("Edge weights do not reach the encoder gat, whose attention computes its own.")
-        if device.type == "cpu":
-            keep_freed_memory()
         stack.enter_context(gpu_arithmetic(config.train, device))
         model = build_model(config.model, graph.feature_blocks, config.train.seed).to(device)
         if run.start.exists():
@@ -147,6 +152,9 @@ def train_here(
             stream = ViewStream(graph, inputs, config, objective.views)
             trainer = ObjectiveTrainer(model, objective, config.train)
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
+        trim_heap()  # of what the preparation has freed
+        if device.type == "cpu":
+            keep_freed_memory()
         Training(trainer, inputs, stream, config, checkpoints, validate, console, world, stop, curves, meter).run()
         console.event("train", "done")
 

@@ -1,6 +1,5 @@
 """Arrays that the processes of a training send each other beside the steps."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch.distributed as dist
 from gscl_scale.train.process_group import World, peers
 
 Array = npt.NDArray[Any]
+Nodes = npt.NDArray[np.int64]
 
 
 class Exchange:
@@ -25,13 +25,15 @@ class Exchange:
         with peers():
             self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=world.timeout_s))
 
-    def trade(self, parts: Sequence[Array]) -> list[Array]:
-        """Send part p to process p; returns what each process has sent here. Parts differ in the first axis only."""
-        sent = torch.from_numpy(np.concatenate(parts))
-        counts = torch.tensor([len(part) for part in parts])
+    def trade(self, rows: Array, counts: Nodes) -> tuple[Array, Nodes]:
+        """Send so many rows to each process, in their order; returns what the processes have sent here, and how many.
+
+        Rows differ in the first axis only.
+        """
+        sent, going = torch.from_numpy(rows), torch.from_numpy(counts)
         with peers():
-            coming = torch.empty_like(counts)
-            dist.all_to_all_single(coming, counts, group=self._group)
+            coming = torch.empty_like(going)
+            dist.all_to_all_single(coming, going, group=self._group)
             received = sent.new_empty(int(coming.sum()), *sent.shape[1:])
-            dist.all_to_all_single(received, sent, coming.tolist(), counts.tolist(), group=self._group)
-        return [part.numpy() for part in torch.split(received, coming.tolist())]
+            dist.all_to_all_single(received, sent, coming.tolist(), going.tolist(), group=self._group)
+        return received.numpy(), coming.numpy()

@@ -54,27 +54,37 @@ class OwnedFeatures:
         inside = place < self._frequent.size
         known[inside] = self._frequent[place[inside]] == nodes[inside]
         others = np.flatnonzero(~known)
-        order = np.argsort(self._owners(nodes[others]), kind="stable")
-        found = _joined([_take(self._known, place[known]), self._collected(nodes[others[order]])], self._width)
-        back = np.empty(nodes.size, np.int64)
-        back[np.concatenate([np.flatnonzero(known), others[order]])] = np.arange(nodes.size)
+        others = others[np.argsort(self._owners(nodes[others]), kind="stable")]
         own = int((self._owners(nodes[others]) == self._exchange.rank).sum())
         self.counts = self.counts.after(int(known.sum()), own, others.size - own)
-        rows = _take(found, back)
-        if isinstance(rows, SparseFeatures):
-            return replace(rows, values=self._scaling.sparse(rows))
-        return self._scaling.dense(rows)
+        kept, collected = _take(self._known, place[known]), self._collected(nodes[others])
+        if not isinstance(kept, SparseFeatures) and not isinstance(collected, SparseFeatures):
+            dense = np.empty((nodes.size, self._width), np.float32)
+            dense[known], dense[others] = kept, collected
+            self._scaling.scale(dense)
+            return dense
+        back = np.empty(nodes.size, np.int64)
+        back[np.concatenate([np.flatnonzero(known), others])] = np.arange(nodes.size)
+        rows = _joined([kept, collected], self._width)
+        assert isinstance(rows, SparseFeatures)
+        rows = rows.take(back)
+        return replace(rows, values=self._scaling.sparse(rows))
 
     def _owners(self, nodes: Nodes) -> Nodes:
         return np.searchsorted(self._starts, nodes, side="right") - 1
 
     def _collected(self, nodes: Nodes) -> Features:
         """The rows of nodes whose owners ascend, from these."""
-        bounds = np.searchsorted(self._owners(nodes), np.arange(1, self._exchange.size))
-        asked = self._exchange.trade(np.split(nodes, bounds))
-        answers = [_parts(_take(self._own, theirs - self._first)) for theirs in asked]
-        received = [self._exchange.trade(parts) for parts in zip(*answers, strict=True)]
-        return _joined([_of_parts(parts, self._width) for parts in zip(*received, strict=True)], self._width)
+        counts = np.bincount(self._owners(nodes), minlength=self._exchange.size)
+        asked, by = self._exchange.trade(nodes, counts)
+        rows, trade = _take(self._own, asked - self._first), self._exchange.trade
+        if not isinstance(rows, SparseFeatures):
+            return trade(rows, by)[0]
+        values = np.diff(rows.indptr[np.concatenate([[0], np.cumsum(by)])])
+        lengths, indices, numbers = (
+            trade(part, each)[0] for part, each in zip(_parts(rows), (by, values, values), strict=True)
+        )
+        return SparseFeatures(np.concatenate([[0], np.cumsum(lengths)]), indices, numbers, self._width)
 
 
 @dataclass(frozen=True)

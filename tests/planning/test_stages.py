@@ -57,6 +57,12 @@ def test_a_setting_that_saves_memory_lowers_the_plan_of_its_stage(setting, stage
     assert lower.process_bytes < usual.process_bytes
 
 
+def test_anchors_that_are_held_out_take_no_steps():
+    all_of_them, few = (needs(f"train.held_out={share}")["train"] for share in (0, 0.98))
+    assert few.tasks == pytest.approx(all_of_them.tasks / 50, abs=1)
+    assert few.core_s < all_of_them.core_s / 40
+
+
 def test_less_memory_for_sorting_lowers_the_plan_of_the_graph():
     usual, lower = (needs(f"graph.memory_mb={size}", edges=10**10)["graph"] for size in (4096, 16))
     assert lower.allocated < usual.allocated
