@@ -180,8 +180,9 @@ def keep_freed_memory() -> None:
     """Let this process reuse large blocks that it frees, as each training step allocates the same ones.
 
     By default glibc returns each to the system, which zeroes it page by page for the next allocation; that was half the
-    time of a step on the CPU. Does nothing without glibc.
+    time of a step on the CPU. What was freed before is returned. Does nothing without glibc.
     """
+    trim_heap()
     if not sys.platform.startswith("linux"):
         return
     library = ctypes.CDLL(None)

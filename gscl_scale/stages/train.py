@@ -22,14 +22,7 @@ from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
-from gscl_scale.machine import (
-    available_memory,
-    keep_freed_memory,
-    processor_name,
-    total_memory,
-    trim_heap,
-    usable_cores,
-)
+from gscl_scale.machine import available_memory, keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
 from gscl_scale.model.fused.availability import has_kernels
@@ -152,9 +145,8 @@ def train_here(
             stream = ViewStream(graph, inputs, config, objective.views)
             trainer = ObjectiveTrainer(model, objective, config.train)
         curves = run.folder / "tensorboard" if config.runtime.tensorboard else None
-        trim_heap()  # of what the preparation has freed
         if device.type == "cpu":
-            keep_freed_memory()
+            keep_freed_memory()  # from now on
         Training(trainer, inputs, stream, config, checkpoints, validate, console, world, stop, curves, meter).run()
         console.event("train", "done")
 
