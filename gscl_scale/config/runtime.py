@@ -59,6 +59,11 @@ class RuntimeConfig(Section):
         0.0, ge=0, description="Precompute: memory of a task in GB for levels, which it reads in tiles; 0: whole ones."
     )
     embed_memory_gb: float = Field(4.0, gt=0, description="Embedding: memory in GB, without program and mapped files.")
+    embed_tiles: Literal["auto"] | bool = Field(
+        "auto",
+        description="Embedding: read the rows of neighbours in tiles, for groups of nodes that fit embed_memory_gb; "
+        "auto: where the memory that is left has no room for these rows. Same bytes.",
+    )
 
     @property
     def frequent_memory(self) -> int:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gscl_scale.embed.tiles import TiledGather
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import kernels
 from gscl_scale.model.encoder import GatLayer, GraphLayer
@@ -28,11 +29,16 @@ _SHARE = 0.7  # of a GPU's free memory that rows may fill
 
 
 def gatherer(
-    adjacency: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: GraphLayer, device: torch.device
+    adjacency: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: GraphLayer, device: torch.device, tile: int
 ) -> Gather:
-    """The function that gathers for a layer: on the GPU where all rows fit there, otherwise on the CPU."""
+    """The function that gathers for a layer: on the GPU where all rows fit there, otherwise on the CPU.
+
+    tile   rows that are read at a time; 0: they are mapped
+    """
     if device.type == "cuda" and rows.nbytes < _SHARE * torch.cuda.mem_get_info(device)[0]:
         return GpuGather(adjacency, rows, layer, device)
+    if tile:
+        return TiledGather(adjacency, rows, tile, device)
     return CpuGather(adjacency, rows, layer, device)
 
 

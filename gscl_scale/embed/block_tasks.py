@@ -28,6 +28,7 @@ class SharedEncoding:
     memory_gb: float
     threads: int
     rows: int | None
+    tiled: bool
     encoder: Encoder = field(compare=False)
     scaling: Scaling = field(compare=False)
 
@@ -57,5 +58,5 @@ def _opened(encoding: SharedEncoding) -> Blocks:
     graph, device = Graph.open(encoding.graph), torch.device(encoding.device)
     return Blocks(
         encoding.encoder, graph, encoding.scaling, encoding.folder, device, encoding.memory_gb, encoding.threads,
-        encoding.rows,
+        encoding.rows, encoding.tiled,
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from gscl_scale.embed.aggregate import Gather, GpuGather, gatherer
 from gscl_scale.embed.layer_files import Sizes, Step
-from gscl_scale.embed.plan import pieces_of, plan_steps, sizes_of, stays_sparse
+from gscl_scale.embed.plan import aligned, pieces_of, plan_steps, reads_tiles, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import map_rows
+from gscl_scale.embed.tiles import InPieces, Ranges, TiledGather
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
@@ -24,8 +26,6 @@ from gscl_scale.model.propagation import SparsePair, csr_tensor
 from gscl_scale.model.scaling import Scaling, sparse_rows
 
 Rows = npt.NDArray[np.float32]
-Ranges = Iterable[tuple[int, int]]
-InPieces = Callable[[Callable[[int, int], None], Ranges], None]
 
 
 @contextlib.contextmanager
@@ -56,6 +56,7 @@ class Blocks:
 
     folder      of the steps' files
     memory_gb, threads, rows   as of `sizes_of`
+    tiles     as of `reads_tiles`
     """
 
     def __init__(
@@ -68,12 +69,14 @@ class Blocks:
         memory_gb: float,
         threads: int,
         rows: int | None = None,
+        tiles: Literal["auto"] | bool = False,
     ) -> None:
         self._encoder, self._graph, self._scaling = encoder.to(device).eval(), graph, scaling
         self._folder, self._device = folder, device
         self._adjacency = NormalisedAdjacency.of(graph, *encoder.adjacency)
         self.steps: list[Step] = plan_steps(encoder, graph, self._adjacency, scaling)
-        self.sizes: Sizes = sizes_of(graph, scaling, self.steps, memory_gb, threads, rows)
+        tiled = reads_tiles(tiles, encoder, graph, self.steps, memory_gb)
+        self.sizes: Sizes = sizes_of(graph, scaling, self.steps, memory_gb, threads, rows, tiled)
         self._widths = {step.file: step.width for step in self.steps}
         self._gather: tuple[str, Gather | None] = ("", None)
 
@@ -82,6 +85,8 @@ class Blocks:
         gather = self._gather_of(step)
         below = self._map(step.below) if step.below else None
         out = np.empty((end - first, step.width), np.float32)
+        if isinstance(gather, TiledGather):
+            gather.read(first, end, list(aligned(first, end, self.sizes.piece)), in_pieces)
         pieces = pieces_of(self._entries(step, gather), self.sizes, first, end)
         in_pieces(functools.partial(self._piece, step, below, gather, out, first), pieces)
         return out
@@ -106,7 +111,7 @@ class Blocks:
     def _gatherer(self, step: Step) -> Gather:
         source = self._map(step.gathered) if step.gathered else self._graph.features
         assert not isinstance(source, SparseFeatures)
-        return gatherer(self._adjacency, source, self._encoder.layer(step.layer), self._device)
+        return gatherer(self._adjacency, source, self._encoder.layer(step.layer), self._device, self.sizes.tile)
 
     def _piece(
         self, step: Step, below: Rows | None, gather: Gather | None, out: Rows, first: int, low: int, high: int

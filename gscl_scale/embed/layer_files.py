@@ -47,6 +47,7 @@ class Sizes:
     piece       rows of a block that a thread computes together
     entries     most neighbours of a piece, or values of its features, that are copied
     threads     threads that compute pieces
+    tile        rows that are read together where gathered rows are read in tiles; 0: they are mapped
     allocated   most bytes that are allocated, beside the program and the files that it maps
     """
 
@@ -55,6 +56,7 @@ class Sizes:
     entries: int
     threads: int
     allocated: int
+    tile: int = 0
 
     def block_for(self, rows: int, tasks: int) -> int:
         """Rows of a block so that there are so many tasks, each with whole pieces and no larger than it may be."""
@@ -99,30 +101,49 @@ def multiplies_first(num_nodes: int, entries: int, width_in: int, width: int) ->
     return entries * (width_in - width) > num_nodes * (width_in + width)
 
 
+def gathered_width(steps: Sequence[Step], num_features: int) -> int:
+    """The most columns of rows that a step gathers."""
+    widths = {step.file: step.width for step in steps}
+    return max(widths[step.gathered] if step.gathered else num_features for step in steps if step.kind == "gather")
+
+
 def block_sizes(
-    num_nodes: int, undirected: bool, width: int, widest: int, memory_gb: float, threads: int, rows: int | None = None
+    num_nodes: int,
+    undirected: bool,
+    width: int,
+    widest: int,
+    memory_gb: float,
+    threads: int,
+    rows: int | None = None,
+    tiled: int = 0,
 ) -> Sizes:
     """The largest blocks that the memory allows, or blocks of `rows` rows.
 
     Memory holds the scales of all nodes, the rows of two blocks (one is written while the next is computed), and per
-    thread the input and output of a piece (in double precision while it is scaled).
+    thread the input and output of a piece (in double precision while it is scaled). In tiles, it holds the sums of a
+    block besides, and two tiles (one is read while the other is used): a block takes half of it, for fewest tiles.
 
     width    of the widest file that is written
     widest   of the widest dense rows that are read or written
+    tiled    columns of the rows that are gathered in tiles; 0: they are mapped
     """
     piece = max(16, min(_MOST_PIECE, _PIECE_NUMBERS // widest))
     piece = 1 << (piece.bit_length() - 1)
     in_degrees = 0 if undirected else 28
     per_thread = piece * (24 * widest + 24 * width) + 48 * _PIECE_ENTRIES
     fixed = _SMALL + (8 + in_degrees) * num_nodes + threads * per_thread
-    per_row = 2 * 4 * width
+    per_row = 2 * 4 * width + (2 * 4 * tiled + 8) * (tiled > 0)
+    tile, left = rows or 0, int(memory_gb * (1 << 30)) - fixed
     if rows is None:
-        most = max(_MOST_ROWS, _PIECES_PER_THREAD * threads * piece)
-        rows = min(most, (int(memory_gb * (1 << 30)) - fixed) // per_row)
+        whole = -(-num_nodes // piece) * piece
+        most = whole if tiled else max(_MOST_ROWS, _PIECES_PER_THREAD * threads * piece)
+        rows = min(most, left // (1 + (tiled > 0)) // per_row)
         rows = rows // piece * piece or rows
+        tile = min(whole, max(piece, left // 4 // (4 * max(1, tiled))))
     if rows < 1:
         raise ConfigError(
             f"runtime.embed_memory_gb: {num_nodes:,} nodes of width {width:,} need at least "
-            f"{(fixed + per_row) / (1 << 30):.2f}, got {memory_gb:g}; raise it"
+            f"{(fixed + (1 + (tiled > 0)) * per_row) / (1 << 30):.2f}, got {memory_gb:g}; raise it"
         )
-    return Sizes(rows, piece, _PIECE_ENTRIES, threads, fixed + rows * per_row)
+    tile *= tiled > 0
+    return Sizes(rows, piece, _PIECE_ENTRIES, threads, fixed + rows * per_row + 8 * tile * tiled, tile)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,11 @@ import torch
 from gscl_scale import machine
 from gscl_scale.config.runtime import RuntimeConfig
 from gscl_scale.embed.block_tasks import BlockTask, SharedEncoding, compute_block
-from gscl_scale.embed.blocks import Blocks, Ranges, single_threaded
+from gscl_scale.embed.blocks import Blocks, single_threaded
 from gscl_scale.embed.layer_files import Step
 from gscl_scale.embed.plan import aligned
 from gscl_scale.embed.scratch import Scratch
+from gscl_scale.embed.tiles import Ranges
 from gscl_scale.errors import RunError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.checksum import fingerprint_of
@@ -45,6 +47,7 @@ class EncodingSettings:
     label       the stage that encodes, in log and progress
     rows        rows of a block; None: as many as the memory allows
     threads     that compute; 0: those of torch
+    tiles       whether gathered rows are read in tiles; auto: where the memory has no room for them
     """
 
     folder: Path
@@ -54,6 +57,7 @@ class EncodingSettings:
     label: str = "embed"
     rows: int | None = None
     threads: int = 0
+    tiles: Literal["auto"] | bool = "auto"
 
     @classmethod
     def of(cls, runtime: RuntimeConfig, folder: Path, made_from: str, label: str) -> "EncodingSettings":
@@ -62,7 +66,9 @@ class EncodingSettings:
             device, threads = torch.device("cuda" if runtime.worker_gpus else "cpu"), max(1, int(runtime.worker_cpus))
         else:
             device, threads = chosen_device(runtime), 0
-        return cls(folder, made_from, device, runtime.embed_memory_gb, label, threads=threads)
+        return cls(
+            folder, made_from, device, runtime.embed_memory_gb, label, threads=threads, tiles=runtime.embed_tiles
+        )
 
 
 @contextlib.contextmanager
@@ -108,16 +114,19 @@ class _Encoding:
         self._graph, self._place, self._console, self._runner = graph, place, console, runner
         made_from = fingerprint_of([place.made_from, graph.fingerprint])
         threads = place.threads or torch.get_num_threads()
+        here = torch.device("cpu") if runner else place.device
+        self._blocks = Blocks(
+            encoder, graph, scaling, place.folder, here, place.memory_gb, threads, place.rows, place.tiles
+        )
+        self._steps, sizes = self._blocks.steps, self._blocks.sizes
         self._shared = SharedEncoding(
             place.folder.absolute(), made_from, graph.folder.absolute(), str(place.device), place.memory_gb, threads,
-            place.rows, encoder, scaling,
+            place.rows, sizes.tile > 0, encoder, scaling,
         )  # fmt: skip
-        here = torch.device("cpu") if runner else place.device
-        self._blocks = Blocks(encoder, graph, scaling, place.folder, here, place.memory_gb, threads, place.rows)
-        self._steps = self._blocks.steps
-        self._block_rows = self._blocks.sizes.block
-        if runner:
-            self._block_rows = self._blocks.sizes.block_for(graph.num_nodes, _TASKS_PER_WORKER * runner.workers)
+        self._block_rows = sizes.block
+        if runner:  # in tiles, fewer tasks read less
+            tasks = (1 if sizes.tile else _TASKS_PER_WORKER) * runner.workers
+            self._block_rows = sizes.block_for(graph.num_nodes, tasks)
         self._widths = {step.file: step.width for step in self._steps}
         self.scratch = Scratch(place.folder, made_from, graph.num_nodes, self._widths)
         self._allocated = 0
@@ -129,9 +138,10 @@ class _Encoding:
         self._check_disk(rows)
         num_nodes, to_do = self._graph.num_nodes, sum(rows.values())
         total = num_nodes * len(self._steps)
+        sizes = self._blocks.sizes
         self._console.event(
             self._place.label, "encoding", nodes=num_nodes, steps=[step.file for step in self._steps],
-            block_rows=self._block_rows, memory_bound_bytes=self._blocks.sizes.allocated, rows=to_do,
+            block_rows=self._block_rows, tile_rows=sizes.tile, memory_bound_bytes=sizes.allocated, rows=to_do,
             rows_kept=total - to_do, resumed=self.scratch.resumed, device=str(self._place.device),
             processes=self._runner.workers if self._runner else 1,
         )  # fmt: skip

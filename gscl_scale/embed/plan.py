@@ -1,14 +1,15 @@
 """The order of the computation and the sizes of its blocks: pure functions of graph, encoder and memory."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
-from gscl_scale.embed.layer_files import Features, Sizes, Step, block_sizes, steps_of
+from gscl_scale.embed.layer_files import Features, Sizes, Step, block_sizes, gathered_width, steps_of
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures, cut_rows
+from gscl_scale.machine import available_memory
 from gscl_scale.model.encoder import Encoder, GatLayer
 from gscl_scale.model.scaling import Scaling
 
@@ -33,12 +34,32 @@ def stays_sparse(graph: Graph, scaling: Scaling) -> bool:
 
 
 def sizes_of(
-    graph: Graph, scaling: Scaling, steps: list[Step], memory_gb: float, threads: int, rows: int | None = None
+    graph: Graph,
+    scaling: Scaling,
+    steps: list[Step],
+    memory_gb: float,
+    threads: int,
+    rows: int | None = None,
+    tiled: bool = False,
 ) -> Sizes:
     """The largest blocks that the memory allows, or blocks of `rows` rows."""
     width = max(step.width for step in steps)
     widest = width if stays_sparse(graph, scaling) else max(width, graph.num_features)
-    return block_sizes(graph.num_nodes, graph.undirected, width, widest, memory_gb, threads, rows)
+    gathered = gathered_width(steps, graph.num_features) if tiled else 0
+    return block_sizes(graph.num_nodes, graph.undirected, width, widest, memory_gb, threads, rows, gathered)
+
+
+def reads_tiles(
+    setting: Literal["auto"] | bool, encoder: Encoder, graph: Graph, steps: list[Step], memory_gb: float
+) -> bool:
+    """Whether gathered rows are read in tiles: by default where the memory that is left has no room for them.
+
+    Attention looks at all neighbours twice; its rows are mapped.
+    """
+    if isinstance(encoder.layer(0), GatLayer) or setting is False:
+        return False
+    rows = 4 * graph.num_nodes * gathered_width(steps, graph.num_features)
+    return setting is True or rows > available_memory() - memory_gb * (1 << 30)
 
 
 def pieces_of(indptr: npt.NDArray[Any] | None, sizes: Sizes, first: int, end: int) -> Iterator[tuple[int, int]]:

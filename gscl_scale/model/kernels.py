@@ -15,9 +15,9 @@ from gscl_scale.kernels.kernel import kernel
 from gscl_scale.rings.kernels import prefetch
 
 _PIECES = 4  # per thread: hubs make some rows much longer than others
-_AHEAD = 4  # entries that are fetched before they are needed
-_RUN = 512  # entries that are summed apart
-_LINE = 64  # bytes of a cache line
+AHEAD = 4  # entries that are fetched before they are needed
+RUN = 512  # entries that are summed apart
+LINE = 64  # bytes of a cache line
 
 Array = npt.NDArray[Any]
 
@@ -94,9 +94,9 @@ def _product(indptr, indices, values, dense, out, first, end):
         row = out[i]
         row[:] = 0
         for e in range(indptr[i], indptr[i + 1]):
-            if e + _AHEAD < indices.size:
-                for byte in range(0, width, _LINE):
-                    prefetch(dense, indices[e + _AHEAD], byte)
+            if e + AHEAD < indices.size:
+                for byte in range(0, width, LINE):
+                    prefetch(dense, indices[e + AHEAD], byte)
             source, value = dense[indices[e]], values[e]
             for c in range(row.size):
                 row[c] += value * source[c]
@@ -129,13 +129,13 @@ def _gather(indptr, indices, weights, row_scale, column_scale, loops, dense, out
             own, scale = dense[v], column_scale[v]
             for c in range(row.size):
                 row[c] += scale * own[c]
-        for start in range(indptr[v], indptr[v + 1], _RUN):
+        for start in range(indptr[v], indptr[v + 1], RUN):
             part[:] = 0
-            for e in range(start, min(start + _RUN, indptr[v + 1])):
-                if e + _AHEAD < indices.size:
-                    prefetch(column_scale, indices[e + _AHEAD], 0)
-                    for byte in range(0, width, _LINE):
-                        prefetch(dense, indices[e + _AHEAD], byte)
+            for e in range(start, min(start + RUN, indptr[v + 1])):
+                if e + AHEAD < indices.size:
+                    prefetch(column_scale, indices[e + AHEAD], 0)
+                    for byte in range(0, width, LINE):
+                        prefetch(dense, indices[e + AHEAD], byte)
                 source, scale = dense[indices[e]], column_scale[indices[e]]
                 if weights is not None:
                     scale *= weights[e]
@@ -161,8 +161,8 @@ def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):
         for h in range(heads):
             top[h] = _leaky(own[width + h] + own[width + heads + h], slope)
         for e in range(indptr[v], indptr[v + 1]):
-            if e + _AHEAD < indices.size:
-                prefetch(dense, indices[e + _AHEAD], width * dense.itemsize)
+            if e + AHEAD < indices.size:
+                prefetch(dense, indices[e + AHEAD], width * dense.itemsize)
             source = dense[indices[e]]
             for h in range(heads):
                 top[h] = max(top[h], _leaky(source[width + h] + own[width + heads + h], slope))
@@ -171,13 +171,13 @@ def _attend(indptr, indices, dense, heads, slope, out, first, begin, end):
             total[h] = np.exp(_leaky(own[width + h] + own[width + heads + h], slope) - top[h])
             for c in range(h * each, (h + 1) * each):
                 row[c] = total[h] * own[c]
-        for start in range(indptr[v], indptr[v + 1], _RUN):
+        for start in range(indptr[v], indptr[v + 1], RUN):
             part[:] = 0
             part_total[:] = 0
-            for e in range(start, min(start + _RUN, indptr[v + 1])):
-                if e + _AHEAD < indptr[v + 1]:
-                    for byte in range(0, length, _LINE):
-                        prefetch(dense, indices[e + _AHEAD], byte)
+            for e in range(start, min(start + RUN, indptr[v + 1])):
+                if e + AHEAD < indptr[v + 1]:
+                    for byte in range(0, length, LINE):
+                        prefetch(dense, indices[e + AHEAD], byte)
                 source = dense[indices[e]]
                 for h in range(heads):
                     weight = np.exp(_leaky(source[width + h] + own[width + heads + h], slope) - top[h])

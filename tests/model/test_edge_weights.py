@@ -98,7 +98,7 @@ def test_layer_by_layer_is_the_pass_of_the_training(
     tmp_path, monkeypatch, undirected, encoder, normalisation, loops, on_gpu
 ):
     if on_gpu:  # its code, on the CPU
-        monkeypatch.setattr(blocks, "gatherer", GpuGather)
+        monkeypatch.setattr(blocks, "gatherer", lambda *parts: GpuGather(*parts[:4]))
     graph = weighted_graph(undirected)
     config = ModelConfig(
         encoder=encoder, normalisation=normalisation, self_loops=loops, layers=2, width=16, projection=8
