@@ -23,7 +23,7 @@ _REPORT_BYTES = 4 << 20
 
 def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates, round_bytes: int) -> StageNeed:
     """What `evaluate` takes."""
-    layers = layer_need(config, shape, machines.cores, rates)
+    layers = layer_need(config, shape, machines.cores, rates, machines.memory)
     width = embedding_width(config.model, shape)
     vectors = _FLOAT * shape.num_nodes * width
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
@@ -33,7 +33,7 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     return StageNeed(
         "evaluate", 1, 1, 1, allocated, mapped, layers.gathered, 0, layers.files + file,
         traffic, layers.core_s + _METHODS * _figures_s(config, shape, width, rates), machines.cores,
-        (layers.files + file + traffic) * rates.write, layers.refused,
+        (layers.files + layers.read + file + traffic) * rates.write, layers.refused,
     )  # fmt: skip
 
 

@@ -122,6 +122,8 @@ def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]
         yield from _lower("train.batch_size", config.train.batch_size, (512, 256, 128, 64))
     elif stage in ("embed", "evaluate"):
         now = config.runtime.embed_memory_gb
+        if config.runtime.embed_tiles is False:
+            yield "runtime.embed_tiles=auto"
         yield from _lower("runtime.embed_memory_gb", now, (2, 1, 0.5))
         yield from (f"runtime.embed_memory_gb={more}" for more in (8, 16, 32, 64) if more > now)
         if stage == "evaluate":
