@@ -21,7 +21,7 @@ from gscl_scale.train.process_group import World, join_world
 from tests.train import test_torchrun
 from tests.train.launcher import begin_torchrun, each_of, torchrun
 
-EPOCHS = 120  # of 5 steps
+EPOCHS = 60  # of 5 steps
 LOST = "gscl-scale: another process of the training has ended, or is silent for longer than runtime.timeout_s ("
 
 
