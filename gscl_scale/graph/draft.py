@@ -64,6 +64,7 @@ class GraphDraft:
                many, LabelSets, or [N, L] of 0 and 1
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
     ids        the user's ids; None for 0..N-1
+    distinct   whether the ids are known to be distinct
     columns    the user's names of the features' columns, if they have any
     summaries  what is in the columns of a node table, and what was made of it
     encoding   how they became features, so that another table can be read in the same way
@@ -92,6 +93,7 @@ class GraphDraft:
     summaries: list[ColumnSummary] = field(default_factory=list)
     encoding: list[ColumnEncoding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    distinct: bool = False
 
 
 def write_graph(
@@ -103,7 +105,8 @@ def write_graph(
     shuffled before anything reads them.
     """
     _check_columns(draft)
-    labels, ids = checked_labels(draft.labels, draft.origin), check_ids(draft.ids, draft.num_nodes, draft.origin)
+    labels = checked_labels(draft.labels, draft.origin)
+    ids = draft.ids if draft.distinct else check_ids(draft.ids, draft.num_nodes, draft.origin)
     unfinished = folder.with_name(f"{folder.name}-structure.tmp")
     with (
         kept_when_stopped(unfinished) as steps,
@@ -253,11 +256,13 @@ def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
     if (distinct := len(pc.unique(ids))) != num_nodes:
         counts = pc.value_counts(ids)
         example = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
-        raise GraphError(
-            f"{origin}: {num_nodes - distinct:,} node ids are repeated, such as {quoted(example.as_py())}; "
-            "give every node one row"
-        )
+        raise repeated_ids(origin, num_nodes - distinct, example.as_py())
     return ids
+
+
+def repeated_ids(origin: str, count: int, example: object) -> GraphError:
+    """The refusal of ids that several nodes have."""
+    return GraphError(f"{origin}: {count:,} node ids are repeated, such as {quoted(example)}; give every node one row")
 
 
 def _check_columns(draft: GraphDraft) -> None:

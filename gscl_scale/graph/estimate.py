@@ -41,12 +41,19 @@ class IngestNeed:
 
 
 def read_if_it_fits(
-    config: GraphConfig, folder: Path, say: Callable[[str], None], preferred: Sequence[ColumnEncoding] = ()
+    config: GraphConfig,
+    folder: Path,
+    say: Callable[[str], None],
+    preferred: Sequence[ColumnEncoding] = (),
+    scratch: Path | None = None,
 ) -> GraphDraft:
-    """Read a source that fits this machine; sources that do not know their size are checked again once read."""
+    """Read a source that fits this machine; sources that do not know their size are checked again once read.
+
+    scratch   a folder for ids that do not fit the memory
+    """
     size = source_size(config)
     say(check_resources(size, config, folder))
-    draft = read(config, preferred)
+    draft = read(config, preferred, scratch)
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from gscl_scale.io.validate import Count, FileEntry, FileName, Number
 
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
+ID_SHARE = 4  # ids and their table take at most this part of the free memory; more of them wait in files
 
 
 class ColumnSummary(TypedDict):
