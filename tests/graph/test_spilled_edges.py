@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
+from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources import id_file, id_partitions, spilled_edges, tablefiles, textfiles
 from gscl_scale.graph.sources.read import read
+from tests.forked import begin_program
 from tests.graph.tables import AB, PAIR, ingest, save, tables
 
 NUMBERS = [0, 1, 2, 3, 5, -7, 10**6, 2**31, 2**40, -(2**63), 2**63 - 1, 17, 18, 19, 20]
@@ -179,3 +182,41 @@ def test_scratch_goes_with_the_draft(tmp_path, on_disk, monkeypatch, nodes):
     write_graph(draft, config, tmp_path / "graph")
     del draft
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+INGEST = """
+import sys, time
+from pathlib import Path
+from gscl_scale.graph.sources import id_file, spilled_edges
+from tests.commands import cli
+id_file.ID_SHARE = 1 << 62
+folder = Path(sys.argv[1])
+
+def wait(*_, **__):
+    (folder / "waits").touch()
+    time.sleep(600)
+
+if sys.argv[2] == "wait":
+    spilled_edges.look_up = wait
+ended = cli("ingest", "--config", folder / "mine.yaml", "--run", folder / "run", cwd=folder)
+sys.exit(ended.returncode)
+"""
+
+
+def test_a_killed_ingest_begins_again_and_leaves_no_scratch(tmp_path, on_disk):
+    config = many_edges(tmp_path, "n7")
+    (tmp_path / "mine.yaml").write_text(
+        f"graph: {{source: tables, edges: {config.edges}, nodes: {config.nodes}, structural_features: 8}}"
+    )
+    process = begin_program(INGEST, tmp_path, "wait")
+    while process.is_alive() and not (tmp_path / "waits").exists():
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert len(list((tmp_path / "run").glob(".ids-*.tmp/ends-*"))) > 0
+    again = begin_program(INGEST, tmp_path, "go")
+    again.join()
+    assert again.exitcode == 0
+    assert list((tmp_path / "run").glob(".ids-*")) == []
+    expected = write_graph(read(config), config.model_copy(update={"structural_features": 8}), tmp_path / "expected")
+    assert Graph.open(tmp_path / "run" / "graph").fingerprint == expected.fingerprint
