@@ -34,6 +34,7 @@ def small_parts(patch):
     def switch():
         patch.setattr(id_file, "ID_SHARE", 1 << 62)
         patch.setattr(id_file, "IDS_AT_ONCE", 5)
+        patch.setattr(spilled_edges, "_EDGES_AT_ONCE", 3)
         patch.setattr(id_partitions, "_BYTES_PER_ID", 1 << 20)
 
     return switch

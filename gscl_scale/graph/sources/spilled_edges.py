@@ -32,6 +32,7 @@ from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.io.arrow import is_text
 from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
 
+_EDGES_AT_ONCE = 1 << 18
 _WEIGHT = np.dtype(np.float64)
 ReadIds = Callable[[Part, str], pa.Array]
 
@@ -97,7 +98,7 @@ class SpilledEdges:
         """
         integers = guess
         group = partial(self._group, guess=guess)
-        for grouped in map_in_order(group, self._table.parts(), num_threads()):
+        for grouped in map_in_order(group, self._parts(), num_threads()):
             for column, kind in zip(self._table.ends, grouped.kinds, strict=True):
                 if kinds:
                     kinds.add(grouped.part.file, column, kind)
@@ -105,6 +106,12 @@ class SpilledEdges:
             self._append(grouped)
         if integers:
             self._partitions = [replace(partition, cast=pa.int64()) for partition in self._partitions]
+
+    def _parts(self) -> Iterator[Part]:
+        """The rows of the table, few at a time: each thread has several copies of the ids of a part."""
+        for part in self._table.parts():
+            for low in range(0, part.rows.num_rows, _EDGES_AT_ONCE):
+                yield Part(part.file, part.first_row + low, part.rows[low : low + _EDGES_AT_ONCE])
 
     def _group(self, part: Part, guess: bool) -> _GroupedEdges:
         columns = [self._read_ids(part, column) for column in self._table.ends]
@@ -160,7 +167,7 @@ class SpilledEdges:
     def _refuse_unknown(self, number: int, ends: list[npt.NDArray[Any]]) -> None:
         for column, rows in zip(self._table.ends, ends, strict=True):
             if (rows < 0).any():
-                part = next(islice(self._table.parts(), number, None))
+                part = next(islice(self._parts(), number, None))
                 at = int(np.argmin(rows))
                 raise unknown_id(part, column, at, self._read_ids(part, column)[at].as_py())
 
