@@ -106,6 +106,7 @@ class SourceSize:
     chunks     bytes of the edges that are read or drawn at once
     spooled    bytes per node of features that wait in a temporary file
     weighted   whether edges have weights
+    spills     whether ids wait on disk where `resident` is more than a share of the memory
     """
 
     num_nodes: int | None = None
@@ -117,6 +118,7 @@ class SourceSize:
     chunks: int = 0
     spooled: int = 0
     weighted: bool = False
+    spills: bool = False
 
 
 def is_csr(

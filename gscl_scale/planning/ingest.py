@@ -18,7 +18,7 @@ _MOST_MAPPED = 4 << 30  # as in graph.validate
 def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
     """What `ingest` takes."""
     chunks = shape.source.chunks * (machines.cores + 1) // (num_cores() + 1)  # one for each thread
-    need = estimate_need(replace(shape.source, chunks=chunks), config.graph, machines.cores)
+    need = estimate_need(replace(shape.source, chunks=chunks), config.graph, machines.cores, machines.memory)
     steps = _STRUCTURE_STEPS * shape.entries * shape.blocks.structural
     core_s = shape.entries * rates.sort + steps * rates.gather
     disk, traffic = shape.folder_bytes, 0 if machines.number == 1 else 2 * need.disk

@@ -66,7 +66,7 @@ def _number_in_memory(table: EdgeTable, ids: pa.Array, unknown: str, most: int) 
         if len(new := added.sorted()):
             ids = ids_together(ids, new)
             index, reader = IdIndex(ids), EdgeIds(ids.type)
-    return NumberedEdges(ids, _find_in_memory(table, index, reader, unknown == "drop"), False)
+    return NumberedEdges(ids, _find_in_memory(table, index, reader, unknown == "drop"), index.distinct)
 
 
 def _number_on_disk(table: EdgeTable, ids: pa.Array, unknown: str, scratch: IdScratch, origin: str) -> NumberedEdges:

@@ -26,6 +26,11 @@ class IdIndex:
         distinct = not self._text or np.unique(keys).size == keys.size  # else two texts share a key
         self._rows = NumberRows(keys) if distinct else None
 
+    @property
+    def distinct(self) -> bool:
+        """Whether the ids are known to be distinct: the keys of texts are."""
+        return self._text and self._rows is not None
+
     def find(self, wanted: pa.Array) -> npt.NDArray[np.int64]:
         """Row of each id, which is of the kind of the nodes' ids or missing; -1 for unknown ones."""
         rows: npt.NDArray[np.int64]

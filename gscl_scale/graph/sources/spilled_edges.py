@@ -1,5 +1,6 @@
 """Edges of a table with more ids than fit the memory: they wait on disk until each end has the row of its node."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -147,6 +148,7 @@ class SpilledEdges:
             self.write()
         _finish(map_in_order(partial(look_up, num_nodes=num_nodes), self._partitions, self._at_once(num_nodes)))
         yield from one_ahead(self._found(num_nodes, drop))
+        shutil.rmtree(self._scratch.folder, ignore_errors=True)  # what is mapped of it stays readable
 
     def _found(self, num_nodes: int, drop: bool) -> Iterator[tuple[Edges, int]]:
         reader, done = RowReader(self._partitions, num_nodes), 0

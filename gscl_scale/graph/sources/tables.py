@@ -156,6 +156,7 @@ def size_of_tables(
         * (6 if config.weight_column else 4)
         * _BYTES_OF_ID,
         weighted=config.weight_column is not None,
+        spills=True,
     )
 
 
