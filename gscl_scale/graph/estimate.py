@@ -61,7 +61,7 @@ def read_if_it_fits(
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width, fixed=0)
-        say(check_resources(size, config, folder))
+        say(check_resources(size, config, folder, machine.allocated_memory()))
     return draft
 
 
@@ -102,9 +102,12 @@ def estimate_need(size: SourceSize, config: GraphConfig, threads: int, available
     )
 
 
-def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
-    """Describe in one line what ingesting takes; GraphError where this machine has too little memory or disk."""
-    memory, disk = machine.available_memory(), machine.free_disk(folder)
+def check_resources(size: SourceSize, config: GraphConfig, folder: Path, held: int = 0) -> str:
+    """Describe in one line what ingesting takes; GraphError where this machine has too little memory or disk.
+
+    held   bytes of the need that this process has allocated already
+    """
+    memory, disk = machine.available_memory() + held, machine.free_disk(folder)
     need = estimate_need(size, config, num_threads(), memory)
     if size.num_nodes is None and size.num_edges is None:
         return _describe_uncounted(size, need, config, memory, disk)

@@ -78,7 +78,8 @@ class DistinctIds:
     @property
     def nbytes(self) -> int:
         """Memory of the ids while more are added: texts are merged into a new array, by a hash table."""
-        return 2 * self._numbers.nbytes + _COPIES * self._text.nbytes + _OF_HASH * len(self._text)
+        texts = [self._text, *self._waiting]
+        return 2 * self._numbers.nbytes + sum(_COPIES * part.nbytes + _OF_HASH * len(part) for part in texts)
 
     def sorted(self) -> pa.Array:
         """All distinct ids, ascending: integers of the type that was added, or all as text."""
