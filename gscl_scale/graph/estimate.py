@@ -35,12 +35,14 @@ class IngestNeed:
     memory    in all
     working   the part of it beside the interpreter and its libraries
     sorting   the part that graph.memory_mb bounds
+    waiting   the part of the disk where ids wait that do not fit the memory
     """
 
     memory: int
     working: int
     sorting: int
     disk: int
+    waiting: int = 0
 
 
 def read_if_it_fits(
@@ -91,15 +93,21 @@ def estimate_need(size: SourceSize, config: GraphConfig, threads: int, available
     collecting = size.resident * num_nodes + size.chunks + adding
     building = (size.resident + _PER_NODE) * num_nodes + sorting
     columns = (_PER_NODE + _FLOAT * sum(blocks)) * num_nodes
-    waiting = (_SPILLED_EDGE + 2 * item + 2 * _FLOAT * size.weighted) * num_edges + _SPILLED_NODE * num_nodes
+    waiting = _waiting_bytes(num_nodes, num_edges, size.weighted) if spills else 0
     working = size.fixed + max(reading, collecting, building)
     return IngestNeed(
         memory=_PROGRAM + working,
         working=working,
         sorting=sorting,
-        disk=size.spooled * num_nodes
-        + max(spooled * item * entries + spills * waiting, stored * entries + columns + structure),
+        disk=size.spooled * num_nodes + max(spooled * item * entries + waiting, stored * entries + columns + structure),
+        waiting=waiting,
     )
+
+
+def _waiting_bytes(num_nodes: int, num_edges: int, weighted: bool) -> int:
+    """Disk for ids that do not fit the memory, once the ends of edges have their rows."""
+    rows = 2 * np.dtype(csr.index_dtype(num_nodes)).itemsize
+    return (_SPILLED_EDGE + rows + 2 * _FLOAT * weighted) * num_edges + _SPILLED_NODE * num_nodes
 
 
 def check_resources(size: SourceSize, config: GraphConfig, folder: Path, held: int = 0) -> str:

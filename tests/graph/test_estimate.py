@@ -108,6 +108,16 @@ def test_tables_tell_their_rows_and_the_nodes_are_told_once_they_are_counted(tmp
     assert (size.num_nodes, size.num_edges, size.num_features) == (4, 4, 3)
 
 
+def test_a_source_that_is_checked_once_it_is_read_may_use_what_the_process_holds(tmp_path, this_machine, monkeypatch):
+    this_machine(8 * GIB, 30 * GIB)
+    monkeypatch.setattr(machine, "allocated_memory", lambda: GIB)
+    pq.write_table(pa.table({"source": [1, 2], "target": [2, 3]}), tmp_path / "edges.parquet")
+    config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.parquet'}"]).graph
+    said = []
+    read_if_it_fits(config, tmp_path / "graph", said.append)
+    assert ["8.0 GiB available" in said[0], "9.0 GiB available" in said[1]] == [True, True]
+
+
 def test_the_rows_of_csv_files_are_not_known(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
     config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.csv'}"]).graph
