@@ -38,10 +38,9 @@ def test_dense_numbers_take_a_plain_table(low):
     assert table.find(np.array([low - 1, low + 100, -(2**63), 2**63 - 1])).tolist() == [-1] * 4
 
 
-@pytest.mark.parametrize("numbers", [np.arange(5000), np.arange(5000) * 1000, np.arange(0)])
+@pytest.mark.parametrize("numbers", [np.arange(5000), np.arange(5000) * 1000])
 def test_the_bytes_of_a_table_are_known_before_it_is_made(numbers):
-    ends = (int(numbers.min()), int(numbers.max())) if numbers.size else ()
-    assert table_bytes(numbers.size, *ends) == NumberRows(numbers)._table.nbytes
+    assert table_bytes(numbers.size, numbers[0], numbers[-1]) == NumberRows(numbers)._table.nbytes
 
 
 def test_distinct_ids_count_all_that_they_hold():
