@@ -26,8 +26,8 @@ NUMBERS = [0, 1, 2, 3, 5, -7, 10**6, 2**31, 2**40, -(2**63), 2**63 - 1, 17, 18, 
 WORDS = ["a", "b", "B", "ab", "007", "7", "é", "日本", "z" * 40, " x", "17", "-1", "+1", "q", "r"]
 
 
-def small_parts(patch):
-    """Tables are read in small parts. Returns a switch: all ids wait on disk from then on, in many partitions."""
+def small_parts(patch, partitions=7):
+    """Tables are read in small parts. Returns a switch: all ids wait on disk from then on, in so many partitions."""
     patch.setattr(tablefiles, "ROWS_AT_ONCE", 7)
     patch.setattr(textfiles, "_BLOCK", 64)
 
@@ -35,7 +35,9 @@ def small_parts(patch):
         patch.setattr(id_file, "ID_SHARE", 1 << 62)
         patch.setattr(id_file, "IDS_AT_ONCE", 5)
         patch.setattr(spilled_edges, "_EDGES_AT_ONCE", 3)
-        patch.setattr(id_partitions, "_BYTES_PER_ID", 1 << 20)
+        patch.setattr(id_partitions, "_BYTES_PER_ID", 1 << 40)
+        patch.setattr(id_partitions, "MOST_PARTITIONS", partitions)
+        patch.setattr(spilled_edges, "MOST_PARTITIONS", partitions)
 
     return switch
 
@@ -123,6 +125,15 @@ def test_ids_keep_their_type_if_it_can_hold_all(tmp_path, on_disk, kind, unknown
     wider = {pa.large_string(): pa.string(), pa.int8(): pa.int64() if unknown_ids == "add" else pa.int8()}
     assert graph.ids.type == wider.get(kind, kind)
     assert len(graph.ids) == 3 + (unknown_ids == "add" and kind == pa.int8())
+
+
+@pytest.mark.parametrize("partitions", [2, 255])
+def test_any_number_of_partitions_gives_the_same_graph(tmp_path, monkeypatch, partitions):
+    draw = np.random.default_rng(0)
+    edges = {name: [f"n{v}" if v < 400 else None for v in draw.integers(0, 410, 60)] for name in ("source", "target")}
+    config = tables(tmp_path, edges, {"id": [f"n{v}" for v in range(400)]}, unknown_ids="drop")
+    in_memory, spilled = both(config, tmp_path, small_parts(monkeypatch, partitions))
+    assert in_memory == spilled
 
 
 def test_files_of_integers_and_of_text_are_refused_as_in_memory(tmp_path, on_disk):
