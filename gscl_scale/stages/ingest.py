@@ -78,6 +78,7 @@ def _write(
     with scratch_folder(run.folder, "ids") as scratch:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred, scratch)
         write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
+        del draft  # its ids may be mapped from the folder that is removed now
 
 
 def _write_on_cluster(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:

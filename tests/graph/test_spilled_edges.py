@@ -74,7 +74,7 @@ def both(config, folder, on_disk):
         spilled = outcome(config, folder / "graph", folder / "scratch")
     assert written
     if isinstance(spilled, dict):
-        assert not (folder / "scratch").exists()
+        assert not (folder / "scratch/edges").exists()
     return in_memory, spilled
 
 
@@ -230,7 +230,7 @@ def test_a_killed_ingest_begins_again_and_leaves_no_scratch(tmp_path, on_disk):
         time.sleep(0.01)
     process.kill()
     process.join()
-    assert len(list((tmp_path / "run").glob(".ids-*.tmp/ends-*"))) > 0
+    assert len(list((tmp_path / "run").glob(".ids-*.tmp/edges/ends-*"))) > 0
     again = begin_program(INGEST, tmp_path, "go")
     again.join()
     assert again.exitcode == 0

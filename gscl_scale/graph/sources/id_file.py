@@ -45,6 +45,13 @@ class IdScratch:
             self._given.mkdir(parents=True, exist_ok=True)
         return self._given
 
+    def new_folder(self, name: str) -> Path:
+        """An empty folder below it."""
+        folder = self.folder / name
+        with explain_disk_errors(folder):
+            folder.mkdir()
+        return folder
+
 
 @dataclass(frozen=True)
 class IdFile:

@@ -112,10 +112,10 @@ class Partition:
         path = self.file("nodes")
         return path.stat().st_size // _PLACE.itemsize if path.exists() else 0
 
-    def add_nodes(self, ids: pa.Array, rows: npt.NDArray[Any]) -> None:
+    def add_nodes(self, ids: pa.Array, rows: npt.NDArray[np.int64]) -> None:
         """Append ids of the node table."""
         self.nodes.append(ids)
-        append_bytes(self.file("nodes"), rows.astype(_PLACE))
+        append_bytes(self.file("nodes"), rows)
 
 
 class Repeats(NamedTuple):

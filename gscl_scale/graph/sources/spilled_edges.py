@@ -55,26 +55,21 @@ class SpilledEdges:
     """The edges of a table while their ids are looked up, one partition of all ids after the other.
 
     read_ids   reads a column of ids; missing ones belong to no node
-    kind       type of the ids while they wait: int64 or large_string
     ids        some ids like all others
     most_ids   how many there may be; None where that is unknown
     """
 
     def __init__(
-        self,
-        table: EdgeTable,
-        read_ids: ReadIds,
-        ids: pa.Array,
-        most_ids: int | None,
-        scratch: IdScratch,
+        self, table: EdgeTable, read_ids: ReadIds, ids: pa.Array, most_ids: int | None, scratch: IdScratch
     ) -> None:
-        self._table, self._read_ids, self._scratch = table, read_ids, scratch
+        self._table, self._read_ids, self._scratch = table, read_ids, scratch  # its folder stays as long as it does
+        self._folder = scratch.new_folder("edges")
         self._kind = pa.large_string() if is_text(ids.type) else pa.int64()
         self._bytes_per_id = bytes_per_id(ids)
         number = MOST_PARTITIONS
         if most_ids is not None:
-            number = num_partitions(most_ids * self._bytes_per_id, scratch.at_once, num_threads())
-        self._partitions = [Partition(scratch.folder, one, self._kind, self._kind) for one in range(number)]
+            number = num_partitions(most_ids * self._bytes_per_id, self._scratch.at_once, num_threads())
+        self._partitions = [Partition(self._folder, one, self._kind, self._kind) for one in range(number)]
         self._sizes: list[int] = []  # edges of each part of the table
 
     def add_nodes(self, ids: pa.Array, origin: str) -> None:
@@ -83,7 +78,8 @@ class SpilledEdges:
         for part in slices(ids):
             grouped = group_ids(part.cast(self._kind), len(self._partitions))
             for partition, low, high in grouped.slices():
-                self._partitions[partition].add_nodes(grouped.ids[low:high], first + grouped.order[low:high])
+                rows = first + grouped.order[low:high].astype(np.int64)
+                self._partitions[partition].add_nodes(grouped.ids[low:high], rows)
             first += len(part)
         at_once = self._at_once(len(ids))
         found = [repeats for repeats in map_in_order(repeats_in, self._partitions, at_once) if repeats]
@@ -148,7 +144,7 @@ class SpilledEdges:
             self.write()
         _finish(map_in_order(partial(look_up, num_nodes=num_nodes), self._partitions, self._at_once(num_nodes)))
         yield from one_ahead(self._found(num_nodes, drop))
-        shutil.rmtree(self._scratch.folder, ignore_errors=True)  # what is mapped of it stays readable
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _found(self, num_nodes: int, drop: bool) -> Iterator[tuple[Edges, int]]:
         reader, done = RowReader(self._partitions, num_nodes), 0
@@ -180,11 +176,11 @@ class SpilledEdges:
 
     @property
     def _codes(self) -> Path:
-        return self._scratch.folder / "partitions-of-ends"
+        return self._folder / "partitions-of-ends"
 
     @property
     def _weights(self) -> Path:
-        return self._scratch.folder / "weights"
+        return self._folder / "weights"
 
 
 def without_unknown(edges: Edges) -> tuple[Edges, int]:
