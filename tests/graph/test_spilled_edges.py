@@ -128,10 +128,15 @@ def test_ids_keep_their_type_if_it_can_hold_all(tmp_path, on_disk, kind, unknown
 
 
 @pytest.mark.parametrize("partitions", [2, 255])
-def test_any_number_of_partitions_gives_the_same_graph(tmp_path, monkeypatch, partitions):
+@pytest.mark.parametrize("name", [int, "n{}".format])
+def test_any_number_of_partitions_gives_the_same_graph_and_missing_ids_are_none(
+    tmp_path, monkeypatch, partitions, name
+):
     draw = np.random.default_rng(0)
-    edges = {name: [f"n{v}" if v < 400 else None for v in draw.integers(0, 410, 60)] for name in ("source", "target")}
-    config = tables(tmp_path, edges, {"id": [f"n{v}" for v in range(400)]}, unknown_ids="drop")
+    edges = {
+        column: [name(v) if v < 400 else None for v in draw.integers(0, 500, 60)] for column in ("source", "target")
+    }
+    config = tables(tmp_path, edges, {"id": [name(v) for v in range(400)]}, unknown_ids="drop")
     in_memory, spilled = both(config, tmp_path, small_parts(monkeypatch, partitions))
     assert in_memory == spilled
 
