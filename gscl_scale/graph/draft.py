@@ -64,6 +64,7 @@ class GraphDraft:
                many, LabelSets, or [N, L] of 0 and 1
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
     ids        the user's ids; None for 0..N-1
+    distinct   whether the ids are known to be distinct
     columns    the user's names of the features' columns, if they have any
     summaries  what is in the columns of a node table, and what was made of it
     encoding   how they became features, so that another table can be read in the same way
@@ -92,6 +93,7 @@ class GraphDraft:
     summaries: list[ColumnSummary] = field(default_factory=list)
     encoding: list[ColumnEncoding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    distinct: bool = False
 
 
 def write_graph(
@@ -103,7 +105,8 @@ def write_graph(
     shuffled before anything reads them.
     """
     _check_columns(draft)
-    labels, ids = checked_labels(draft.labels, draft.origin), check_ids(draft.ids, draft.num_nodes, draft.origin)
+    labels = checked_labels(draft.labels, draft.origin)
+    ids = draft.ids if draft.distinct else check_ids(draft.ids, draft.num_nodes, draft.origin)
     unfinished = folder.with_name(f"{folder.name}-structure.tmp")
     with (
         kept_when_stopped(unfinished) as steps,
@@ -205,7 +208,7 @@ def _write_rows(
         indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads(), weights)
     write_column(place / "indptr.arrow", "indptr", indptr)
     both_ways = config.undirected and weights is not None and not counts.unequal
-    notes = _notes_on_edges(counts, np.diff(indptr), config.undirected, weights is not None and not both_ways)
+    notes = _notes_on_edges(counts, indptr, config.undirected, weights is not None and not both_ways)
     if weights and counts.entries:
         notes += _finish_weights(place, both_ways)
     if asked.share:
@@ -248,16 +251,26 @@ def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
     if ids.null_count:
         row = pc.index(ids.is_null(), True).as_py() + 1
         raise GraphError(f"{origin}: {ids.null_count:,} nodes have no id, such as row {row:,}; give every node its own")
-    if pa.types.is_integer(ids.type) and (numbers := ids.to_numpy()).size and (numbers[1:] > numbers[:-1]).all():
-        return ids
-    if (distinct := len(pc.unique(ids))) != num_nodes:
+    if (distinct := _num_distinct(ids)) != num_nodes:
         counts = pc.value_counts(ids)
         example = counts.field("values")[pc.index(pc.greater(counts.field("counts"), 1), True).as_py()]
-        raise GraphError(
-            f"{origin}: {num_nodes - distinct:,} node ids are repeated, such as {quoted(example.as_py())}; "
-            "give every node one row"
-        )
+        raise repeated_ids(origin, num_nodes - distinct, example.as_py())
     return ids
+
+
+def _num_distinct(ids: pa.Array) -> int:
+    """How many different ids there are; sorting integers takes a tenth of the time and memory of a hash table."""
+    if not pa.types.is_integer(ids.type):
+        return len(pc.unique(ids))
+    numbers = ids.to_numpy()
+    if not (numbers[1:] > numbers[:-1]).all():
+        numbers = np.sort(numbers)
+    return min(1, numbers.size) + int(np.count_nonzero(numbers[1:] != numbers[:-1]))
+
+
+def repeated_ids(origin: str, count: int, example: object) -> GraphError:
+    """The refusal of ids that several nodes have."""
+    return GraphError(f"{origin}: {count:,} node ids are repeated, such as {quoted(example)}; give every node one row")
 
 
 def _check_columns(draft: GraphDraft) -> None:
@@ -280,7 +293,7 @@ def _check_columns(draft: GraphDraft) -> None:
         )
 
 
-def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
+def _notes_on_edges(counts: CsrCounts, indptr: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
     notes = []
     if counts.self_loops:
         notes.append(f"{counts.self_loops:,} self-loop{'s' * (counts.self_loops != 1)} dropped")
@@ -290,7 +303,7 @@ def _notes_on_edges(counts: CsrCounts, degrees: npt.NDArray[np.int64], undirecte
             f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}"
             f"{': their weights are added' if weighted else ''}"
         )
-    if isolated := int((degrees == 0).sum()) if undirected else 0:
+    if isolated := int((indptr[1:] == indptr[:-1]).sum()) if undirected else 0:
         notes.append(
             f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"
         )

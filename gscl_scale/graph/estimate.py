@@ -1,5 +1,6 @@
 """Memory and disk that ingesting a graph takes: printed before it starts, and refused where this machine has less."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.read import read, source_size
-from gscl_scale.graph.types import ColumnEncoding, SourceSize
+from gscl_scale.graph.types import ID_SHARE, ColumnEncoding, SourceSize
 from gscl_scale.runtime.threads import num_threads
 from gscl_scale.text import format_bytes
 
 _PROGRAM = 500 << 20  # bytes of the interpreter and its libraries
 _PER_NODE = 24  # bytes: ids, indptr, and degrees or codes of labels
+_LABELS = 24  # bytes of a label while it is read, three times as many as later
+_SPILLED_EDGE, _SPILLED_NODE = 2, 24  # bytes on disk beside the rows of an edge's ends; of a node's ids and its row
 _STRUCTURE_FILES = 3
 _FLOAT = 4
 _LARGE = 256 << 20  # bytes beside the program
@@ -32,26 +35,35 @@ class IngestNeed:
     memory    in all
     working   the part of it beside the interpreter and its libraries
     sorting   the part that graph.memory_mb bounds
+    waiting   the part of the disk where ids wait that do not fit the memory
     """
 
     memory: int
     working: int
     sorting: int
     disk: int
+    waiting: int = 0
 
 
 def read_if_it_fits(
-    config: GraphConfig, folder: Path, say: Callable[[str], None], preferred: Sequence[ColumnEncoding] = ()
+    config: GraphConfig,
+    folder: Path,
+    say: Callable[[str], None],
+    preferred: Sequence[ColumnEncoding] = (),
+    scratch: Path | None = None,
 ) -> GraphDraft:
-    """Read a source that fits this machine; sources that do not know their size are checked again once read."""
+    """Read a source that fits this machine; sources that do not know their size are checked again once read.
+
+    scratch   a folder for ids that do not fit the memory
+    """
     size = source_size(config)
     say(check_resources(size, config, folder))
-    draft = read(config, preferred)
+    draft = read(config, preferred, scratch)
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None
         size = replace(size, num_nodes=draft.num_nodes, num_edges=size.num_edges or edges, num_features=width, fixed=0)
-        say(check_resources(size, config, folder))
+        say(check_resources(size, config, folder, machine.allocated_memory()))
     return draft
 
 
@@ -60,9 +72,15 @@ def is_large(config: GraphConfig) -> bool:
     return estimate_need(source_size(config), config, num_threads()).memory > _PROGRAM + _LARGE
 
 
-def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> IngestNeed:
-    """The peaks that follow from a size; what is unknown counts as zero."""
+def estimate_need(size: SourceSize, config: GraphConfig, threads: int, available: int = sys.maxsize) -> IngestNeed:
+    """The peaks that follow from a size; what is unknown counts as zero.
+
+    available   memory of the machine: ids wait on disk where they are more than a share of it
+    """
     num_nodes, num_edges = size.num_nodes or 0, size.num_edges or 0
+    spills = size.spills and size.resident * num_nodes > available // ID_SHARE
+    if spills:
+        size = replace(size, reading=_LABELS, resident=0, chunks=size.chunks + (config.memory_mb << 20))
     item = np.dtype(csr.index_dtype(num_nodes)).itemsize
     entries = num_edges * (2 if config.undirected else 1)
     spooled = 3 if size.weighted else 2  # numbers of an entry in the buckets
@@ -75,19 +93,30 @@ def estimate_need(size: SourceSize, config: GraphConfig, threads: int) -> Ingest
     collecting = size.resident * num_nodes + size.chunks + adding
     building = (size.resident + _PER_NODE) * num_nodes + sorting
     columns = (_PER_NODE + _FLOAT * sum(blocks)) * num_nodes
+    waiting = _waiting_bytes(num_nodes, num_edges, size.weighted) if spills else 0
     working = size.fixed + max(reading, collecting, building)
     return IngestNeed(
         memory=_PROGRAM + working,
         working=working,
         sorting=sorting,
-        disk=size.spooled * num_nodes + max(spooled * item * entries, stored * entries + columns + structure),
+        disk=size.spooled * num_nodes + max(spooled * item * entries + waiting, stored * entries + columns + structure),
+        waiting=waiting,
     )
 
 
-def check_resources(size: SourceSize, config: GraphConfig, folder: Path) -> str:
-    """Describe in one line what ingesting takes; GraphError where this machine has too little memory or disk."""
-    need = estimate_need(size, config, num_threads())
-    memory, disk = machine.available_memory(), machine.free_disk(folder)
+def _waiting_bytes(num_nodes: int, num_edges: int, weighted: bool) -> int:
+    """Disk for ids that do not fit the memory, once the ends of edges have their rows."""
+    rows = 2 * np.dtype(csr.index_dtype(num_nodes)).itemsize
+    return (_SPILLED_EDGE + rows + 2 * _FLOAT * weighted) * num_edges + _SPILLED_NODE * num_nodes
+
+
+def check_resources(size: SourceSize, config: GraphConfig, folder: Path, held: int = 0) -> str:
+    """Describe in one line what ingesting takes; GraphError where this machine has too little memory or disk.
+
+    held   bytes of the need that this process has allocated already
+    """
+    memory, disk = machine.available_memory() + held, machine.free_disk(folder)
+    need = estimate_need(size, config, num_threads(), memory)
     if size.num_nodes is None and size.num_edges is None:
         return _describe_uncounted(size, need, config, memory, disk)
     counts = ((size.num_nodes, "nodes"), (size.num_edges, "edges"))

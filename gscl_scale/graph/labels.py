@@ -1,5 +1,6 @@
 """Labels as a source gives them: checked, numbered and written, one per node or many."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gscl_scale.graph.label_sets import LabelSets, sets_from_matrix
 from gscl_scale.io.arrow_writer import write_column
 
 _EXACT_FLOATS = 2**53
+_AT_ONCE = 1 << 20
 
 
 def checked_labels(labels: npt.NDArray[Any] | LabelSets | None, origin: str) -> npt.NDArray[Any] | LabelSets | None:
@@ -88,7 +90,18 @@ def encode_labels(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list
 
 def _encode_small_numbers(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
     """The same without sorting, for integers up to about the number of labels."""
-    classes = np.flatnonzero(np.bincount(labels[labels >= 0].astype(np.int64)))
+    used = np.zeros(int(labels.max()) + 1, bool)
+    for part in _parts(labels):
+        used[part[part >= 0]] = True
+    classes = np.flatnonzero(used)
     codes = np.full(classes[-1] + 2, -1, np.int64)  # the last for all that are negative
     codes[classes] = np.arange(classes.size)
-    return codes[np.maximum(labels, -1)] if labels.dtype.kind == "i" else codes[labels], [str(name) for name in classes]
+    found = np.empty(labels.size, np.int64)
+    for part, out in zip(_parts(labels), _parts(found), strict=True):
+        out[:] = codes[np.maximum(part, -1)] if labels.dtype.kind == "i" else codes[part]
+    return found, [str(name) for name in classes]
+
+
+def _parts(labels: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Views of few labels at a time, so that copies of them take little memory."""
+    return (labels[low : low + _AT_ONCE] for low in range(0, labels.size, _AT_ONCE))

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from gscl_scale.io.validate import Count, FileEntry, FileName, Number
 
 SPLIT_CODES = {"train": 1, "val": 2, "test": 3}
+ID_SHARE = 4  # ids and their table take at most this part of the free memory; more of them wait in files
 
 
 class ColumnSummary(TypedDict):
@@ -105,6 +106,7 @@ class SourceSize:
     chunks     bytes of the edges that are read or drawn at once
     spooled    bytes per node of features that wait in a temporary file
     weighted   whether edges have weights
+    spills     whether ids wait on disk where `resident` is more than a share of the memory
     """
 
     num_nodes: int | None = None
@@ -116,6 +118,7 @@ class SourceSize:
     chunks: int = 0
     spooled: int = 0
     weighted: bool = False
+    spills: bool = False
 
 
 def is_csr(

@@ -11,6 +11,7 @@ from gscl_scale.planning.rates import Rates
 
 PROGRAM = 260 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _STRUCTURE_STEPS = 28
+_WAITS = 2  # ids of edges are written, and then their rows
 _CORES = 2  # one thread collects the edges; all sort them
 _MOST_MAPPED = 4 << 30  # as in graph.validate
 
@@ -18,13 +19,14 @@ _MOST_MAPPED = 4 << 30  # as in graph.validate
 def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
     """What `ingest` takes."""
     chunks = shape.source.chunks * (machines.cores + 1) // (num_cores() + 1)  # one for each thread
-    need = estimate_need(replace(shape.source, chunks=chunks), config.graph, machines.cores)
+    need = estimate_need(replace(shape.source, chunks=chunks), config.graph, machines.cores, machines.memory)
     steps = _STRUCTURE_STEPS * shape.entries * shape.blocks.structural
     core_s = shape.entries * rates.sort + steps * rates.gather
-    disk, traffic = shape.folder_bytes, 0 if machines.number == 1 else 2 * need.disk
+    disk, moved = shape.folder_bytes, need.disk + _WAITS * need.waiting
+    traffic = 0 if machines.number == 1 else 2 * moved
     return StageNeed(
         "graph", 1, 1, 1, PROGRAM + need.working, _mapped(shape), 0, disk, max(0, need.disk - disk), traffic,
-        core_s, min(_CORES, machines.cores), (disk + need.disk) * rates.write,
+        core_s, min(_CORES, machines.cores), (disk + moved) * rates.write,
     )  # fmt: skip
 
 

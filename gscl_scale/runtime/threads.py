@@ -47,6 +47,9 @@ def one_ahead(source: Iterable[Result]) -> Iterator[Result]:
     items, end = iter(source), object()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, end)
-        while (item := coming.result()) is not end:
-            coming = pool.submit(next, items, end)
-            yield item  # type: ignore[misc]  # it is not the end
+        try:
+            while (item := coming.result()) is not end:
+                coming = pool.submit(next, items, end)
+                yield item  # type: ignore[misc]  # it is not the end
+        finally:
+            del coming  # it holds an error, whose traceback holds this frame and all that callers still use

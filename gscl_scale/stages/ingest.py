@@ -11,6 +11,7 @@ from gscl_scale.graph.estimate import is_large, read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.graph.types import ColumnEncoding
+from gscl_scale.io.atomic import scratch_folder
 from gscl_scale.io.json import write_json
 from gscl_scale.model.scaling import notes_on
 from gscl_scale.run.folder import Run
@@ -74,8 +75,10 @@ def _write(
     draft: GraphDraft | None = None,
     preferred: Sequence[ColumnEncoding] = (),
 ) -> None:
-    draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred)
-    write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
+    with scratch_folder(run.folder, "ids") as scratch:
+        draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred, scratch)
+        write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
+        del draft  # its ids may be mapped from the folder that is removed now
 
 
 def _write_on_cluster(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:

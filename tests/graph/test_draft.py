@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph import draft, structural_features
+from gscl_scale.graph import draft, labels, structural_features
 from gscl_scale.graph import features as features_of_graphs
 from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.graph import Graph
@@ -49,6 +49,21 @@ def test_a_directed_graph_keeps_the_direction_of_its_edges(tmp_path):
     assert graph.indptr.tolist() == [0, 1, 2, 3, 3, 4]
     assert graph.indices.tolist() == [1, 0, 3, 3]
     assert not graph.undirected
+
+
+def test_nodes_without_neighbours_are_counted(tmp_path):
+    star = (np.zeros(3, np.int64), np.arange(1, 4))
+    notes = write(tmp_path, edges=[star]).manifest["notes"]
+    assert any(note.startswith("1 nodes have no neighbours") for note in notes)
+
+
+def test_labels_are_numbered_a_part_at_a_time(monkeypatch):
+    given = np.array([7, -1, 3, 3, 9, -1, 7, 0, 2, 1])
+    expected = encode_labels(given)
+    monkeypatch.setattr(labels, "_AT_ONCE", 3)
+    codes, names = encode_labels(given)
+    assert (codes.tolist(), names) == (expected[0].tolist(), expected[1])
+    assert codes.tolist() == [4, -1, 3, 3, 5, -1, 4, 0, 2, 1]
 
 
 def test_notes_tell_what_was_done_to_the_edges_and_the_draft_stays_as_it_was(tmp_path):
@@ -148,6 +163,7 @@ REFUSED = {
     "labels that are lists": ({"labels": np.array([None, [1], 2, 3, 4], object)}, "label of node 1 is a list"),
     "few ids": ({"ids": pa.array([1, 2])}, "2 ids for 5 nodes"),
     "missing ids": ({"ids": pa.array([1, 2, None, 4, 5])}, "1 nodes have no id, such as row 3"),
+    "repeated integers": ({"ids": pa.array([7, 3, 5, 3, 7])}, "2 node ids are repeated, such as 7"),
     "repeated ids": ({"ids": pa.array(["a", "b", "a", "c", "d"])}, "1 node ids are repeated, such as 'a'"),
     "ids of floats": ({"ids": pa.array([1.0, 2, 3, 4, 5])}, "node ids are of type double"),
     "few codes": ({"splits": {"split_0": np.zeros(3, np.int8)}}, "split_0 has 3 rows"),

@@ -14,6 +14,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.estimate import check_resources, estimate_need, read_if_it_fits
 from gscl_scale.graph.sources import ogb
 from gscl_scale.graph.sources.read import read, source_size
+from gscl_scale.graph.sources.tables import size_of_tables
 from gscl_scale.graph.types import SourceSize
 
 GIB = 1 << 30
@@ -81,6 +82,17 @@ def test_weights_take_half_as_much_disk_again_and_more_memory_while_edges_are_so
     assert weighted.memory > plain.memory
 
 
+def test_ids_that_do_not_fit_a_share_of_the_memory_take_disk_in_place_of_it():
+    tables = ["graph.source=tables", "graph.edges=e", "graph.nodes=n", "graph.structure=none"]
+    config = Config.load(None, [*tables, "graph.memory_mb=256"]).graph
+    size = size_of_tables(config, 10**8, 10**9, 1)
+    in_memory, on_disk = (estimate_need(size, config, 2, available << 30) for available in (16, 8))
+    assert in_memory == estimate_need(size, config, 2)
+    assert in_memory.memory - on_disk.memory > 3.9e9
+    assert on_disk.memory < 3.3e9
+    assert 10**10 < on_disk.disk - in_memory.disk < 2 * 10**10
+
+
 def test_tables_tell_their_rows_and_the_nodes_are_told_once_they_are_counted(tmp_path, this_machine):
     this_machine(8 * GIB, 30 * GIB)
     edges = pa.table({"source": [1, 2, 3, 3], "target": [2, 3, 4, 1]})
@@ -96,10 +108,20 @@ def test_tables_tell_their_rows_and_the_nodes_are_told_once_they_are_counted(tmp
     assert (size.num_nodes, size.num_edges, size.num_features) == (4, 4, 3)
 
 
+def test_a_source_that_is_checked_once_it_is_read_may_use_what_the_process_holds(tmp_path, this_machine, monkeypatch):
+    this_machine(8 * GIB, 30 * GIB)
+    monkeypatch.setattr(machine, "allocated_memory", lambda: GIB)
+    pq.write_table(pa.table({"source": [1, 2], "target": [2, 3]}), tmp_path / "edges.parquet")
+    config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.parquet'}"]).graph
+    said = []
+    read_if_it_fits(config, tmp_path / "graph", said.append)
+    assert ["8.0 GiB available" in said[0], "9.0 GiB available" in said[1]] == [True, True]
+
+
 def test_the_rows_of_csv_files_are_not_known(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
     config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.csv'}"]).graph
-    assert source_size(config) == SourceSize(reading=40, resident=40)
+    assert source_size(config) == SourceSize(reading=40, resident=40, spills=True)
 
 
 def test_npz_files_tell_their_shapes(tmp_path):

@@ -1,7 +1,9 @@
 """Threads whose results come in order."""
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -60,3 +62,23 @@ def test_an_error_of_the_source_comes_through():
 
     with pytest.raises(KeyError):
         list(one_ahead(items()))
+
+
+def test_what_the_source_held_goes_with_its_error():
+    class Held:
+        pass
+
+    def items(held):
+        yield held
+        raise KeyError("x")
+
+    held = Held()
+    there = weakref.ref(held)
+    gc.disable()
+    try:
+        with pytest.raises(KeyError):
+            list(one_ahead(items(held)))
+        del held
+        assert there() is None
+    finally:
+        gc.enable()

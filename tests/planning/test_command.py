@@ -36,7 +36,7 @@ def test_a_graph_that_is_not_there_is_planned_by_its_size(tmp_path, quick_rates)
     assert "1,000,000,000 nodes, 10,000,000,000 edges, 128 features on 8 machines of 32.0 GiB, 16 cores" in told.stdout
     for stage in STAGES:
         assert f"│ {stage} " in told.stdout
-    assert "Does not fit: graph needs" in told.stdout
+    assert "Does not fit: precompute needs" in told.stdout
     assert f"Rates: {REFERENCE.origin}." in told.stdout
 
 

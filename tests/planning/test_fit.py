@@ -76,8 +76,18 @@ def test_features_that_the_processes_own_need_no_room_for_all_of_them_on_a_machi
 def test_where_no_setting_helps_the_memory_that_would_is_named():
     misfit = asked(32, nodes=10**9, edges=10**10, number=8, cores=16)[0]
     assert misfit is not None
-    assert (misfit.stage, misfit.settings) == ("graph", [])
+    assert (misfit.stage, misfit.settings) == ("precompute", [])
     assert "no setting cures that: use machines with" in misfit.sentence
+
+
+def test_ids_that_do_not_fit_the_memory_wait_on_disk():
+    _, config, shape, machines = asked(32, nodes=10**9, edges=10**10, features=1, number=8, cores=16)
+    sizes = [replace(machines, memory=memory * GIB) for memory in (32, 400)]
+    little, much = (stage_needs(config, shape, size, REFERENCE)[0] for size in sizes)
+    assert little.fits(machines.memory)
+    assert not much.fits(machines.memory)
+    assert little.disk == much.disk
+    assert little.scratch > much.scratch + 10**11
 
 
 def test_a_disk_that_is_too_small_is_named():

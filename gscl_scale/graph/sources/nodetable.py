@@ -19,9 +19,10 @@ from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, tot
 from gscl_scale.graph.sources.column_profile import ColumnStats
 from gscl_scale.graph.sources.dialect import Dialect
 from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.id_file import IdColumn, IdScratch
 from gscl_scale.graph.sources.label_columns import has_many, label_lists, separator_of, sets_from_lists
 from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, schema_of, stream
-from gscl_scale.graph.sources.tableids import guess_integers, ids_of, short_text
+from gscl_scale.graph.sources.tableids import ids_of
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding
 from gscl_scale.io.arrow import is_text
 from gscl_scale.storage.urls import url_of
@@ -55,8 +56,8 @@ class NodeTable:
         return self.files[0].table is not None
 
     def with_nodes(self, ids: pa.Array) -> "NodeTable":
-        """The table with more nodes at its end, of which nothing but the ids is known."""
-        new = len(ids)
+        """The table with more nodes at its end, of which nothing but the ids is known; `ids` are those of all."""
+        new = len(ids) - len(self.ids)
         labels = self.labels
         if isinstance(labels, LabelSets):
             labels = labels.with_nodes(new)
@@ -64,7 +65,7 @@ class NodeTable:
             unknown = {"f": np.nan, "O": None}.get(labels.dtype.kind, -1)
             labels = np.concatenate([labels, np.full(new, unknown, labels.dtype)])
         splits = {name: np.concatenate([codes, np.zeros(new, np.int8)]) for name, codes in self.splits.items()}
-        return replace(self, ids=ids_together(self.ids, ids), labels=labels, splits=splits)
+        return replace(self, ids=ids, labels=labels, splits=splits)
 
     def rows(self, encodings: Sequence[ColumnEncoding], added: int) -> RowStream | None:
         """The features of all nodes, the last `added` of which have no row."""
@@ -115,14 +116,14 @@ class _Columns:
         return keys | {name: "feature_columns" for name in self.features if name not in keys}
 
 
-def read_nodes(config: TablesGraph, files: list[TableFile]) -> NodeTable:
-    """Read a node table once; ids, labels and splits stay in memory, of the features only what is in them."""
+def read_nodes(config: TablesGraph, files: list[TableFile], scratch: IdScratch) -> NodeTable:
+    """Read a node table once; labels and splits stay in memory, ids that fit, of the features only what is in them."""
     columns = _choose(files[0], config)
     for file in files:
         schema_of(file, columns.keys)
-    ids, labels, splits, stats = [], [], [], _new_stats(columns, config)
+    ids, labels, splits, stats = IdColumn(scratch, files[0].is_csv), [], [], _new_stats(columns, config)
     for part in (part for file in files for part in stream(file, list(columns.keys))):
-        ids.append(ids_of(part, columns.ids))
+        ids.add(ids_of(part, columns.ids))
         if columns.many:
             labels.append(label_lists(part, columns.labels, config))
         elif columns.labels:
@@ -132,7 +133,7 @@ def read_nodes(config: TablesGraph, files: list[TableFile]) -> NodeTable:
         for column in stats.values():
             with explained(partial(_unreadable, part, column.name), pa.ArrowException):
                 column.add(part)
-    if not ids:
+    if not ids.types:
         raise GraphError(f"{_name_of(files, config)} has no rows; expected one row per node")
     codes = np.concatenate(splits) if splits else np.zeros(0, np.int8)
     classes = _labels(labels, files[0], columns) if labels else None
@@ -217,24 +218,13 @@ def _name_of(files: list[TableFile], config: TablesGraph) -> str:
     return str(files[0]) if len(files) == 1 else url_of(config.nodes) or str(config.nodes)
 
 
-def ids_together(ids: pa.Array, more: pa.Array) -> pa.Array:
-    """Both arrays of ids as one, of the type of the first if that can hold all."""
-    if is_text(ids.type):
-        return short_text(pa.concat_arrays([ids.cast(pa.large_string()), more.cast(pa.large_string())]))
-    try:
-        return pa.concat_arrays([ids, more.cast(ids.type)])
-    except pa.ArrowInvalid:  # larger numbers
-        return pa.concat_arrays([ids.cast(pa.int64()), more.cast(pa.int64())])
-
-
-def _one_type(ids: list[pa.Array], files: list[TableFile], config: TablesGraph) -> pa.Array:
-    kinds = sorted({str(part.type) for part in ids})
-    if len(kinds) > 1:
+def _one_type(ids: IdColumn, files: list[TableFile], config: TablesGraph) -> pa.Array:
+    if len(ids.types) > 1:
         raise GraphError(
-            f"{_name_of(files, config)}: files have ids of types {', '.join(kinds)}; write all with ids of one type"
+            f"{_name_of(files, config)}: files have ids of types {', '.join(sorted(map(str, ids.types)))}; write all "
+            "with ids of one type"
         )
-    joined = pa.concat_arrays(ids)
-    return short_text(guess_integers(joined) if files[0].is_csv else joined)
+    return ids.joined()
 
 
 def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:

@@ -13,13 +13,14 @@ from gscl_scale.config.graphs import GraphConfig, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.sources.column_names import find_ends, find_id, find_weight, labels_among
+from gscl_scale.graph.sources.edge_table import edge_files
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
 from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
 from gscl_scale.graph.sources.recognize import recognize, recognize_nodes
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
-from gscl_scale.graph.sources.tables import edge_files, read_files
+from gscl_scale.graph.sources.tables import read_files
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import join_names, quoted
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from gscl_scale.config.graphs import GraphConfig
@@ -10,11 +11,14 @@ from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.types import ColumnEncoding, SourceSize
 
 
-def read(config: GraphConfig, preferred: Sequence[ColumnEncoding] = ()) -> GraphDraft:
-    """Read the source that the graph section names; tables with the encodings of an earlier graph, if they fit."""
+def read(config: GraphConfig, preferred: Sequence[ColumnEncoding] = (), scratch: Path | None = None) -> GraphDraft:
+    """Read the source that the graph section names; tables with the encodings of an earlier graph, if they fit.
+
+    scratch   a folder for what does not fit the memory
+    """
     if config.source == "memory":
         raise ConfigError("graph.source: expected a source that can be read from a file, got 'memory'")
-    draft: GraphDraft = _module(config).read(config, *([preferred] if config.source == "tables" else []))
+    draft: GraphDraft = _module(config).read(config, *([preferred, scratch] if config.source == "tables" else []))
     return draft
 
 

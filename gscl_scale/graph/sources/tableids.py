@@ -14,9 +14,10 @@ from gscl_scale.kernels.kernel import kernel
 _INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,18})$"  # read as an integer and written again, it is the same text
 _FEW_DIGITS = 18  # every integer of so many digits is within 64 bits
 _LEAST, _MOST = str(-(2**63)), str(2**63 - 1)  # of nineteen digits, whose texts sort as their numbers
-_SHORT_TEXT = 2**31 - 1  # bytes that an Arrow string array holds
+SHORT_TEXT = 2**31 - 1  # bytes that an Arrow string array holds
 _MERGE_AT = 1 << 22
 _SMALLEST = 1 << 10  # slots of a hash table
+_COPIES, _OF_HASH = 3, 32  # of texts that are merged; bytes of the hash table of each
 _DENSE = 2  # a plain table is used if it is at most so many times longer than the numbers are many
 
 
@@ -74,6 +75,12 @@ class DistinctIds:
         if self._count > max(_MERGE_AT, len(self._text)):
             self._merge_text()
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the ids while more are added: texts are merged into a new array, by a hash table."""
+        texts = [self._text, *self._waiting]
+        return 2 * self._numbers.nbytes + sum(_COPIES * part.nbytes + _OF_HASH * len(part) for part in texts)
+
     def sorted(self) -> pa.Array:
         """All distinct ids, ascending: integers of the type that was added, or all as text."""
         self._merge_text()
@@ -95,7 +102,7 @@ def guess_integers(text: pa.Array) -> pa.Array:
 
 def short_text(ids: pa.Array) -> pa.Array:
     """Text as the plain string type if that can hold it."""
-    if pa.types.is_large_string(ids.type) and pc.sum(pc.binary_length(ids)).as_py() in range(_SHORT_TEXT):
+    if pa.types.is_large_string(ids.type) and pc.sum(pc.binary_length(ids)).as_py() in range(SHORT_TEXT):
         return ids.cast(pa.string())
     return ids
 
@@ -118,6 +125,11 @@ class NumberSet:
             _insert(self._slots[self._slots != 0], grown, np.zeros(2, np.int64))
             self._slots = grown
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table."""
+        return self._slots.nbytes
+
     def sorted(self) -> npt.NDArray[np.int64]:
         """All numbers, ascending."""
         numbers = self._slots[self._slots != 0]
@@ -132,14 +144,13 @@ class NumberRows:
 
     def __init__(self, numbers: npt.NDArray[np.int64]) -> None:
         self._low = int(numbers.min()) if numbers.size else 0
-        span = int(numbers.max()) - self._low + 1 if numbers.size else 0
-        self._dense = span <= _DENSE * numbers.size
+        high = int(numbers.max()) if numbers.size else -1
+        self._dense = _is_dense(numbers.size, self._low, high)
         if self._dense:
-            self._table = np.full(span, -1, np.int32 if numbers.size < 2**31 else np.int64)
+            self._table = np.full(high - self._low + 1, -1, np.int32 if numbers.size < 2**31 else np.int64)
             self._table[numbers - self._low] = np.arange(numbers.size)
         else:
-            slots = max(_SMALLEST, 1 << (3 * numbers.size // 2).bit_length())  # at most two thirds are taken
-            self._table = np.zeros((slots, 2), np.int64)  # number, row + 1
+            self._table = np.zeros((_slots_for(numbers.size), 2), np.int64)  # number, row + 1
             _fill(numbers, self._table)
 
     def find(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -150,6 +161,21 @@ class NumberRows:
         else:
             _look_up(wanted, self._table, rows)
         return rows
+
+
+def table_bytes(count: int, low: int = 0, high: int = 2**63) -> int:
+    """Memory of a map from so many integers of a range to their positions."""
+    if _is_dense(count, low, high):
+        return (high - low + 1) * (4 if count < 2**31 else 8)
+    return _slots_for(count) * 16
+
+
+def _is_dense(count: int, low: int, high: int) -> bool:
+    return high - low + 1 <= _DENSE * count
+
+
+def _slots_for(count: int) -> int:
+    return max(_SMALLEST, 1 << (3 * count // 2).bit_length())  # at most two thirds are taken
 
 
 @kernel
