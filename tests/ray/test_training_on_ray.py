@@ -167,6 +167,24 @@ def test_a_training_whose_process_is_killed_goes_on(two, prepared, undisturbed, 
     assert "Traceback" not in told.err
 
 
+def test_a_training_whose_controller_is_killed_with_what_cleans_up_after_it_goes_on(
+    two, prepared, undisturbed, tmp_path, capfd
+):
+    """Ray keeps the cores of such a group as long as the driver lives, and no other would have room."""
+    run = copied(prepared, tmp_path, SLOW)
+
+    def blow():
+        for name in ("PlacementGroupCleaner", "TrainController"):
+            (pid,) = (pid for machine in two.alive for pid in machine.running(name))
+            os.kill(pid, signal.SIGKILL)
+        hurry(run)
+
+    with disturbed(run, blow):
+        train(on(two, 2), run, quiet=False)
+    assert_same_losses(run, undisturbed)
+    assert "training was interrupted because" in capfd.readouterr().err
+
+
 def test_processes_that_own_the_features_have_the_losses_of_one_also_when_one_is_killed(
     two, prepared, undisturbed_with_samples, tmp_path
 ):

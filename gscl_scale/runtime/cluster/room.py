@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import ray
+from ray._private import state as ray_state
 from ray.autoscaler.sdk import request_resources
+from ray.core.generated import gcs_pb2
 from ray.exceptions import RayError
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 
 from gscl_scale.errors import StoppedError, TaskError
 from gscl_scale.runtime.cluster.nodes import Machine, alive_machines, is_possible, resources_text, task_capacity
@@ -49,6 +53,19 @@ def ask_for_room(settings: TrainingSettings) -> Iterator[None]:
     finally:
         with contextlib.suppress(RayError):  # the cluster may be lost
             request_resources(bundles=[])
+
+
+def release_lost_groups() -> None:
+    """Remove the placement groups of attempts whose controller was killed, of this driver's alone.
+
+    Ray does so by an actor of its own. Where that was killed too, it keeps their cores as long as the driver lives.
+    """
+    own = bytes.fromhex(ray.get_runtime_context().get_job_id())
+    for row in ray_state.state._connect_and_get_accessor().get_placement_group_table():
+        group = gcs_pb2.PlacementGroupTableData.FromString(row)
+        lost = group.creator_job_id == own and group.creator_actor_dead
+        if lost and group.state != gcs_pb2.PlacementGroupTableData.REMOVED:
+            remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
 
 
 def await_room(settings: TrainingSettings, asked: Callable[[], bool], console: Console) -> None:

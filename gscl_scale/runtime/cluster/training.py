@@ -30,7 +30,15 @@ from gscl_scale.runtime.cluster.nodes import (
     task_capacity,
 )
 from gscl_scale.runtime.cluster.preflight import SharedFolder
-from gscl_scale.runtime.cluster.room import AttemptEnd, ask_for_room, attempt_size, await_room, give_up, start_s
+from gscl_scale.runtime.cluster.room import (
+    AttemptEnd,
+    ask_for_room,
+    attempt_size,
+    await_room,
+    give_up,
+    release_lost_groups,
+    start_s,
+)
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.native_threads import waiting_variables
 from gscl_scale.runtime.network import NCCL_VARIABLES, wrong_interface
@@ -70,6 +78,7 @@ def train_on_cluster(
         )
         asking.enter_context(ask_for_room(settings))
         while True:
+            release_lost_groups()
             await_room(settings, stop.is_set, console)
             machines = _lasting_machines()
             shared.check(machine for machine in machines if machine.room(settings.resources))
