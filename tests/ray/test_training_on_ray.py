@@ -180,7 +180,7 @@ def test_a_training_whose_controller_is_killed_with_what_cleans_up_after_it_goes
         hurry(run)
 
     with disturbed(run, blow):
-        train(on(two, 2), run, quiet=False)
+        train(on(two, 2, worker_cpus=1, wait_minutes=1), run, quiet=False)
     assert_same_losses(run, undisturbed)
     assert "training was interrupted because" in capfd.readouterr().err
 
