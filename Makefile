@@ -21,8 +21,6 @@ SEED   ?= 0
 # what the base install is tested with, and by, in test-lowest and test-newest
 TEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis networkx
 BASE_TESTS := tests/batches tests/embed tests/evaluate tests/model tests/rings tests/train tests/test_estimator.py tests/test_examples.py tests/test_fit.py
-# one more than processors: some tests wait for processes that are lost
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 LOWEST_TORCH ?= $(shell grep '^torch==' lowest.txt)
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
@@ -33,7 +31,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev check
 	rm -rf gscl_scale.egg-info  # a build left it: in this folder its version stands before that of the installation
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 	@echo "all checks passed"
 
 test-ray: $(VENV)/.installed-dev
