@@ -58,13 +58,11 @@ class GraphDraft:
     """What a source read: edges as a stream of (source, target) index arrays, and the nodes' columns.
 
     edges      may have a third array: their weights, above 0
-    features   [N, F] numbers (a mapped file is welcome), a stream of rows, a scipy CSR matrix, or None for features of
-               the structure
+    features   [N, F] numbers (also a mapped file), a stream of rows, a scipy CSR matrix; None: those of the structure
     labels     [N] integers (negative: unknown), floats (NaN: unknown), or strings (None: unknown); where a node has
                many, LabelSets, or [N, L] of 0 and 1
     splits     name -> [N] int8 codes of SPLIT_CODES, 0 for nodes in no part
-    ids        the user's ids; None for 0..N-1
-    distinct   whether the ids are known to be distinct
+    ids        the user's ids, None for 0..N-1; `distinct` where they are known to be
     columns    the user's names of the features' columns, if they have any
     summaries  what is in the columns of a node table, and what was made of it
     encoding   how they became features, so that another table can be read in the same way
@@ -263,8 +261,7 @@ def _num_distinct(ids: pa.Array) -> int:
     if not pa.types.is_integer(ids.type):
         return len(pc.unique(ids))
     numbers = ids.to_numpy()
-    if not (numbers[1:] > numbers[:-1]).all():
-        numbers = np.sort(numbers)
+    numbers = numbers if (numbers[1:] > numbers[:-1]).all() else np.sort(numbers)
     return min(1, numbers.size) + int(np.count_nonzero(numbers[1:] != numbers[:-1]))
 
 

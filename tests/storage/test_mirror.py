@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 import sys
+import threading
 import time
 from unittest import mock
 
@@ -241,13 +242,14 @@ def test_a_run_that_was_removed_and_started_again_is_taken_over_as_it_is(store, 
 def test_who_looks_at_a_run_while_it_is_pushed_sees_one_push(place, store, files, tmp_path, monkeypatch):
     mirror, others = Mirror(store, files), store_at(place)
     mirror.push()
-    download = others.download
+    download, pushed = others.download, threading.Lock()
 
     def meanwhile(name, path):
-        if (files / "log.jsonl").read_text() == "one\n":
-            (files / "log.jsonl").write_text("one\ntwo\n")
-            (files / "graph/manifest.json").write_text("{2}")
-            mirror.push()
+        with pushed:  # files are brought side by side: none is before the push is over
+            if (files / "log.jsonl").read_text() == "one\n":
+                (files / "log.jsonl").write_text("one\ntwo\n")
+                (files / "graph/manifest.json").write_text("{2}")
+                mirror.push()
         download(name, path)
 
     monkeypatch.setattr(others, "download", meanwhile)
