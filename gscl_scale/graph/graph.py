@@ -140,9 +140,9 @@ class Graph:
         """A 64-bit identity of each node that depends on the user's id alone, for keyed random numbers."""
         return seeding.identities_of(self.ids)
 
-    def draws(self, key: np.uint64) -> npt.NDArray[np.float64]:
-        """A standard exponential draw for each node [N]: a function of the key and of the user's id alone."""
-        return seeding.exponentials_of(key, self.ids)
+    def draws(self, key: np.uint64, first: int = 0, end: int | None = None) -> npt.NDArray[np.float64]:
+        """A standard exponential draw for each node first..end: a function of the key and of the user's id alone."""
+        return seeding.exponentials_of(key, self.ids[first:end])
 
     @classmethod
     def open(cls, folder: str | Path) -> "Graph":

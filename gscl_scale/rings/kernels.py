@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.kernels.kernel import instruction, kernel
+from gscl_scale.kernels.sort import sort_part
 
 BITS = 64  # of a word: anchors that share a search
 
@@ -107,6 +108,22 @@ def merge(left, num_left, right, num_right, out):
             j += 1
         n += 1
     return n
+
+
+@kernel
+def lowest_ranks(nodes, rank, count, ranks):
+    """The `count` lowest ranks of some nodes: take those below a bound that sinks as lower ones come."""
+    filled, bound = 0, rank.size
+    for i in range(nodes.size):
+        r = rank[nodes[i]]
+        if r < bound:
+            ranks[filled] = r
+            filled += 1
+            if filled == 2 * count:
+                sort_part(ranks, np.int64(0), filled)
+                filled = count
+                bound = ranks[count - 1]
+    sort_part(ranks, np.int64(0), filled)
 
 
 @kernel

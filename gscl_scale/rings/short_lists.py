@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.kernels.kernel import kernel
-from gscl_scale.rings.exact import frontier
 from gscl_scale.rings.exact.multi_source import CompletedLists, search_short_lists
 from gscl_scale.rings.exact.shared_search import shared_search
+from gscl_scale.rings.exact.single_search import search_one_by_one
 from gscl_scale.rings.exact.twins import twins
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, offsets_of, replace_lists
 
+SHARED_BYTES = 60  # of a node, for what 64 searches that share a traversal mark
 _FEW = 16  # so few searches are quicker one by one: together they sweep over all edges
 
 
@@ -27,8 +27,12 @@ def complete_short_lists(
     rank: npt.NDArray[Any],
     config: RingsConfig,
     undirected: bool,
+    memory: int = 0,
 ) -> RingSample:
-    """The sample with its short lists [A, k + 1] finished, and the ring sizes that are found on the way exact."""
+    """The sample with its short lists [A, k + 1] finished, and the ring sizes that are found on the way exact.
+
+    memory   bytes that searches may take for marks of nodes; 0: no bound
+    """
     assert isinstance(config.per_ring, int)
     rows = np.flatnonzero(short.any(axis=1))
     if not rows.size:
@@ -50,10 +54,14 @@ def complete_short_lists(
         np.empty((anchors.size, hops, config.per_ring), order.dtype),
         np.empty((anchors.size, config.beyond if asked[:, -1].any() else 0), order.dtype),
     )
-    only_far = np.flatnonzero(asked[:, -1] & ~asked[:, :-1].any(axis=1))
-    if only_far.size <= _FEW:
-        _search_far(indptr, indices, anchors, only_far, hops, undirected, order, out)
-        asked[only_far, -1] = False
+    alone = np.flatnonzero(asked[:, -1] & ~asked[:, :-1].any(axis=1))
+    if 0 < memory < order.size * SHARED_BYTES:
+        alone = np.arange(anchors.size)
+    elif alone.size > _FEW:
+        alone = alone[:0]
+    if alone.size:
+        search_one_by_one(indptr, indices, anchors, alone, asked, order, rank, undirected, out)
+        asked[alone] = False
     if asked.any():
         with shared_search(indptr, indices, anchors, hops, order.dtype) as search:
             search_short_lists(indptr, indices, search, anchors, asked, order, rank, undirected, out)
@@ -66,37 +74,6 @@ def complete_short_lists(
     ring_size[rows] = np.where(counted, out.ring_size[which], ring_size[rows])
     exact[rows[counted[:, -1]]] = True
     return replace(sample, rings=rings, beyond=beyond, ring_size=ring_size, ring_size_exact=exact)
-
-
-@kernel
-def _search_far(indptr, indices, anchors, those, hops, undirected, order, out):
-    """The lowest nodes beyond some anchors, by a search for each: as many as a row has room for, or all.
-
-    In an undirected graph these are the nodes that are not, and have no neighbour, within k - 1 hops. So the last hop
-    of the search, which is most of it where balls are large, is never made.
-    """
-    far = out.far
-    seen = np.zeros(order.size, np.uint8)
-    queue = np.empty(order.size + 1, order.dtype)
-    for a in those:
-        frontier.start(anchors[a], queue, seen)
-        head, tail = 0, 1
-        for hop in range(hops - undirected):
-            head, tail = tail, frontier.expand(indptr, indices, queue, head, tail, hop + 2, seen)
-        found = 0
-        for x in order:
-            if found == far.shape[1]:
-                break
-            near = seen[x] != 0
-            e, end = indptr[x], indptr[x + 1] if undirected else indptr[x]
-            while not near and e < end:
-                near = seen[indices[e]] != 0
-                e += 1
-            if not near:
-                far[a, found] = x
-                found += 1
-        out.lengths[a, hops] = found
-        frontier.clear(queue, tail, seen)
 
 
 def _replaced(

@@ -11,6 +11,7 @@ from gscl_scale import machine
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.choose_engine import expected_lists
+from gscl_scale.rings.short_lists import SHARED_BYTES
 from gscl_scale.runtime.settings import MemoryNeed
 from gscl_scale.shards.levels import LevelFiles, levels_folder
 from gscl_scale.shards.plan import Plan
@@ -19,8 +20,7 @@ from gscl_scale.text import format_bytes
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
 _PER_NODE = 26  # bytes while priorities are drawn and sorted: draws, order, both in order
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
-_PER_NODE_ROUND = 12  # bytes of every process: ranks, and the check of the order
-_PER_NODE_SEARCH = 60  # bytes per worker: what 64 searches that share a traversal mark
+_PER_NODE_CHECK = 1  # byte of every process, beside the ranks, while it checks the order
 _LEAST_TILES_GB = 0.1
 _PER_ANCHOR_COLUMNS = 40  # bytes: anchor, decided, sizes and offsets
 
@@ -33,7 +33,7 @@ class RoundNeed:
     driver    the part of it that draws and sorts
     task      memory of a task in a process of its own
     mapped    of the files that tasks read
-    random    those of them that need room; none in tiles, where files are read in order and pages are given back
+    random    those of them that need room; in tiles the ranks alone: others are read in order, and pages given back
     scratch   of disk until the round is finished
     samples   of disk for good
     """
@@ -62,21 +62,27 @@ def need_of_round(
     members, words = lists
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2 - plan.tiled) * bool(plan.radii))
-    per_node = _PER_NODE + _PER_NODE_SCORES * (config.sampling == "pagerank")
-    driver, own = _PROGRAM + num_nodes * per_node, num_nodes * _PER_NODE_SEARCH + int(part)
-    own = max(own, plan.memory * plan.tiled)  # no search runs beside a pass
-    tasks = _PROGRAM + num_nodes * _PER_NODE_ROUND + workers * own  # what was drawn is in files by then
+    per_node = _PER_NODE * (not plan.tiled) + _PER_NODE_SCORES * (config.sampling == "pagerank")
+    driver = _PROGRAM + num_nodes * per_node + plan.memory * plan.tiled
+    own = max(int(part) + _search_bytes(plan), plan.memory * plan.tiled)  # no search runs beside a pass
+    each = _PROGRAM + num_nodes * (_PER_NODE_CHECK + item * (not plan.tiled))  # what was drawn is in files by then
     rows = entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled))
     in_order = num_nodes * (16 + item)  # ids, priorities, and the nodes in their order
     return RoundNeed(
-        memory=max(driver, tasks),
+        memory=max(driver, each + workers * own),
         driver=driver,
-        task=_PROGRAM + num_nodes * _PER_NODE_ROUND + own,
-        mapped=rows + in_order,
-        random=0 if plan.tiled else rows,
+        task=each + own,
+        mapped=rows + in_order + num_nodes * item * plan.tiled,
+        random=num_nodes * item if plan.tiled else rows,
         scratch=len(plan.radii) * num_nodes * row,
         samples=int(num_nodes * (anchor + item + 8)),
     )
+
+
+def _search_bytes(plan: Plan) -> int:
+    """What a task marks at the nodes while it finishes short lists: less where it has no room for all at once."""
+    together = plan.num_nodes * SHARED_BYTES
+    return together if not plan.tiled or together <= plan.memory else plan.num_nodes // 8
 
 
 def memory_on_machine(graph: Graph, plan: Plan) -> MemoryNeed:
@@ -128,13 +134,12 @@ def _written(folder: Path) -> int:
 
 
 def _memory_cure(need: RoundNeed, plan: Plan, workers: int, memory: int) -> str:
-    one = plan.num_nodes * _PER_NODE_SEARCH
-    if workers > 1 and need.memory + need.random - (workers - 1) * one <= memory:
+    if workers > 1 and need.memory + need.random - (workers - 1) * _search_bytes(plan) <= memory:
         return "set runtime.workers to 1"
     if plan.radii and not plan.tiled:
-        left = (memory - _PROGRAM - plan.num_nodes * _PER_NODE_ROUND) // workers
-        tiles = left / 2 / (1 << 30)  # the other half is for the pages of the files that are read
-        if tiles >= _LEAST_TILES_GB and left >= one and need.driver <= memory:
+        ranks = plan.num_nodes * 8
+        tiles = (memory - _PROGRAM - ranks) // workers / 2 / (1 << 30)  # the other half is for pages of files
+        if tiles >= _LEAST_TILES_GB:
             return (
                 f"set runtime.precompute_memory_gb to {math.floor(10 * tiles) / 10}, so that levels are read in tiles"
             )

@@ -14,8 +14,10 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import map_array
 from gscl_scale.machine import trim_heap
 from gscl_scale.rings.exact.workspace import free_buffers
+from gscl_scale.rings.kernels import read_only
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sketch.level import Level
+from gscl_scale.shards.drawing import ranks_path
 from gscl_scale.shards.format import map_priorities, priorities_path, weights_path
 from gscl_scale.shards.incremental import Changes
 from gscl_scale.shards.levels import LevelFiles, levels_folder
@@ -49,7 +51,9 @@ def open_round(samples: Path, round_number: int, num_nodes: int) -> OpenRound:
         priorities = map_priorities(path)
         if flaw := flaw_of_priorities(priorities, num_nodes):
             raise FolderError(f"{path} is damaged: {flaw}; delete {path.parent} and run gscl-scale precompute again")
-        return OpenRound(priorities, priorities.rank(), open_weights(samples))
+        ranks = ranks_path(samples, round_number)
+        rank = np.memmap(ranks, priorities.order.dtype, "r") if ranks.exists() else priorities.rank()
+        return OpenRound(priorities, read_only(rank), open_weights(samples))
 
     return _keep("round", (path, _stamp(path)), opened)
 

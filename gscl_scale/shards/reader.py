@@ -14,6 +14,7 @@ from gscl_scale.io.arrow import map_array
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.validate import FileEntry, size_of
 from gscl_scale.io.verdicts import Verdicts
+from gscl_scale.kernels.kernel import kernel
 from gscl_scale.machine import expect_random_reads, num_cores, release_mapped_pages
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, copy_lists, offsets_of
@@ -287,14 +288,26 @@ def flaw_of_priorities(priorities: Priorities, num_nodes: int) -> str:
     order, priority = priorities.order, priorities.priority
     if order.size != num_nodes or priority.size != num_nodes or not _is_permutation(order):
         return f"expected each of {num_nodes:,} nodes once"
-    if np.isnan(priority).any() or (priority[1:] < priority[:-1]).any():
-        return "expected ascending priorities"
-    return ""
+    return "" if _ascend(priority) else "expected ascending priorities"
 
 
-def _is_permutation(order: npt.NDArray[Any]) -> bool:
-    if order.size and (order.min() < 0 or order.max() >= order.size):
-        return False
-    seen = np.zeros(order.size, np.bool_)
-    seen[order] = True
-    return bool(seen.all())
+@kernel
+def _is_permutation(order):
+    seen = np.zeros((order.size + 63) >> 6, np.uint64)
+    for node in order:
+        if not 0 <= node < order.size:
+            return False
+        bit = np.uint64(1) << np.uint64(node & 63)
+        if seen[node >> 6] & bit:
+            return False
+        seen[node >> 6] |= bit
+    return True
+
+
+@kernel
+def _ascend(values):
+    """Whether no value is below the one before it, and all are numbers."""
+    for i in range(values.size):
+        if np.isnan(values[i]) or (i > 0 and values[i] < values[i - 1]):
+            return False
+    return True

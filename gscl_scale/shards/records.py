@@ -41,10 +41,13 @@ class PassTask(_RoundTask):
 
 @dataclass(frozen=True)
 class PartTask(_RoundTask):
-    """The samples of a range of anchors; `all_levels` says whether the last level of the sketch is written too."""
+    """The samples of a range of anchors.
+
+    memory   bytes that the task may take for searches; the last level of the sketch is then written too. 0: no bound
+    """
 
     part: int
-    all_levels: bool
+    memory: int
 
 
 class PassRecord(TypedDict):

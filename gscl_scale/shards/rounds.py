@@ -16,18 +16,18 @@ from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import FileEntry
 from gscl_scale.rings.pagerank import pagerank
-from gscl_scale.rings.priorities import order_draws, round_key
+from gscl_scale.rings.priorities import round_key
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.local import LocalRunner
 from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.settings import NOTHING, MemoryNeed
+from gscl_scale.shards.drawing import draw, draw_bounded, ranks_path
 from gscl_scale.shards.format import (
     map_priorities,
     priorities_path,
     round_folder,
     rounds_in,
     weights_path,
-    write_priorities,
     write_weights,
 )
 from gscl_scale.shards.incremental import EarlierSamples
@@ -179,7 +179,8 @@ class Rounds:
                     self._journal.append({"pass": finished})
                 advance(1)
         advance(self._plan.num_parts - len(missing))
-        parts = (PartTask(*task, *self._plan.anchors(part), part, self._plan.tiled) for part in missing)
+        memory = self._plan.memory if self._plan.tiled else 0
+        parts = (PartTask(*task, *self._plan.anchors(part), part, memory) for part in missing)
         for record in self._runner.run(run_part, parts):
             self._done[record["round_number"], record["part"]] = record
             self._journal.append({"part": record})
@@ -205,9 +206,12 @@ class Rounds:
 
     def _draw(self, number: int) -> None:
         """Draw the priorities of a round; they are the same whenever they are drawn."""
-        weights, index_type = open_weights(self._folder), self._graph.indices.dtype.type
-        drawn = self._graph.draws(round_key(self._config.seed, number))
-        write_priorities(priorities_path(self._folder, number), order_draws(drawn, weights, index_type))
+        drawing = priorities_path(self._folder, number), self._graph, round_key(self._config.seed, number)
+        weights = open_weights(self._folder)
+        if self._plan.tiled:
+            draw_bounded(*drawing, weights, ranks_path(self._folder, number), self._plan.memory)
+        else:
+            draw(*drawing, weights)
 
     def _missing_ranges(self, number: int, radius: int, partly: bool, advance: Advance) -> Iterator[tuple[int, int]]:
         """The ranges of a pass that no attempt has finished; a pass around changes is made `partly`, and anew.

@@ -143,15 +143,15 @@ def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound, anchors: npt
     needed[rows] = True
     alone = level_zero(opened.rank, anchors, config.width, head_words(config.width, graph.num_nodes))
     levels = [alone.rows(np.arange(anchors.size))]
-    for radius in range(1, config.hops + task.all_levels):
+    for radius in range(1, config.hops + bool(task.memory)):
         files = level_files(graph, task.folder, task.round_number, radius, config)
         levels.append(files.map().rows(anchors))
-    if not task.all_levels:
+    if not task.memory:
         levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
     priorities, rank = opened.priorities, opened.rank
     sample, short = read_rings(levels, anchors, priorities, opened.weights, config.per_ring, config.beyond)
     return complete_short_lists(
-        graph.indptr, graph.indices, sample, short, priorities, rank, config, graph.undirected
+        graph.indptr, graph.indices, sample, short, priorities, rank, config, graph.undirected, task.memory
     ), short
 
 

@@ -55,7 +55,14 @@ def whole(parts, num_nodes, shift):
 def completed(indptr, indices, priorities, config, words, weights=None, undirected=True):
     sample, short = sketch(indptr, indices, priorities, config, words, weights, undirected)
     rank = priorities.rank()
-    return complete_short_lists(indptr, indices, sample, short, priorities, rank, config, undirected), short
+    finished, alone = (
+        complete_short_lists(indptr, indices, sample, short, priorities, rank, config, undirected, memory)
+        for memory in (0, 1)
+    )
+    assert_same_lists(finished, alone)
+    assert finished.ring_size.tolist() == alone.ring_size.tolist()
+    assert finished.ring_size_exact.tolist() == alone.ring_size_exact.tolist()
+    return finished, short
 
 
 def assert_equals_exact(indptr, indices, priorities, config, words, weights=None, undirected=True):

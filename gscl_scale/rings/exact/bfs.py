@@ -8,7 +8,6 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.kernels.kernel import kernel
-from gscl_scale.kernels.sort import sort_part
 from gscl_scale.rings.exact import frontier, multi_source
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.kernels import (
@@ -17,6 +16,7 @@ from gscl_scale.rings.kernels import (
     SampleSettings,
     append_ring,
     last_rank,
+    lowest_ranks,
     merge,
     reserve,
 )
@@ -167,7 +167,7 @@ def _search(indptr, indices, anchor, a, drawn, wanted, out, buffers, flat, used)
         if count * rank.size < size * size:
             _walk(seen, order, hop + 2, count, ranks)
         else:
-            _select(queue[first:tail], rank, count, ranks)
+            lowest_ranks(queue[first:tail], rank, count, ranks)
         num_low = merge(low, num_low, ranks, count, merged)
         low, merged = merged, low
         flat, used = append_ring(flat, used, order, ranks[:count], asked, low, num_low)
@@ -202,19 +202,3 @@ def _walk(seen, order, mark, count, ranks):
             ranks[filled] = position
             filled += 1
         position += 1
-
-
-@kernel
-def _select(ring, rank, count, ranks):
-    """The `count` lowest ranks of a small ring: take those below a bound that sinks as lower ones come."""
-    filled, bound = 0, rank.size
-    for i in range(ring.size):
-        r = rank[ring[i]]
-        if r < bound:
-            ranks[filled] = r
-            filled += 1
-            if filled == 2 * count:
-                sort_part(ranks, np.int64(0), filled)
-                filled = count
-                bound = ranks[count - 1]
-    sort_part(ranks, np.int64(0), filled)
