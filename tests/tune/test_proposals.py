@@ -87,12 +87,20 @@ def test_only_finished_trials_count_by_their_accuracy(tmp_path):
     }
     for state, result in results.items():
         proposer.suggest(state)
-        proposer.on_trial_result(state, {"accuracy": 0.6, "training_iteration": 1})
+        proposer.on_trial_result(state, {"accuracy": 0.6, "epoch": 1})
         proposer.on_trial_complete(state, result)
     proposer.suggest("lost")
     proposer.on_trial_complete("lost", error=True)
     assert [trial.state.name for trial in proposer.study.trials] == [*results, "FAIL"]
     assert proposer.study.trials[1].value == 0.6
+
+
+def test_validations_that_a_trial_repeats_after_its_checkpoint_are_told_once(tmp_path):
+    proposer = proposed(tmp_path)
+    proposer.suggest("killed")
+    for epoch in (1, 2, 1, 2, 3):  # Optuna warns of a step that it knows
+        proposer.on_trial_result("killed", {"accuracy": epoch / 10, "epoch": epoch})
+    assert proposer.study.trials[0].intermediate_values == {1: 0.1, 2: 0.2, 3: 0.3}
 
 
 def test_the_scheduler_compares_with_trials_of_earlier_attempts():

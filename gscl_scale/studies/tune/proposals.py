@@ -33,6 +33,7 @@ class Proposer(Searcher):  # type: ignore[misc]  # mypy skips Ray
         self._distributions = _distributions(space)
         self._resumed, self._next, self._untried = resumed, first, untried
         self._running: dict[str, optuna.Trial] = {}
+        self._validated: dict[str, int] = {}  # the last epoch of each
 
     def suggest(self, trial_id: str) -> Suggestion:
         """Settings to try; those of unfinished trials come first."""
@@ -51,9 +52,14 @@ class Proposer(Searcher):  # type: ignore[misc]  # mypy skips Ray
         return {"number": number, "settings": trial.params}
 
     def on_trial_result(self, trial_id: str, result: Result) -> None:
-        """It has validated: Optuna orders trials that are stopped by their last figures."""
-        if trial := self._running.get(trial_id):
-            trial.report(result["accuracy"], result["training_iteration"])
+        """It has validated: Optuna orders trials that are stopped by their last figures.
+
+        A trial that goes on at its last checkpoint repeats some validations.
+        """
+        trial, epoch = self._running.get(trial_id), result["epoch"]
+        if trial and epoch > self._validated.get(trial_id, 0):
+            self._validated[trial_id] = epoch
+            trial.report(result["accuracy"], epoch)
 
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
         """A trial that was stopped is worse than finished ones, whatever its figure was."""

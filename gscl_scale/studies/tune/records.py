@@ -67,7 +67,7 @@ class Suggestion(TypedDict):
 
 
 class Result(TypedDict, total=False):
-    """What a trial reports to Ray Tune after each validation and at its end; the last two keys are Ray's."""
+    """What a trial reports to Ray Tune after each validation and at its end; the last key is Ray's."""
 
     progress: float  # per cent of the epochs
     epoch: int
@@ -75,7 +75,6 @@ class Result(TypedDict, total=False):
     ended: Ended
     reason: str
     time_total_s: float
-    training_iteration: int
 
 
 class Book:
