@@ -80,6 +80,7 @@ def test_every_usual_keyword_is_a_key_of_the_configuration():
         ({"train__epoch": 1}, "train.epoch: unknown key; did you mean epochs"),
         ({"epochs": 0}, "train.epochs: expected a number from 1, or auto, got 0"),
         ({"epochs": True}, "train.epochs"),
+        ({"runtime__embed_tiles": "maybe"}, "runtime.embed_tiles: expected auto, true or false, got 'maybe'; see"),
         ({"device": "gpu"}, "runtime.device"),
         ({"config": 3}, "config: expected a Config, a dict of sections, or the path of a YAML file, got int"),
         ({"config": {"train": 3}}, "train: .*got 3"),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gscl_scale.config.section import Section, positive
+from gscl_scale.config.section import AutoOrBool, Section, positive
 from gscl_scale.runtime.settings import RunnerSettings, TrainingSettings
 
 
@@ -59,7 +59,7 @@ class RuntimeConfig(Section):
         0.0, ge=0, description="Precompute: memory of a task in GB for levels, which it reads in tiles; 0: whole ones."
     )
     embed_memory_gb: float = Field(4.0, gt=0, description="Embedding: memory in GB, without program and mapped files.")
-    embed_tiles: Literal["auto"] | bool = Field(
+    embed_tiles: AutoOrBool = Field(
         "auto",
         description="Embedding: read the rows of neighbours in tiles, for groups of nodes that fit embed_memory_gb; "
         "auto: where the memory that is left has no room for these rows. Same bytes.",

@@ -1,9 +1,9 @@
 """What a section of the configuration is, and what each of its keys says of itself."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 Result = Literal["graph", "samples", "ring sizes", "rounds", "training", "splits", "probe", "figures", "nothing"]
 RESULTS: tuple[Result, ...] = get_args(Result)[:-1]
@@ -52,3 +52,12 @@ def positive(value: Any) -> int | None:
     """A whole number from 1, also as text; None for anything else."""
     number = int(value) if isinstance(value, str) and value.isdigit() else value
     return number if isinstance(number, int) and not isinstance(number, bool) and number >= 1 else None
+
+
+def _check_auto(value: Any) -> Any:
+    if value == "auto" or isinstance(value, bool):
+        return value
+    raise ValueError("expected auto, true or false")
+
+
+AutoOrBool = Annotated[Literal["auto"] | bool, BeforeValidator(_check_auto)]

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gscl_scale.config.graph_size import GraphSize
 from gscl_scale.config.objectives import OwnObjective, check_objective
-from gscl_scale.config.section import Key, Result, Section, positive
+from gscl_scale.config.section import AutoOrBool, Key, Result, Section, positive
 
 _STEPS, _STEPS_RARE, MOST_EPOCHS = 300, 120, 100  # of a training with train.epochs=auto
 _DROPOUT_RARE = 0.3  # of features with model.feature_dropout=auto
@@ -242,7 +242,7 @@ class TrainConfig(Section):
     deterministic: Annotated[bool, Key("nothing", revision=4, neutral=False)] = Field(
         False, description="On a GPU: use only algorithms that give the same bits each time; may be slower."
     )
-    cuda_graphs: Annotated[Literal["auto"] | bool, Key("nothing", revision=5, neutral=False)] = Field(
+    cuda_graphs: Annotated[AutoOrBool, Key("nothing", revision=5, neutral=False)] = Field(
         "auto",
         description="gscl on a GPU: start all kernels of the encoder's pass over the whole graph at once, as a CUDA "
         "graph; auto: where the settings and the memory allow it.",
