@@ -1,11 +1,13 @@
 """Levels of the sketch on disk: plain arrays that all tasks of a pass map, each writing the rows of its vertices."""
 
+import contextlib
 import os
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,20 +58,27 @@ class LevelFiles:
         number = (self.num_nodes if end is None else end) - first
         table, heads, tails = (np.empty((number, columns), dtype) for _, columns, dtype in self._layout())
         level = Level(table, heads, tails.reshape(-1), self.width, PASS_SHIFT)
-        of_table, of_heads, of_tails = (path for path, _, _ in self._layout())
+        paths = [path for path, _, _ in self._layout()]
+        with contextlib.ExitStack() as stack:
+            of_table, of_heads, of_tails = (stack.enter_context(_open_pieces(path)) for path in paths)
 
-        def fill(at: int) -> None:
-            block, start = _block(level, at, min(at + (1 << PASS_SHIFT), number)), at * self.width
-            _read(of_table, first + at, block.table)
-            num_heads, num_tails = block.used()
-            if not _has_room(block, num_heads, num_tails):
-                raise TaskError(f"{self.folder} is damaged; run the same command again")
-            _read(of_heads, first + at, heads[at : at + num_heads])
-            _read(of_tails, first * self.width + start, level.tails[start : start + num_tails])
+            def fill(at: int) -> None:
+                block, start = _block(level, at, min(at + (1 << PASS_SHIFT), number)), at * self.width
+                _read(of_table, first + at, block.table)
+                num_heads, num_tails = block.used()
+                if not _has_room(block, num_heads, num_tails):
+                    raise TaskError(f"{self.folder} is damaged; run the same command again")
+                _read(of_heads, first + at, heads[at : at + num_heads])
+                _read(of_tails, first * self.width + start, level.tails[start : start + num_tails])
 
-        with ThreadPoolExecutor(threads or num_cores()) as pool:
-            list(pool.map(fill, range(0, number, 1 << PASS_SHIFT)))
+            with ThreadPoolExecutor(threads or num_cores()) as pool:
+                list(pool.map(fill, range(0, number, 1 << PASS_SHIFT)))
         return level
+
+    def load_rows(self, first: int, end: int) -> Level:
+        """The rows first..end, wherever they begin."""
+        low = first >> PASS_SHIFT << PASS_SHIFT
+        return self.load(low, end, threads=1).rows(np.arange(first - low, end - low))
 
     def write(self, first: int, level: Level) -> int:
         """Write the rows from vertex `first` on, the beginning of a block; returns their checksum."""
@@ -140,12 +149,23 @@ def _checksum(*arrays: npt.NDArray[Any]) -> int:
     return checksum
 
 
-def _read(path: Path, first: int, rows: npt.NDArray[Any]) -> None:
-    """Fill rows from row `first` of a file on."""
-    read = np.fromfile(path, rows.dtype, rows.size, offset=first * rows.strides[0])
-    if read.size < rows.size:
-        raise TaskError(f"{path} ends too early; run the same command again")
-    rows[:] = read.reshape(rows.shape)
+@contextlib.contextmanager
+def _open_pieces(path: Path) -> Iterator[IO[bytes]]:
+    """A file of which pieces are read whole: what the system would read ahead of them is not all needed."""
+    with path.open("rb", buffering=0) as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        yield file
+
+
+def _read(file: IO[bytes], first: int, rows: npt.NDArray[Any]) -> None:
+    """Fill rows from row `first` of a file on; several threads may."""
+    left, at = rows.data.cast("B") if rows.size else memoryview(b""), first * rows.strides[0]
+    while left:
+        if not (read := os.pread(file.fileno(), len(left), at)):
+            raise TaskError(f"{file.name} ends too early; run the same command again")
+        left[: len(read)] = read
+        left, at = left[len(read) :], at + len(read)
 
 
 def levels_folder(samples: Path, round_number: int) -> Path:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import map_array
-from gscl_scale.machine import trim_heap
+from gscl_scale.machine import expect_random_reads, trim_heap
 from gscl_scale.rings.exact.workspace import free_buffers
 from gscl_scale.rings.kernels import read_only
 from gscl_scale.rings.priorities import Priorities
@@ -52,7 +52,11 @@ def open_round(samples: Path, round_number: int, num_nodes: int) -> OpenRound:
         if flaw := flaw_of_priorities(priorities, num_nodes):
             raise FolderError(f"{path} is damaged: {flaw}; delete {path.parent} and run gscl-scale precompute again")
         ranks = ranks_path(samples, round_number)
-        rank = np.memmap(ranks, priorities.order.dtype, "r") if ranks.exists() else priorities.rank()
+        if not ranks.exists():
+            return OpenRound(priorities, read_only(priorities.rank()), open_weights(samples))
+        rank = np.memmap(ranks, priorities.order.dtype, "r")
+        for folder in (path.parent, ranks.parent):
+            expect_random_reads(folder)
         return OpenRound(priorities, read_only(rank), open_weights(samples))
 
     return _keep("round", (path, _stamp(path)), opened)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -307,7 +307,7 @@ def _is_permutation(order):
 @kernel
 def _ascend(values):
     """Whether no value is below the one before it, and all are numbers."""
-    for i in range(values.size):
-        if np.isnan(values[i]) or (i > 0 and values[i] < values[i - 1]):
-            return False
-    return True
+    ascend = values.size == 0 or not np.isnan(values[0])
+    for i in range(1, values.size):
+        ascend &= values[i] >= values[i - 1]
+    return ascend

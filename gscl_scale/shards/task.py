@@ -145,7 +145,7 @@ def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound, anchors: npt
     levels = [alone.rows(np.arange(anchors.size))]
     for radius in range(1, config.hops + bool(task.memory)):
         files = level_files(graph, task.folder, task.round_number, radius, config)
-        levels.append(files.map().rows(anchors))
+        levels.append(files.load_rows(task.first, task.end) if task.memory else files.map().rows(anchors))
     if not task.memory:
         levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
     priorities, rank = opened.priorities, opened.rank

@@ -71,7 +71,7 @@ def _expand(indptr, indices, queue, head, tail, seen):
 
 @kernel
 def _lowest_beyond(indptr, indices, order, seen, ask, far):
-    """The lowest nodes that were not seen, and where we `ask` have no neighbour that was; returns how many there are."""
+    """The lowest nodes that were not seen, and where we `ask` have no neighbour that was; returns their number."""
     found = 0
     for x in order:
         if found == far.size:
