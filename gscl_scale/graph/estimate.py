@@ -16,6 +16,7 @@ from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import ID_SHARE, ColumnEncoding, SourceSize
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.threads import num_threads
 from gscl_scale.text import format_bytes
 
@@ -51,14 +52,16 @@ def read_if_it_fits(
     say: Callable[[str], None],
     preferred: Sequence[ColumnEncoding] = (),
     scratch: Path | None = None,
+    runner: Runner | None = None,
 ) -> GraphDraft:
     """Read a source that fits this machine; sources that do not know their size are checked again once read.
 
     scratch   a folder for ids that do not fit the memory
+    runner    reads the edges of tables by tasks, on machines that share this folder
     """
     size = source_size(config)
     say(check_resources(size, config, folder))
-    draft = read(config, preferred, scratch)
+    draft = read(config, preferred, scratch, runner)
     width = draft.features.shape[1] if isinstance(draft.features, RowStream) else size.num_features
     if size.num_nodes is None or (width or 0) > (size.num_features or 0):
         edges = sum(ends[0].size for ends in draft.edges) if isinstance(draft.edges, list) else None

@@ -17,7 +17,7 @@ from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.sources import id_file, id_partitions, spilled_edges, tablefiles, textfiles
+from gscl_scale.graph.sources import edge_sections, id_file, id_partitions, spilled_edges, tablefiles, textfiles
 from gscl_scale.graph.sources.read import read
 from tests.forked import begin_program
 from tests.graph.tables import AB, PAIR, ingest, save, tables
@@ -34,7 +34,7 @@ def small_parts(patch, partitions=7):
     def switch():
         patch.setattr(id_file, "ID_SHARE", 1 << 62)
         patch.setattr(id_file, "IDS_AT_ONCE", 5)
-        patch.setattr(spilled_edges, "_EDGES_AT_ONCE", 3)
+        patch.setattr(edge_sections, "_EDGES_AT_ONCE", 3)
         patch.setattr(id_partitions, "_BYTES_PER_ID", 1 << 40)
         patch.setattr(id_partitions, "MOST_PARTITIONS", partitions)
         patch.setattr(spilled_edges, "MOST_PARTITIONS", partitions)
@@ -235,7 +235,7 @@ def test_a_killed_ingest_begins_again_and_leaves_no_scratch(tmp_path, on_disk):
         time.sleep(0.01)
     process.kill()
     process.join()
-    assert len(list((tmp_path / "run").glob(".ids-*.tmp/edges/ends-*"))) > 0
+    assert len(list((tmp_path / "run").glob(".ids-*.tmp/edges/section-*/ends-*"))) > 0
     again = begin_program(INGEST, tmp_path, "go")
     again.join()
     assert again.exitcode == 0
