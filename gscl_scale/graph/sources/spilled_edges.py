@@ -113,10 +113,11 @@ class SpilledEdges:
 
     def number_new(self, first: int) -> Iterator[pa.Array]:
         """Give the ids that only edges name rows from `first` on; yields them in this order, ascending, in parts."""
-        one, *others = self._partitions
-        new = find_new(one)
-        count = len(new.mapped()) + one.num_nodes  # a hash cuts: the others have as many
-        found = [new, *self._scratch.run(find_new, others, self._at_once(count * len(self._partitions)))]
+        alone = [] if self._scratch.runner else [find_new(self._partitions[0])]
+        # a hash cuts: the others have as many
+        count = sum(len(new.mapped()) for new in alone) + self._partitions[0].num_nodes
+        others, at_once = self._partitions[len(alone) :], self._at_once(count * len(self._partitions))
+        found = [*alone, *self._scratch.run(find_new, others, at_once)]
         self._partitions = [replace(part, new=ids) for part, ids in zip(self._partitions, found, strict=True)]
         return number_new(self._partitions, first)
 
