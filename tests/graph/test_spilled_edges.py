@@ -1,5 +1,6 @@
 """Ids that do not fit the memory: the graph is the same."""
 
+import pickle
 import shutil
 import tempfile
 import time
@@ -51,14 +52,30 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def outcome(config, folder, scratch=None):
+def outcome(config, folder, scratch=None, runner=None):
     """The bytes of all files of the graph, or the sentence that refuses it."""
     try:
-        write_graph(read(config, scratch=scratch), config, folder)
+        write_graph(read(config, scratch=scratch, runner=runner), config, folder, runner=runner)
     except GraphError as error:
         assert not folder.exists()
         return str(error)
     return content(folder)
+
+
+class Machines:
+    """A runner of processes: each task leaves the files of a lost attempt, and results come last first."""
+
+    def __init__(self, workers):
+        self.workers = workers
+
+    def run(self, function, tasks):
+        tasks = [pickle.dumps(task) for task in tasks]
+        for task in tasks:
+            function(pickle.loads(task))
+        return (pickle.loads(pickle.dumps(function(pickle.loads(task)))) for task in reversed(tasks))
+
+    def check_shared(self, folder, need):
+        pass
 
 
 def both(config, folder, on_disk):
@@ -97,10 +114,20 @@ def test_the_graph_has_the_same_bytes_whether_or_not_its_ids_fit_the_memory(data
         if options["unknown_ids"] == "drop" and data.draw(st.booleans(), "missing ids"):
             targets[-1] = None
     kind = data.draw(st.sampled_from([".parquet", ".csv"]))
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        config = tables(Path(folder), edges, nodes, kind, **options)
-        in_memory, spilled = both(config, Path(folder), small_parts(patch))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sources)), max_size=3), "files"))
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        config = tables(folder, edges, nodes, kind, **options)
+        if cuts:
+            for number, (low, high) in enumerate(zip([0, *cuts], [*cuts, len(sources)], strict=True)):
+                save(folder / f"edges/{number}{kind}", {column: cells[low:high] for column, cells in edges.items()})
+            config = config.model_copy(update={"edges": folder / "edges"})
+        in_memory, spilled = both(config, folder, small_parts(patch))
+        shutil.rmtree(folder / "graph", ignore_errors=True)
+        machines = Machines(data.draw(st.integers(1, 4), "workers"))
+        by_tasks = outcome(config, folder / "graph", folder / "by-tasks", machines)
     assert in_memory == spilled
+    assert in_memory == by_tasks
 
 
 @pytest.mark.parametrize("late", ["100,5", "a17,5"])

@@ -5,12 +5,10 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.graph.edge_rows import Edges
-from gscl_scale.graph.sources.edge_sections import without_unknown
+from gscl_scale.graph.sources.edge_sections import first_unknown, without_unknown
 from gscl_scale.graph.sources.edge_table import EdgeTable
 from gscl_scale.graph.sources.id_file import IdFile, IdScratch, slices
 from gscl_scale.graph.sources.id_index import EdgeIds, IdIndex, IdKinds, index_bytes, unknown_id
@@ -93,7 +91,11 @@ def _find_in_memory(table: EdgeTable, index: IdIndex, reader: EdgeIds, drop: boo
     """The edges; those to unknown ids are dropped, or without `drop` refused."""
 
     def find(part: Part) -> tuple[Edges, int]:
-        rows = [_rows_of(index, reader, part, column, known=not drop) for column in table.ends]
+        wanted = [reader.read(part, column, strict=not drop) for column in table.ends]
+        rows = [index.find(ids) for ids in wanted]
+        if not drop and (unknown := first_unknown(tuple(rows))):
+            name = wanted[unknown.end][unknown.at].as_py()
+            raise unknown_id(part, table.ends[unknown.end], unknown.at, name)
         return without_unknown((*rows, *table.weights(part)))
 
     total = 0
@@ -101,16 +103,6 @@ def _find_in_memory(table: EdgeTable, index: IdIndex, reader: EdgeIds, drop: boo
         total += dropped
         yield edges
     notes += note_on_dropped(total)
-
-
-def _rows_of(index: IdIndex, reader: EdgeIds, part: Part, column: str, known: bool) -> npt.NDArray[np.int64]:
-    """Row of each id of a column, -1 for unknown ones; GraphError with the place of one if all must be known."""
-    wanted = reader.read(part, column, strict=known)
-    rows = index.find(wanted)
-    if known and (rows < 0).any():
-        at = int(np.argmin(rows))
-        raise unknown_id(part, column, at, wanted[at].as_py())
-    return rows
 
 
 def _ids_of_ends(table: EdgeTable, kinds: IdKinds) -> Iterator[pa.Array]:

@@ -153,11 +153,10 @@ def states_of(table: EdgeTable) -> list[tuple[int, int]]:
 
 
 class UnknownEnd(NamedTuple):
-    """The first end of an edge whose id no node has: in which part of the section, which end, and where."""
+    """The first end of an edge whose id no node has: where in a part of its table, and which of both ends."""
 
-    part: int
-    end: int
     at: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -189,30 +188,29 @@ class FillTask:
 
 
 class Filled(NamedTuple):
-    """The buckets of a section, how many edges to unknown ids were dropped, and the one that is refused."""
+    """The buckets of a section, how many edges to unknown ids were dropped, and the one that is refused in a part."""
 
     buckets: EdgeBuckets
     dropped: int
-    unknown: UnknownEnd | None
+    unknown: tuple[int, UnknownEnd] | None = None
 
 
 def fill_buckets(task: FillTask) -> Filled:
     """Put the edges of a section into buckets."""
     buckets, total = task.buckets.empty("section"), 0
     for number, edges in enumerate(one_ahead(task.edges())):
-        if not task.drop and (unknown := _first_unknown(edges, number)):
-            return Filled(buckets, total, unknown)
+        if not task.drop and (unknown := first_unknown(edges)):
+            return Filled(buckets, total, (number, unknown))
         known, dropped = without_unknown(edges)
         buckets.add(*known)
         total += dropped
-    return Filled(buckets, total, None)
+    return Filled(buckets, total)
 
 
-def _first_unknown(edges: Edges, part: int) -> UnknownEnd | None:
-    for end, rows in enumerate(edges[:2]):
-        if (rows < 0).any():
-            return UnknownEnd(part, end, int(np.argmin(rows)))
-    return None
+def first_unknown(edges: Edges) -> UnknownEnd | None:
+    """The first end without a row; None where all have one."""
+    ends = [UnknownEnd(int(np.argmin(rows)), end) for end, rows in enumerate(edges[:2]) if (rows < 0).any()]
+    return min(ends, default=None)
 
 
 def without_unknown(edges: Edges) -> tuple[Edges, int]:

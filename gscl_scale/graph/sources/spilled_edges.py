@@ -147,14 +147,14 @@ class SpilledEdges:
         tasks, dropped = self.fill_tasks(drop, buckets), 0
         for number, filled in enumerate(self._scratch.run(fill_buckets, tasks, 1)):
             if filled.unknown:
-                raise self._refusal(self._tables[number], filled.unknown)
+                raise self._refusal(self._tables[number], *filled.unknown)
             buckets.join(filled.buckets)
             dropped += filled.dropped
         shutil.rmtree(self._folder, ignore_errors=True)
         return dropped
 
-    def _refusal(self, table: EdgeTable, unknown: UnknownEnd) -> GraphError:
-        part = next(islice(parts_of(table), unknown.part, None))
+    def _refusal(self, table: EdgeTable, number: int, unknown: UnknownEnd) -> GraphError:
+        part = next(islice(parts_of(table), number, None))
         column = table.ends[unknown.end]
         return unknown_id(part, column, unknown.at, self._read_ids(part, column)[unknown.at].as_py())
 
