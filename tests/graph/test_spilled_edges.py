@@ -78,8 +78,8 @@ class Machines:
         pass
 
 
-def both(config, folder, on_disk):
-    """What becomes of tables in memory and on disk."""
+def both(config, folder, on_disk, machines=3):
+    """What becomes of tables in memory and on disk; by tasks of so many machines it is the same as on disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spilled_edges, "look_up", lambda *_, **__: pytest.fail("they fit the memory"))
         in_memory = outcome(config, folder / "graph")
@@ -92,6 +92,8 @@ def both(config, folder, on_disk):
     assert written
     if isinstance(spilled, dict):
         assert not (folder / "scratch/edges").exists()
+    shutil.rmtree(folder / "graph", ignore_errors=True)
+    assert outcome(config, folder / "graph", folder / "shared", Machines(machines)) == spilled
     return in_memory, spilled
 
 
@@ -122,12 +124,8 @@ def test_the_graph_has_the_same_bytes_whether_or_not_its_ids_fit_the_memory(data
             for number, (low, high) in enumerate(zip([0, *cuts], [*cuts, len(sources)], strict=True)):
                 save(folder / f"edges/{number}{kind}", {column: cells[low:high] for column, cells in edges.items()})
             config = config.model_copy(update={"edges": folder / "edges"})
-        in_memory, spilled = both(config, folder, small_parts(patch))
-        shutil.rmtree(folder / "graph", ignore_errors=True)
-        machines = Machines(data.draw(st.integers(1, 4), "workers"))
-        by_tasks = outcome(config, folder / "graph", folder / "by-tasks", machines)
+        in_memory, spilled = both(config, folder, small_parts(patch), data.draw(st.integers(1, 4), "machines"))
     assert in_memory == spilled
-    assert in_memory == by_tasks
 
 
 @pytest.mark.parametrize("late", ["100,5", "a17,5"])
@@ -191,6 +189,30 @@ def test_a_bad_id_in_the_last_part_is_named_with_its_row_and_no_scratch_stays(tm
     in_memory, spilled = both(many_edges(tmp_path, last), tmp_path, on_disk)
     assert in_memory == spilled
     assert says in spilled
+
+
+def test_the_first_unknown_id_is_named_whichever_end_it_is(tmp_path, on_disk):
+    edges = {"source": list("aaaaxa"), "target": list("bbybbz")}
+    in_memory, spilled = both(tables(tmp_path, edges, AB), tmp_path, on_disk)
+    assert in_memory == spilled
+    assert "row 3: target 'y' is not an id" in spilled
+
+
+def test_weights_of_all_sections_are_written_as_the_first_ones_show(tmp_path, on_disk):
+    for number, weight in enumerate(["1,5", "2,25", "1000"]):
+        save(tmp_path / f"edges/{number}.csv", f"source;target;kg\n{number};{number + 1};{weight}\n")
+    config = TablesGraph(source="tables", edges=tmp_path / "edges", weight_column="kg", separator="semicolon")
+    in_memory, spilled = both(config, tmp_path, on_disk)
+    assert isinstance(spilled, dict)
+    assert in_memory == spilled
+
+
+def test_a_section_that_a_machine_does_not_see_is_read_by_the_driver(tmp_path, on_disk, monkeypatch):
+    looked = []
+    monkeypatch.setattr(edge_sections, "states_of", lambda table: looked.append(table) or [(0, 0)])
+    in_memory, spilled = both(many_edges(tmp_path, "n7"), tmp_path, on_disk)
+    assert in_memory == spilled
+    assert len(looked) > 2
 
 
 def test_repeated_ids_are_refused_with_the_first_of_them(tmp_path, on_disk):
