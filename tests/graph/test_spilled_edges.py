@@ -199,7 +199,7 @@ def test_the_first_unknown_id_is_named_whichever_end_it_is(tmp_path, on_disk):
 
 
 def test_weights_of_all_sections_are_written_as_the_first_ones_show(tmp_path, on_disk):
-    for number, weight in enumerate(["1,5", "2,25", "1000"]):
+    for number, weight in enumerate(["1,5", "2,25", "1,500"]):
         save(tmp_path / f"edges/{number}.csv", f"source;target;kg\n{number};{number + 1};{weight}\n")
     config = TablesGraph(source="tables", edges=tmp_path / "edges", weight_column="kg", separator="semicolon")
     in_memory, spilled = both(config, tmp_path, on_disk)
