@@ -7,7 +7,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.column_table import column_lines
 from gscl_scale.graph.draft import GraphDraft, write_graph
-from gscl_scale.graph.estimate import is_large, read_if_it_fits
+from gscl_scale.graph.estimate import is_large, memory_of_tasks, read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.graph.types import ColumnEncoding
@@ -86,7 +86,7 @@ def _write(
 def _write_by_tasks(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:
     """Read the node table here, and the edge table by tasks on all machines."""
     with start_runner(config.runtime.for_tasks()) as runner:
-        runner.check_shared(run.folder.absolute())
+        runner.check_shared(run.folder.absolute(), memory_of_tasks(config.graph))
         _write(config, run, console, preferred=preferred, runner=runner)
 
 
