@@ -73,9 +73,9 @@ def read_if_it_fits(
     return draft
 
 
-def is_large(config: GraphConfig) -> bool:
-    """Whether a source takes more memory than any process has to spare."""
-    return estimate_need(source_size(config), config, num_threads()).memory > _PROGRAM + _LARGE
+def is_large(config: GraphConfig, input_bytes: int = 0) -> bool:
+    """Whether a source takes more memory than any process has to spare, or its files have more bytes."""
+    return input_bytes > _LARGE or estimate_need(source_size(config), config, num_threads()).memory > _PROGRAM + _LARGE
 
 
 def estimate_need(

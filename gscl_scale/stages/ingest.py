@@ -44,7 +44,8 @@ def ingest(
     record = {**read_record(run.folder), "inputs": inputs}  # first, so that no graph has unknown inputs
     write_json(run.folder / "run.json", record)
     try:
-        if draft is None and config.runtime.engine == "ray" and is_large(config.graph):
+        file_bytes = sum(size for size, *_ in inputs.values())
+        if draft is None and config.runtime.engine == "ray" and is_large(config.graph, file_bytes):
             by_tasks = config.graph.source == "tables"
             (_write_by_tasks if by_tasks else _write_on_cluster)(config, run, console, preferred)
         else:

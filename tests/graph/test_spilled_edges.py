@@ -1,6 +1,5 @@
 """Ids that do not fit the memory: the graph is the same."""
 
-import pickle
 import shutil
 import tempfile
 import time
@@ -21,7 +20,7 @@ from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources import edge_sections, id_file, id_partitions, spilled_edges, tablefiles, textfiles
 from gscl_scale.graph.sources.read import read
 from tests.forked import begin_program
-from tests.graph.tables import AB, PAIR, ingest, save, tables
+from tests.graph.tables import AB, PAIR, Machines, ingest, save, tables
 
 NUMBERS = [0, 1, 2, 3, 5, -7, 10**6, 2**31, 2**40, -(2**63), 2**63 - 1, 17, 18, 19, 20]
 WORDS = ["a", "b", "B", "ab", "007", "7", "é", "日本", "z" * 40, " x", "17", "-1", "+1", "q", "r"]
@@ -60,22 +59,6 @@ def outcome(config, folder, scratch=None, runner=None):
         assert not folder.exists()
         return str(error)
     return content(folder)
-
-
-class Machines:
-    """A runner of processes: each task leaves the files of a lost attempt, and results come last first."""
-
-    def __init__(self, workers):
-        self.workers = workers
-
-    def run(self, function, tasks):
-        tasks = [pickle.dumps(task) for task in tasks]
-        for task in tasks:
-            function(pickle.loads(task))
-        return (pickle.loads(pickle.dumps(function(pickle.loads(task)))) for task in reversed(tasks))
-
-    def check_shared(self, folder, need):
-        pass
 
 
 def both(config, folder, on_disk, machines=3):

@@ -16,7 +16,7 @@ from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.run.inputs import changed_inputs, input_state, with_checksums
 from gscl_scale.storage.urls import store_at
-from tests.graph.tables import named_rows
+from tests.graph.tables import Machines, named_rows
 from tests.s3 import BUCKET
 
 EDGES, NODES = b"source,target\na,b\nb,c\n", b"id,x\nc,1\na,2\nb,3\n"
@@ -89,6 +89,17 @@ def test_tables_on_an_object_store_are_copied_for_a_while(bucket, tmp_path):
         graph_of(tmp_path / "b", edges=f"{bucket}/edges.csv", nodes=f"{bucket}/nodes")
     with pytest.raises(FolderError, match=rf"{bucket}/other.csv does not exist, or is empty; check its name"):
         graph_of(tmp_path / "c", edges=f"{bucket}/other.csv")
+
+
+def test_tasks_read_copies_in_the_folder_that_they_share(bucket, tmp_path):
+    config = Config.parse({"graph": {"source": "tables", "edges": f"{bucket}/edges.csv", "nodes": f"{bucket}/nodes"}})
+    shared, machines = tmp_path / "shared", Machines(2)
+    draft = read(config.graph, scratch=shared, runner=machines)
+    assert len(list(shared.glob("gscl-scale-tables-*/edges.csv"))) == 1
+    graph = write_graph(draft, config.graph, tmp_path / "graph", runner=machines)
+    assert named_rows(graph) == {"a": {"b"}, "b": {"a", "c"}, "c": {"b"}}
+    del draft
+    assert list(shared.glob("gscl-scale-tables-*")) == []
 
 
 def test_a_change_of_a_table_on_an_object_store_is_noticed(bucket, monkeypatch):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -73,9 +74,9 @@ class EdgeTable:
         return DECIMAL_COMMA if numbers_of(cells, DECIMAL_COMMA).odd.sum() < numbers_of(cells).odd.sum() else ""
 
 
-def edge_files(config: TablesGraph) -> list[TableFile]:
-    """The files of the edge table."""
-    return files_of(config.edges, "edges", Dialect.of(config.separator, config.header, config.comment))
+def edge_files(config: TablesGraph, scratch_in: Path | None = None) -> list[TableFile]:
+    """The files of the edge table; copies of remote ones lie in a given folder."""
+    return files_of(config.edges, "edges", Dialect.of(config.separator, config.header, config.comment), scratch_in)
 
 
 def weights_of(part: Part, column: str, order: str = "") -> npt.NDArray[np.float64]:

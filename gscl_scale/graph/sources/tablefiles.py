@@ -103,14 +103,15 @@ class Part:
         return pc.take(values.cast(pa.large_string()) if is_text(values.type) else values, column.indices)
 
 
-def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING) -> list[TableFile]:
+def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING, scratch_in: Path | None = None) -> list[TableFile]:
     """The files of a table in sorted order: the file itself, or all below a folder except hidden ones.
 
-    Files of an object store are copied to a temporary folder. `dialect` is that of text files.
+    Files of an object store are copied to a temporary folder, below `scratch_in` if it is given. `dialect` is that of
+    text files.
     """
     shown, scratch = url_of(path) or str(path), None
     if url_of(path):
-        scratch, names = fetch_files(shown)
+        scratch, names = fetch_files(shown, scratch_in)
     elif path.is_dir():
         names = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
         names = [name for name in names if not is_hidden(name)]

@@ -48,7 +48,8 @@ def read(
     """
     given = encoding_in(config.encoding) if config.encoding else []
     nodes = node_files(config) if config.nodes else None
-    return read_files(config, edge_files(config), nodes, given, preferred, IdScratch(config.memory_mb, scratch, runner))
+    edges, waiting = edge_files(config, scratch if runner else None), IdScratch(config.memory_mb, scratch, runner)
+    return read_files(config, edges, nodes, given, preferred, waiting)
 
 
 def read_files(
