@@ -13,7 +13,7 @@ from gscl_scale.storage.urls import store_at
 
 
 class ScratchFolder:
-    """A temporary folder that goes with the last reader of its files; below a given one, or where the system has them."""
+    """A temporary folder that goes with the last reader of its files; it may be below a given one."""
 
     def __init__(self, below: Path | None = None) -> None:
         if below:
