@@ -14,6 +14,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError, GraphError
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.read import read, source_size
+from gscl_scale.graph.sources.tablefiles import files_of, sections_of, stream
 from gscl_scale.run.inputs import changed_inputs, input_state, with_checksums
 from gscl_scale.storage.urls import store_at
 from tests.graph.tables import Machines, named_rows
@@ -125,3 +126,27 @@ def test_only_tables_may_be_urls_and_only_of_stores(tmp_path):
         with pytest.raises(ConfigError, match=r"is a URL; expected a local path: copy or mount it"):
             Config.parse({"graph": values})
     assert Config.parse({"graph": {"source": "tables", "edges": str(tmp_path)}}).graph.edges == Path(tmp_path)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 100])
+def test_sections_have_all_rows_once_and_small_files_are_read_together(tmp_path, number):
+    for name, rows in (("a", 40), ("b", 1), ("c", 3), ("d", 200)):
+        pq.write_table(pa.table({"id": [f"{name}{row}" for row in range(rows)]}), tmp_path / name, row_group_size=6)
+        (tmp_path / name).rename(tmp_path / f"{name}.parquet")
+    files = files_of(tmp_path, "edges")
+    sections = sections_of(files, number)
+    assert len(sections) <= number + 1 or number == 100
+    rows = [
+        (str(part.file), part.first_row + at, text)
+        for file in (file for section in sections for file in section)
+        for part in stream(file, ["id"])
+        for at, text in enumerate(part.text_or_numbers("id").to_pylist())
+    ]
+    assert rows == [
+        (f"{tmp_path}/{name}.parquet", row + 1, f"{name}{row}")
+        for name, many in (("a", 40), ("b", 1), ("c", 3), ("d", 200))
+        for row in range(many)
+    ]
+    if number == 5:
+        assert max(len(section) for section in sections) > 1
+        assert sum(file.path.name == "d.parquet" for section in sections for file in section) > 1
