@@ -14,6 +14,7 @@ from gscl_scale.graph import csr
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.features import feature_blocks
 from gscl_scale.graph.row_file import RowStream
+from gscl_scale.graph.sources.id_partitions import MOST_PARTITIONS
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.types import ID_SHARE, ColumnEncoding, SourceSize
 from gscl_scale.runtime.runner import Runner
@@ -125,8 +126,9 @@ def task_bytes(size: SourceSize, config: GraphConfig) -> int:
     The interpreter and its libraries are not counted.
     """
     chunks = size.chunks * _PARTS_OF_TASK // (num_threads() + _PARTS_OF_TASK - 1)
-    ids = min(size.resident * (size.num_nodes or 0), config.memory_mb << 20)
-    return max(chunks, ids, _sorting_bytes(size, config, 1))
+    ids = size.resident * (size.num_nodes or 0)
+    partition = max(min(ids, config.memory_mb << 20), ids // MOST_PARTITIONS)
+    return max(chunks, partition, _sorting_bytes(size, config, 1))
 
 
 def _sorting_bytes(size: SourceSize, config: GraphConfig, threads: int) -> int:

@@ -46,6 +46,7 @@ from gscl_scale.graph.sources.id_partitions import (
     rows_in,
 )
 from gscl_scale.io.arrow import is_text
+from gscl_scale.runtime.threads import num_threads
 
 _SECTIONS_PER_TASK = 4  # sections differ in how long they take
 
@@ -96,7 +97,8 @@ class SpilledEdges:
         """
         tasks, kinds = [self._task(table, guess) for table in self._tables], kinds or IdKinds()
         for task, section in zip(tasks, self._scratch.run(write_section, tasks, 1), strict=True):
-            read = section or write_section(replace(task, seen=[]))  # here, where the machine does not see the files
+            here = replace(task, seen=[], threads=num_threads())
+            read = section or write_section(here)  # where a machine does not see the files as this one does
             assert read
             for kind in read.kinds:
                 kinds.add(*kind)
