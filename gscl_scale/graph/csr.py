@@ -1,6 +1,6 @@
 """Compressed sparse rows from a stream of edges, in bounded memory: the edges wait on disk, in buckets of rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.edge_weights import add_repeats, flaw_of_weights
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow_writer import ColumnFile
-from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.io.raw import append_bytes, new_folder
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.kernels.sort import sort_part
 from gscl_scale.runtime.threads import map_in_order
@@ -44,9 +44,9 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
 class EdgeBuckets:
     """Edges as they come, checked and appended to files, one for each range of rows.
 
-    A bucket is the file of 2^shift rows. It holds raw entries (row, column), two for an undirected edge, and is deleted
-    once its rows are finished. Where edges have weights, each entry has a third number: the bits of the weight, which
-    is negative for an entry against the direction in which the edge was given.
+    A bucket is the file of 2^shift rows, or of joined buckets several. It holds raw entries (row, column), two for an
+    undirected edge, and is deleted once its rows are finished. Where edges have weights, each entry has a third number:
+    the bits of the weight, which is negative for an entry against the direction in which the edge was given.
     """
 
     def __init__(self, folder: Path, num_nodes: int, origin: str, undirected: bool) -> None:
@@ -57,7 +57,20 @@ class EdgeBuckets:
         self.dtype = index_dtype(num_nodes)
         self._shift = _shift_of(num_nodes)
         self.sizes = np.zeros((max(num_nodes, 1) - 1 >> self._shift) + 1, np.int64)
-        self._folder, self._origin, self._undirected = folder, origin, undirected
+        self.folder, self.undirected = folder, undirected
+        self._folders, self._origin = [folder], origin
+
+    def empty(self, name: str) -> "EdgeBuckets":
+        """Buckets for some edges of the same graph, in a folder of their own below the one of these."""
+        return EdgeBuckets(new_folder(self.folder, name), self.num_nodes, self._origin, self.undirected)
+
+    def join(self, others: "EdgeBuckets") -> None:
+        """Take over the edges of other buckets, behind those that are here."""
+        self.num_edges += others.num_edges
+        self.self_loops += others.self_loops
+        self.weighted = others.weighted if self.weighted is None else self.weighted
+        self.sizes += others.sizes
+        self._folders += others._folders
 
     def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> None:
         """Append edges between node indices; GraphError with the position of an index outside 0..N-1, or a weight."""
@@ -105,53 +118,65 @@ class EdgeBuckets:
         return np.ascontiguousarray(ends, self.dtype)
 
     def _append(self, source: npt.NDArray[Any], target: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> None:
-        pairs = np.empty((source.size * (2 if self._undirected else 1), 2 if weights is None else 3), self.dtype)
+        pairs = np.empty((source.size * (2 if self.undirected else 1), 2 if weights is None else 3), self.dtype)
         bounds = np.zeros(self.sizes.size + 1, np.int64)
         self.self_loops += _distribute(
-            source, target, weights, self._undirected, self._shift, bounds, pairs, weights_in(pairs)
+            source, target, weights, self.undirected, self._shift, bounds, pairs, weights_in(pairs)
         )
         self.num_edges += source.size
         for number in np.flatnonzero(np.diff(bounds)).tolist():
-            with explain_disk_errors(self.path(number)), self.path(number).open("ab") as file:
-                file.write(pairs[bounds[number] : bounds[number + 1]].data.cast("B"))
+            append_bytes(self._paths(number)[0], pairs[bounds[number] : bounds[number + 1]])
         self.sizes += np.diff(bounds)
 
-    def path(self, number: int) -> Path:
-        """File of a bucket."""
-        return self._folder / f"bucket-{number}.pairs"
+    def _paths(self, number: int) -> tuple[Path, ...]:
+        return tuple(folder / f"bucket-{number}.pairs" for folder in self._folders)
 
-    def ranges(self, entries_at_once: int) -> Iterator["RowRange"]:
-        """Ranges of rows with at most so many entries each, or of one row: a bucket, or parts of a large one."""
+    def all(self) -> Iterator[tuple["RowRange", int]]:
+        """The range of rows of each bucket, and how many entries it has."""
         for number, size in enumerate(self.sizes.tolist()):
             first = number << self._shift
             end = min(first + (1 << self._shift), self.num_nodes)
-            bucket = RowRange(self.path(number), first, end, self.dtype, True, 3 if self.weighted else 2)
-            if size <= entries_at_once:
-                yield bucket
-                continue
-            starts = bucket.starts()
-            for low, high in cut_rows(starts, 0, starts.size - 1, entries_at_once):
-                yield bucket._replace(low=first + low, high=first + high, last=high == starts.size - 1)
+            yield RowRange(self._paths(number), first, end, self.dtype, True, 3 if self.weighted else 2), size
+
+    def entries_at_once(self, memory_bytes: int, threads: int) -> int:
+        """Entries of a range of rows where each thread builds one."""
+        return max(1, memory_bytes // ((threads + 1) * np.dtype(self.dtype).itemsize * (2 if self.weighted else 1)))
+
+    def ranges(self, entries_at_once: int) -> Iterator["RowRange"]:
+        """Ranges of rows with at most so many entries each, or of one row: a bucket, or parts of a large one."""
+        return (part for bucket, size in self.all() for part in bucket.cut(size, entries_at_once))
 
 
 class RowRange(NamedTuple):
-    """Rows low..high-1, whose entries are in a file; `last` if no later range needs that file.
+    """Rows low..high-1, whose entries are in files; `last` if no later range needs these.
 
     columns   numbers of an entry: 2, or 3 with a weight
     """
 
-    path: Path
+    paths: tuple[Path, ...]
     low: int
     high: int
     dtype: type
     last: bool
     columns: int = 2
 
-    def pairs(self) -> Iterator[npt.NDArray[Any]]:
-        """The entries [n, columns] of the file, a part at a time."""
-        if not self.path.exists():
+    def cut(self, size: int, entries_at_once: int) -> Iterator["RowRange"]:
+        """Parts of a bucket with so many entries."""
+        if size <= entries_at_once:
+            yield self
             return
-        with self.path.open("rb") as file:
+        starts = self.starts()
+        for low, high in cut_rows(starts, 0, starts.size - 1, entries_at_once):
+            yield self._replace(low=self.low + low, high=self.low + high, last=high == starts.size - 1)
+
+    def pairs(self) -> Iterator[npt.NDArray[Any]]:
+        """The entries [n, columns] of the files, a part at a time."""
+        for path in self.paths:
+            if path.exists():
+                yield from self._pairs_in(path)
+
+    def _pairs_in(self, path: Path) -> Iterator[npt.NDArray[Any]]:
+        with path.open("rb") as file:
             while True:
                 chunk: npt.NDArray[Any] = np.fromfile(file, self.dtype, self.columns * _CHUNK_EDGES)
                 if not chunk.size:
@@ -185,23 +210,32 @@ def build_rows(
 
     Each thread builds one range of rows, and the entries of all these ranges fit `memory_bytes`.
     """
-    numbers = 1 if weights is None else 2
-    entries_at_once = max(1, memory_bytes // ((threads + 1) * column.dtype.itemsize * numbers))
+    ranges = buckets.ranges(buckets.entries_at_once(memory_bytes, threads))
+    return append_rows(buckets, column, map_in_order(rows_of, ranges, threads), weights)
+
+
+def append_rows(
+    buckets: EdgeBuckets,
+    column: ColumnFile,
+    built: Iterable[tuple["RowRange", "BuiltRows"]],
+    weights: ColumnFile | None = None,
+) -> tuple[npt.NDArray[np.int64], CsrCounts]:
+    """Append rows that come in their order; returns indptr and the counts of the edges."""
     indptr, unequal = np.zeros(buckets.num_nodes + 1, np.int64), 0
-    for part, rows in map_in_order(_rows_of, buckets.ranges(entries_at_once), threads):
+    for part, rows in built:
         indptr[part.low + 1 : part.high + 1] = rows.degrees
         column.append(rows.entries)
         if weights is not None:
             assert rows.weights is not None
-            weights.append(rows.weights.astype(np.float32, copy=False))
+            weights.append(rows.weights)
         unequal += rows.unequal
-        if part.last:
-            part.path.unlink(missing_ok=True)
+        for path in part.paths if part.last else ():
+            path.unlink(missing_ok=True)
     np.cumsum(indptr, out=indptr)
     return indptr, CsrCounts(buckets.num_edges, buckets.self_loops, int(indptr[-1]), unequal)
 
 
-class _BuiltRows(NamedTuple):
+class BuiltRows(NamedTuple):
     """Finished rows: their lengths, their entries, and where edges have weights those of the entries."""
 
     degrees: npt.NDArray[np.int64]
@@ -210,7 +244,8 @@ class _BuiltRows(NamedTuple):
     unequal: int
 
 
-def _rows_of(part: RowRange) -> tuple[RowRange, _BuiltRows]:
+def rows_of(part: RowRange) -> tuple[RowRange, BuiltRows]:
+    """Build the rows of a range."""
     starts = part.starts()
     entries = np.empty(starts[-1], part.dtype)
     weights = None if part.columns == 2 else np.empty(starts[-1], f"f{entries.itemsize}")
@@ -219,9 +254,9 @@ def _rows_of(part: RowRange) -> tuple[RowRange, _BuiltRows]:
         _place(pairs, weights_in(pairs), part.low, position, entries, weights)
     degrees = np.empty(starts.size - 1, np.int64)
     if weights is None:
-        return part, _BuiltRows(degrees, entries[: _sort_rows(starts, entries, degrees)], None, 0)
+        return part, BuiltRows(degrees, entries[: _sort_rows(starts, entries, degrees)], None, 0)
     end, unequal = add_repeats(starts, entries, weights, degrees)
-    return part, _BuiltRows(degrees, entries[:end], weights[:end], unequal)
+    return part, BuiltRows(degrees, entries[:end], weights[:end].astype(np.float32, copy=False), unequal)
 
 
 def collecting_bytes(num_nodes: int, num_edges: int, undirected: bool, columns: int = 2) -> int:

@@ -1,6 +1,5 @@
 """From what a source read to a finished graph folder."""
 
-import contextlib
 import functools
 import tempfile
 from collections.abc import Callable, Iterable
@@ -19,8 +18,9 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import edge_weights
 from gscl_scale.graph.alikeness import alikeness
-from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, build_rows, index_dtype
-from gscl_scale.graph.edge_weights import halve_weights, map_weights, note_on_weights
+from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, index_dtype
+from gscl_scale.graph.edge_rows import Edges, write_rows
+from gscl_scale.graph.edge_weights import map_weights
 from gscl_scale.graph.features import (
     DENSE,
     Features,
@@ -39,17 +39,17 @@ from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import MOST_STEPS, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
 from gscl_scale.io.arrow import is_text, map_array, write_arrow
-from gscl_scale.io.arrow_writer import column_file, write_column
+from gscl_scale.io.arrow_writer import write_column
 from gscl_scale.io.atomic import publish_folder
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import FileEntry
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.threads import map_in_order, num_threads
 from gscl_scale.text import format_bytes, quoted
 from gscl_scale.version import __version__
 
-Edges = tuple[npt.NDArray[Any], ...]  # sources, targets, and weights if the edges have some
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
 
 
@@ -95,10 +95,16 @@ class GraphDraft:
 
 
 def write_graph(
-    draft: GraphDraft, config: GraphConfig, folder: Path, asked: HoldOut = ALL_STAY, console: Console | None = None
+    draft: GraphDraft,
+    config: GraphConfig,
+    folder: Path,
+    asked: HoldOut = ALL_STAY,
+    console: Console | None = None,
+    runner: Runner | None = None,
 ) -> Graph:
     """Check a draft, build its rows, and publish the graph folder; on an error nothing is left behind.
 
+    The rows are built by threads, or by tasks of a runner whose machines share the folder.
     Edges that are held out leave the rows before features of the structure are computed from them, and labels are
     shuffled before anything reads them.
     """
@@ -111,7 +117,7 @@ def write_graph(
         publish_folder(folder) as out,
         tempfile.TemporaryDirectory(dir=out) as scratch,
     ):
-        indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch), ids, asked)
+        indptr, counts, notes_on_edges = _write_rows(out, draft, config, Path(scratch).absolute(), ids, asked, runner)
         notes = list(draft.notes)
         _write_ids(out / "ids.arrow", ids)
         console, width = console or Console(quiet=True), config.structural_features
@@ -191,24 +197,19 @@ def _structural_features(
 
 
 def _write_rows(
-    out: Path, draft: GraphDraft, config: GraphConfig, scratch: Path, ids: pa.Array, asked: HoldOut
+    out: Path,
+    draft: GraphDraft,
+    config: GraphConfig,
+    scratch: Path,
+    ids: pa.Array,
+    asked: HoldOut,
+    runner: Runner | None,
 ) -> tuple[npt.NDArray[np.int64], CsrCounts, list[str]]:
     """Write the rows, without the edges that are held out; returns indptr, the counts, and notes for the user."""
-    place = scratch if asked.share else out
     buckets = EdgeBuckets(scratch, draft.num_nodes, draft.origin, config.undirected)
-    for edges in draft.edges:
-        buckets.add(*edges)
-    with contextlib.ExitStack() as stack:
-        column = stack.enter_context(column_file(place / "indices.arrow", "indices", buckets.dtype))
-        weights = None
-        if buckets.weighted:
-            weights = stack.enter_context(column_file(place / edge_weights.FILE, edge_weights.COLUMN, np.float32))
-        indptr, counts = build_rows(buckets, column, config.memory_mb << 20, num_threads(), weights)
-    write_column(place / "indptr.arrow", "indptr", indptr)
-    both_ways = config.undirected and weights is not None and not counts.unequal
-    notes = _notes_on_edges(counts, indptr, config.undirected, weights is not None and not both_ways)
-    if weights and counts.entries:
-        notes += _finish_weights(place, both_ways)
+    indptr, counts, notes = write_rows(
+        draft.edges, buckets, scratch if asked.share else out, config.memory_mb << 20, runner
+    )
     if asked.share:
         identities = seeding.identities_of(ids)
         indptr, note = hold_out(scratch, identities, config.undirected, asked, out, draft.origin)
@@ -216,17 +217,6 @@ def _write_rows(
             (scratch / name).unlink(missing_ok=True)
         counts, notes = replace(counts, entries=int(indptr[-1])), [*notes, note]
     return indptr, counts, notes
-
-
-def _finish_weights(rows: Path, both_ways: bool) -> list[str]:
-    """Let edges count once whose two directions were given with equal weights, all of them; returns notes."""
-    notes = []
-    if both_ways:
-        halve_weights(rows)
-        notes.append("every edge is given in both directions with the same weight, which counts once")
-    weights = map_weights(rows)
-    assert weights is not None
-    return [*notes, note_on_weights(weights)]
 
 
 def _write_ids(path: Path, ids: pa.Array) -> None:
@@ -288,23 +278,6 @@ def _check_columns(draft: GraphDraft) -> None:
             f"{format_bytes(memory)} of memory are available; check the number of nodes, or give scattered ids "
             "in a node table"
         )
-
-
-def _notes_on_edges(counts: CsrCounts, indptr: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
-    notes = []
-    if counts.self_loops:
-        notes.append(f"{counts.self_loops:,} self-loop{'s' * (counts.self_loops != 1)} dropped")
-    sides = 2 if undirected else 1
-    if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
-        notes.append(
-            f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}"
-            f"{': their weights are added' if weighted else ''}"
-        )
-    if isolated := int((indptr[1:] == indptr[:-1]).sum()) if undirected else 0:
-        notes.append(
-            f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"
-        )
-    return notes
 
 
 def _write_manifest(

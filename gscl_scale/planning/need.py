@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gscl_scale import machine
+from gscl_scale.config.config import Config
 
 
 @dataclass(frozen=True)
@@ -78,3 +79,12 @@ class StageNeed:
     def seconds(self) -> float:
         """Time of the stage."""
         return self.core_s / max(1, self.cores) + self.disk_s
+
+
+def tasks_at_once(config: Config, machines: Machines) -> int:
+    """Tasks at once on a machine."""
+    runtime = config.runtime
+    if machines.number == 1 and runtime.engine == "local":
+        return runtime.workers or machines.cores
+    most = max(1, int(machines.cores / runtime.task_cpus))
+    return min(most, -(-runtime.workers // machines.number)) if runtime.workers else most

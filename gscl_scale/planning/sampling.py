@@ -9,7 +9,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.csr import index_dtype
 from gscl_scale.planning.graph_shape import GraphShape
-from gscl_scale.planning.need import Machines, StageNeed
+from gscl_scale.planning.need import Machines, StageNeed, tasks_at_once
 from gscl_scale.planning.rates import REFERENCE, Rates
 from gscl_scale.rings.choose_engine import LITTLE_S, lists_of_rings
 from gscl_scale.shards.estimate import RoundNeed, need_of_round
@@ -28,7 +28,7 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     plan = Plan("", shape.num_nodes, rings.model_copy(update={"engine": engine}), memory)
     sizes = ring_sizes(shape, rings.hops)
     lists = lists_of_rings(sizes[None], np.ones(1, np.bool_), shape.num_nodes, rings)
-    workers, by_threads = _workers(config, machines), config.runtime.engine == "local" and machines.number == 1
+    workers, by_threads = tasks_at_once(config, machines), config.runtime.engine == "local" and machines.number == 1
     need = need_of_round(plan, shape.entries, f"int{8 * shape.item}", lists, workers)
     epochs = config.train.epochs_for(shape.size)
     asked = rounds_asked(rings, epochs)
@@ -54,15 +54,6 @@ def _level_bytes_read(plan: Plan, need: RoundNeed) -> int:
     files = LevelFiles.of(Path(), 0, 1, plan.num_nodes, plan.config.width, index)
     groups = -(-plan.num_nodes // Tiling.of(files, plan.memory).group)
     return groups * need.scratch * (len(plan.radii) - 1) // len(plan.radii)
-
-
-def _workers(config: Config, machines: Machines) -> int:
-    """Tasks at once on a machine."""
-    runtime = config.runtime
-    if machines.number == 1 and runtime.engine == "local":
-        return runtime.workers or machines.cores
-    most = max(1, int(machines.cores / runtime.task_cpus))
-    return min(most, -(-runtime.workers // machines.number)) if runtime.workers else most
 
 
 def ring_sizes(shape: GraphShape, hops: int) -> npt.NDArray[np.int64]:

@@ -2,9 +2,11 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from gscl_scale.errors import GraphError
 from gscl_scale.machine import num_cores
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
@@ -51,6 +53,41 @@ def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Ru
         return
     with LocalRunner(settings.workers or num_cores()) as runner:
         yield runner
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A task with its number, and the function that does it."""
+
+    number: int
+    function: Callable[[Any], Any]
+    task: Any
+
+
+def run_in_order(runner: Runner, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+    """Yield results in the order of the tasks.
+
+    What is wrong with the input is raised in that order too, so that the first mistake of the input is named, whichever
+    task is quicker.
+    """
+    numbered = (_Numbered(number, function, task) for number, task in enumerate(tasks))
+    finished: dict[int, Any] = {}
+    number = 0
+    for done, result in runner.run(_run_numbered, numbered):
+        finished[done] = result
+        while number in finished:
+            result = finished.pop(number)
+            if isinstance(result, GraphError):
+                raise result
+            yield result
+            number += 1
+
+
+def _run_numbered(call: _Numbered) -> tuple[int, Any]:
+    try:
+        return call.number, call.function(call.task)
+    except GraphError as error:
+        return call.number, error
 
 
 def train_together(

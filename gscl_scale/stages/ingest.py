@@ -7,7 +7,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.column_table import column_lines
 from gscl_scale.graph.draft import GraphDraft, write_graph
-from gscl_scale.graph.estimate import is_large, read_if_it_fits
+from gscl_scale.graph.estimate import is_large, memory_of_tasks, read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.graph.types import ColumnEncoding
@@ -18,7 +18,7 @@ from gscl_scale.run.folder import Run
 from gscl_scale.run.inputs import Inputs, changed_inputs, input_state, with_checksums
 from gscl_scale.run.record import delete_claimed, read_record
 from gscl_scale.runtime.console import Console
-from gscl_scale.runtime.runner import start_runner
+from gscl_scale.runtime.runner import Runner, start_runner
 
 
 def ingest(
@@ -44,8 +44,10 @@ def ingest(
     record = {**read_record(run.folder), "inputs": inputs}  # first, so that no graph has unknown inputs
     write_json(run.folder / "run.json", record)
     try:
-        if draft is None and config.runtime.engine == "ray" and is_large(config.graph):
-            _write_on_cluster(config, run, console, preferred)
+        file_bytes = sum(size for size, *_ in inputs.values())
+        if draft is None and config.runtime.engine == "ray" and is_large(config.graph, file_bytes):
+            by_tasks = config.graph.source == "tables"
+            (_write_by_tasks if by_tasks else _write_on_cluster)(config, run, console, preferred)
         else:
             _write(config, run, console, draft, preferred)
     finally:
@@ -74,11 +76,19 @@ def _write(
     console: Console,
     draft: GraphDraft | None = None,
     preferred: Sequence[ColumnEncoding] = (),
+    runner: Runner | None = None,
 ) -> None:
     with scratch_folder(run.folder, "ids") as scratch:
-        draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred, scratch)
-        write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console)
+        draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred, scratch, runner)
+        write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console, runner)
         del draft  # its ids may be mapped from the folder that is removed now
+
+
+def _write_by_tasks(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:
+    """Read the node table here, and the edge table by tasks on all machines."""
+    with start_runner(config.runtime.for_tasks()) as runner:
+        runner.check_shared(run.folder.absolute(), memory_of_tasks(config.graph))
+        _write(config, run, console, preferred=preferred, runner=runner)
 
 
 def _write_on_cluster(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:

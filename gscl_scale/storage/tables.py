@@ -6,23 +6,27 @@ import weakref
 from pathlib import Path, PurePath
 
 from gscl_scale.errors import FolderError
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.storage.stores import Store
 from gscl_scale.storage.transfer import in_parallel
 from gscl_scale.storage.urls import store_at
 
 
 class ScratchFolder:
-    """A temporary folder that goes with the last reader of its files."""
+    """A temporary folder that goes with the last reader of its files; it may be below a given one."""
 
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="gscl-scale-tables-"))
+    def __init__(self, below: Path | None = None) -> None:
+        if below:
+            with explain_disk_errors(below):
+                below.mkdir(parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix="gscl-scale-tables-", dir=below))
         self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def fetch_files(url: str) -> tuple[ScratchFolder, list[PurePath]]:
+def fetch_files(url: str, below: Path | None = None) -> tuple[ScratchFolder, list[PurePath]]:
     """Copy the file, or all files of the folder, at a URL; returns their names below the temporary folder."""
     store, sizes = files_at(url)
-    scratch = ScratchFolder()
+    scratch = ScratchFolder(below)
     in_parallel(lambda name: store.download(name, scratch.path / name), sizes)
     return scratch, [PurePath(name) for name in sorted(sizes)]
 

@@ -1,6 +1,7 @@
 """Edge and node tables in files, and the graphs that they become."""
 
 import gzip
+import pickle
 
 import pandas as pd
 import pyarrow as pa
@@ -44,3 +45,19 @@ def ingest(tmp_path, *args, **options):
 def named_rows(graph):
     ids = graph.ids.to_pylist()
     return {ids[v]: {ids[u] for u in graph.indices[graph.indptr[v] : graph.indptr[v + 1]]} for v in range(len(ids))}
+
+
+class Machines:
+    """A runner of processes: each task leaves the files of a lost attempt, and results come last first."""
+
+    def __init__(self, workers):
+        self.workers = workers
+
+    def run(self, function, tasks):
+        tasks = [pickle.dumps(task) for task in tasks]
+        for task in tasks:
+            function(pickle.loads(task))
+        return (pickle.loads(pickle.dumps(function(pickle.loads(task)))) for task in reversed(tasks))
+
+    def check_shared(self, folder, need):
+        pass

@@ -86,8 +86,8 @@ def test_there_are_never_many_buckets():
 def test_only_so_many_ranges_are_in_memory_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(csr, "_LEAST_ROWS", 4)
     begun, written = [], []
-    rows, append = csr._rows_of, ColumnFile.append
-    monkeypatch.setattr(csr, "_rows_of", lambda part: begun.append(len(written)) or rows(part))
+    rows, append = csr.rows_of, ColumnFile.append
+    monkeypatch.setattr(csr, "rows_of", lambda part: begun.append(len(written)) or rows(part))
     monkeypatch.setattr(ColumnFile, "append", lambda self, part: written.append(1) or append(self, part))
     rows_of(tmp_path, 200, np.random.default_rng(0).integers(0, 200, (3000, 2)), True, threads=2)
     assert len(begun) == 50
@@ -154,7 +154,7 @@ def test_nodes_beyond_32_bits_have_64_bit_entries(tmp_path, weights):
     assert (buckets.dtype, index_dtype(2**31 - 1), index_dtype(2**31)) == (np.int64, np.int32, np.int64)
     assert buckets.sizes.size <= 256
     last = list(buckets.ranges(100))[-1]._replace(low=far - 1, high=far + 1)
-    _, rows = csr._rows_of(last)
+    _, rows = csr.rows_of(last)
     assert (rows.degrees.tolist(), rows.entries.tolist(), rows.entries.dtype) == ([0, 2], [0, 1], np.int64)
     assert weights is None or rows.weights.tolist() == [0.5, 3.0]
     assert isinstance(last, RowRange)
@@ -167,5 +167,5 @@ def test_the_rows_of_a_range_may_hold_more_than_2_31_entries(tmp_path, monkeypat
         starts[1:] += 2**31 - 1
 
     monkeypatch.setattr(csr, "_count", count)
-    starts = RowRange(tmp_path / "bucket", 0, 3, np.int32, True).starts()
+    starts = RowRange((tmp_path / "bucket",), 0, 3, np.int32, True).starts()
     assert starts.tolist() == [0, 2**31 - 1, 2**32 - 2, 3 * (2**31 - 1)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gscl_scale.config.graphs import MemoryGraph
 from gscl_scale.errors import FolderError, GraphError
-from gscl_scale.graph import csr, draft
+from gscl_scale.graph import csr, edge_rows
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.draft import GraphDraft, write_graph
 from gscl_scale.graph.edge_weights import FILE
@@ -68,7 +68,8 @@ def test_order_of_edges_memory_and_buckets_change_no_byte(tmp_path, monkeypatch,
     order = np.random.default_rng(0).permutation(len(edges))
     monkeypatch.setattr(csr, "_LEAST_ROWS", 4)
     monkeypatch.setattr(csr, "_CHUNK_EDGES", 257)
-    monkeypatch.setattr(draft, "build_rows", lambda buckets, column, *_: csr.build_rows(buckets, column, 600, 2, _[-1]))
+    small = lambda buckets, column, *_: csr.build_rows(buckets, column, 600, 2, _[-1])  # noqa: E731
+    monkeypatch.setattr(edge_rows, "build_rows", small)
     parts = write(tmp_path / "many", draft_of(edges[order], weights[order], chunk=700), undirected=undirected)
     assert content(whole) == content(parts)
     assert whole.fingerprint == parts.fingerprint

@@ -11,7 +11,7 @@ import pytest
 from gscl_scale import machine
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.estimate import check_resources, estimate_need, read_if_it_fits
+from gscl_scale.graph.estimate import check_resources, estimate_need, is_large, read_if_it_fits
 from gscl_scale.graph.sources import ogb
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.sources.tables import size_of_tables
@@ -65,6 +65,12 @@ def test_where_sorting_takes_too_much_the_cure_is_its_setting(tmp_path, this_mac
         check_resources(size, config, tmp_path)
     lower = int(str(error.value).split("such as ")[1])
     check_resources(size, config.model_copy(update={"memory_mb": lower}), tmp_path)
+
+
+def test_files_that_do_not_tell_their_rows_are_large_by_their_bytes(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.csv'}"]).graph
+    assert [is_large(config, size) for size in (GIB // 8, GIB)] == [False, True]
 
 
 def test_needs_grow_with_counts_beyond_32_bits():

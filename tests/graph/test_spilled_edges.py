@@ -17,10 +17,10 @@ from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.graph import Graph
-from gscl_scale.graph.sources import id_file, id_partitions, spilled_edges, tablefiles, textfiles
+from gscl_scale.graph.sources import edge_sections, id_file, id_partitions, spilled_edges, tablefiles, textfiles
 from gscl_scale.graph.sources.read import read
 from tests.forked import begin_program
-from tests.graph.tables import AB, PAIR, ingest, save, tables
+from tests.graph.tables import AB, PAIR, Machines, ingest, save, tables
 
 NUMBERS = [0, 1, 2, 3, 5, -7, 10**6, 2**31, 2**40, -(2**63), 2**63 - 1, 17, 18, 19, 20]
 WORDS = ["a", "b", "B", "ab", "007", "7", "é", "日本", "z" * 40, " x", "17", "-1", "+1", "q", "r"]
@@ -34,7 +34,7 @@ def small_parts(patch, partitions=7):
     def switch():
         patch.setattr(id_file, "ID_SHARE", 1 << 62)
         patch.setattr(id_file, "IDS_AT_ONCE", 5)
-        patch.setattr(spilled_edges, "_EDGES_AT_ONCE", 3)
+        patch.setattr(edge_sections, "_EDGES_AT_ONCE", 3)
         patch.setattr(id_partitions, "_BYTES_PER_ID", 1 << 40)
         patch.setattr(id_partitions, "MOST_PARTITIONS", partitions)
         patch.setattr(spilled_edges, "MOST_PARTITIONS", partitions)
@@ -51,18 +51,18 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def outcome(config, folder, scratch=None):
+def outcome(config, folder, scratch=None, runner=None):
     """The bytes of all files of the graph, or the sentence that refuses it."""
     try:
-        write_graph(read(config, scratch=scratch), config, folder)
+        write_graph(read(config, scratch=scratch, runner=runner), config, folder, runner=runner)
     except GraphError as error:
         assert not folder.exists()
         return str(error)
     return content(folder)
 
 
-def both(config, folder, on_disk):
-    """What becomes of tables in memory and on disk."""
+def both(config, folder, on_disk, machines=3):
+    """What becomes of tables in memory and on disk; by tasks of so many machines it is the same as on disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spilled_edges, "look_up", lambda *_, **__: pytest.fail("they fit the memory"))
         in_memory = outcome(config, folder / "graph")
@@ -75,6 +75,8 @@ def both(config, folder, on_disk):
     assert written
     if isinstance(spilled, dict):
         assert not (folder / "scratch/edges").exists()
+    shutil.rmtree(folder / "graph", ignore_errors=True)
+    assert outcome(config, folder / "graph", folder / "shared", Machines(machines)) == spilled
     return in_memory, spilled
 
 
@@ -97,9 +99,15 @@ def test_the_graph_has_the_same_bytes_whether_or_not_its_ids_fit_the_memory(data
         if options["unknown_ids"] == "drop" and data.draw(st.booleans(), "missing ids"):
             targets[-1] = None
     kind = data.draw(st.sampled_from([".parquet", ".csv"]))
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        config = tables(Path(folder), edges, nodes, kind, **options)
-        in_memory, spilled = both(config, Path(folder), small_parts(patch))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sources)), max_size=3), "files"))
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        config = tables(folder, edges, nodes, kind, **options)
+        if cuts:
+            for number, (low, high) in enumerate(zip([0, *cuts], [*cuts, len(sources)], strict=True)):
+                save(folder / f"edges/{number}{kind}", {column: cells[low:high] for column, cells in edges.items()})
+            config = config.model_copy(update={"edges": folder / "edges"})
+        in_memory, spilled = both(config, folder, small_parts(patch), data.draw(st.integers(1, 4), "machines"))
     assert in_memory == spilled
 
 
@@ -164,6 +172,30 @@ def test_a_bad_id_in_the_last_part_is_named_with_its_row_and_no_scratch_stays(tm
     in_memory, spilled = both(many_edges(tmp_path, last), tmp_path, on_disk)
     assert in_memory == spilled
     assert says in spilled
+
+
+def test_the_first_unknown_id_is_named_whichever_end_it_is(tmp_path, on_disk):
+    edges = {"source": list("aaaaxa"), "target": list("bbybbz")}
+    in_memory, spilled = both(tables(tmp_path, edges, AB), tmp_path, on_disk)
+    assert in_memory == spilled
+    assert "row 3: target 'y' is not an id" in spilled
+
+
+def test_weights_of_all_sections_are_written_as_the_first_ones_show(tmp_path, on_disk):
+    for number, weight in enumerate(["1,5", "2,25", "1,500"]):
+        save(tmp_path / f"edges/{number}.csv", f"source;target;kg\n{number};{number + 1};{weight}\n")
+    config = TablesGraph(source="tables", edges=tmp_path / "edges", weight_column="kg", separator="semicolon")
+    in_memory, spilled = both(config, tmp_path, on_disk)
+    assert isinstance(spilled, dict)
+    assert in_memory == spilled
+
+
+def test_a_section_that_a_machine_does_not_see_is_read_by_the_driver(tmp_path, on_disk, monkeypatch):
+    looked = []
+    monkeypatch.setattr(edge_sections, "states_of", lambda table: looked.append(table) or [(0, 0)])
+    in_memory, spilled = both(many_edges(tmp_path, "n7"), tmp_path, on_disk)
+    assert in_memory == spilled
+    assert len(looked) > 2
 
 
 def test_repeated_ids_are_refused_with_the_first_of_them(tmp_path, on_disk):
@@ -235,7 +267,7 @@ def test_a_killed_ingest_begins_again_and_leaves_no_scratch(tmp_path, on_disk):
         time.sleep(0.01)
     process.kill()
     process.join()
-    assert len(list((tmp_path / "run").glob(".ids-*.tmp/edges/ends-*"))) > 0
+    assert len(list((tmp_path / "run").glob(".ids-*.tmp/edges/section-*/ends-*"))) > 0
     again = begin_program(INGEST, tmp_path, "go")
     again.join()
     assert again.exitcode == 0

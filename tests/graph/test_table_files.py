@@ -14,9 +14,10 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError, GraphError
 from gscl_scale.graph.draft import write_graph
 from gscl_scale.graph.sources.read import read, source_size
+from gscl_scale.graph.sources.tablefiles import files_of, sections_of, stream
 from gscl_scale.run.inputs import changed_inputs, input_state, with_checksums
 from gscl_scale.storage.urls import store_at
-from tests.graph.tables import named_rows
+from tests.graph.tables import Machines, named_rows
 from tests.s3 import BUCKET
 
 EDGES, NODES = b"source,target\na,b\nb,c\n", b"id,x\nc,1\na,2\nb,3\n"
@@ -91,6 +92,17 @@ def test_tables_on_an_object_store_are_copied_for_a_while(bucket, tmp_path):
         graph_of(tmp_path / "c", edges=f"{bucket}/other.csv")
 
 
+def test_tasks_read_copies_in_the_folder_that_they_share(bucket, tmp_path):
+    config = Config.parse({"graph": {"source": "tables", "edges": f"{bucket}/edges.csv", "nodes": f"{bucket}/nodes"}})
+    shared, machines = tmp_path / "shared", Machines(2)
+    draft = read(config.graph, scratch=shared, runner=machines)
+    assert len(list(shared.glob("gscl-scale-tables-*/edges.csv"))) == 1
+    graph = write_graph(draft, config.graph, tmp_path / "graph", runner=machines)
+    assert named_rows(graph) == {"a": {"b"}, "b": {"a", "c"}, "c": {"b"}}
+    del draft
+    assert list(shared.glob("gscl-scale-tables-*")) == []
+
+
 def test_a_change_of_a_table_on_an_object_store_is_noticed(bucket, monkeypatch):
     config = Config.parse({"graph": {"source": "tables", "edges": f"{bucket}/edges.csv", "nodes": f"{bucket}/nodes"}})
     before = with_checksums(input_state(config))
@@ -114,3 +126,27 @@ def test_only_tables_may_be_urls_and_only_of_stores(tmp_path):
         with pytest.raises(ConfigError, match=r"is a URL; expected a local path: copy or mount it"):
             Config.parse({"graph": values})
     assert Config.parse({"graph": {"source": "tables", "edges": str(tmp_path)}}).graph.edges == Path(tmp_path)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 100])
+def test_sections_have_all_rows_once_and_small_files_are_read_together(tmp_path, number):
+    for name, rows in (("a", 40), ("b", 1), ("c", 3), ("d", 200)):
+        pq.write_table(pa.table({"id": [f"{name}{row}" for row in range(rows)]}), tmp_path / name, row_group_size=6)
+        (tmp_path / name).rename(tmp_path / f"{name}.parquet")
+    files = files_of(tmp_path, "edges")
+    sections = sections_of(files, number)
+    assert len(sections) <= number + 1 or number == 100
+    rows = [
+        (str(part.file), part.first_row + at, text)
+        for file in (file for section in sections for file in section)
+        for part in stream(file, ["id"])
+        for at, text in enumerate(part.text_or_numbers("id").to_pylist())
+    ]
+    assert rows == [
+        (f"{tmp_path}/{name}.parquet", row + 1, f"{name}{row}")
+        for name, many in (("a", 40), ("b", 1), ("c", 3), ("d", 200))
+        for row in range(many)
+    ]
+    if number == 5:
+        assert max(len(section) for section in sections) > 1
+        assert sum(file.path.name == "d.parquet" for section in sections for file in section) > 1

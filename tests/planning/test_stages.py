@@ -28,7 +28,8 @@ DRAWN = ["graph.source=synthetic", "graph.preset=small", "rings.rounds=1", "mode
 
 
 def config_of(*settings):
-    return Config.load(None, [*DRAWN, *settings])
+    drawn = [] if "graph.source=tables" in settings else DRAWN
+    return Config.load(None, [*drawn, *settings])
 
 
 def needs(*settings, nodes=10**7, edges=10**8, features=64, machines=HERE):
@@ -67,6 +68,19 @@ def test_less_memory_for_sorting_lowers_the_plan_of_the_graph():
     usual, lower = (needs(f"graph.memory_mb={size}", edges=10**10)["graph"] for size in (4096, 16))
     assert lower.allocated < usual.allocated
     assert lower.disk == usual.disk
+
+
+def test_all_machines_read_tables_and_one_any_other_source():
+    size = {"nodes": 10**9, "edges": 10**10, "machines": CLUSTER}
+    drawn, tables = (
+        needs(*given, **size)["graph"]
+        for given in ((), ("graph.source=tables", "graph.edges=edges", "graph.nodes=nodes"))
+    )
+    assert (drawn.machines, drawn.processes) == (1, 1)
+    assert (tables.machines, tables.processes) == (8, 16)
+    assert tables.seconds < drawn.seconds / 4
+    assert tables.allocated < drawn.allocated
+    assert tables.network < drawn.network
 
 
 def test_memory_grows_with_nodes_edges_and_features():

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.runtime.runner import start_runner
+from gscl_scale.errors import FolderError, GraphError, TaskError
+from gscl_scale.runtime.runner import run_in_order, start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 
 
@@ -163,3 +163,19 @@ def test_local_work_does_not_import_ray():
         "sys.exit('ray' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def slow_first(number):
+    time.sleep(0.1 if number < 2 else 0)
+    if number in (1, 3):
+        raise GraphError(f"row {number} is wrong")
+    return number
+
+
+def test_results_and_mistakes_of_the_input_come_in_the_order_of_the_tasks():
+    with local(3) as runner:
+        assert list(run_in_order(runner, abs, range(0, -20, -1))) == list(range(20))
+        results = run_in_order(runner, slow_first, range(5))
+        assert next(results) == 0
+        with pytest.raises(GraphError, match="row 1 is wrong"):
+            next(results)

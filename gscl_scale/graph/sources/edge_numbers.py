@@ -5,15 +5,14 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from gscl_scale.graph.draft import Edges
+from gscl_scale.graph.edge_rows import Edges
+from gscl_scale.graph.sources.edge_sections import first_unknown, without_unknown
 from gscl_scale.graph.sources.edge_table import EdgeTable
 from gscl_scale.graph.sources.id_file import IdFile, IdScratch, slices
 from gscl_scale.graph.sources.id_index import EdgeIds, IdIndex, IdKinds, index_bytes, unknown_id
-from gscl_scale.graph.sources.spilled_edges import SpilledEdges, without_unknown
+from gscl_scale.graph.sources.spilled_edges import SpilledEdges, SpilledRows, note_on_dropped
 from gscl_scale.graph.sources.tablefiles import Part, num_rows
 from gscl_scale.graph.sources.tableids import DistinctIds, guess_integers, ids_of, short_text
 from gscl_scale.io.arrow import is_text
@@ -21,13 +20,13 @@ from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
 
 
 class NumberedEdges(NamedTuple):
-    """All nodes' ids, and the edges as rows of both ends, and weights, with the number of edges that were dropped.
+    """All nodes' ids, and the edges as rows of both ends, and weights.
 
     distinct   whether the ids are known to be distinct
     """
 
     ids: pa.Array
-    edges: Iterator[tuple[Edges, int]]
+    edges: Iterable[Edges]
     distinct: bool
 
 
@@ -37,26 +36,31 @@ def nodes_of_edges(table: EdgeTable, scratch: IdScratch) -> NumberedEdges:
     distinct = _collect(_ids_of_ends(table, kinds), scratch.resident)
     if distinct is not None:
         ids = short_text(distinct.sorted())
-        return NumberedEdges(ids, _find_in_memory(table, IdIndex(ids), EdgeIds(ids.type), drop=False), True)
+        return NumberedEdges(ids, _find_in_memory(table, IdIndex(ids), EdgeIds(ids.type), False, []), True)
     sample = ids_of(next(table.parts_of_ends()), table.ends[0])
     spilled = SpilledEdges(table, ids_of, sample, _num_ends(table), scratch)
     spilled.write(kinds, guess=True)
     ids = _in_file(spilled.number_new(0), kinds.types, scratch)
-    return NumberedEdges(ids, spilled.read(len(ids), drop=False), True)
+    return NumberedEdges(ids, SpilledRows(spilled, len(ids), False, []), True)
 
 
-def number_edges(table: EdgeTable, ids: pa.Array, unknown: str, scratch: IdScratch, origin: str) -> NumberedEdges:
+def number_edges(
+    table: EdgeTable, ids: pa.Array, unknown: str, scratch: IdScratch, origin: str, notes: list[str]
+) -> NumberedEdges:
     """The edges between the nodes of a node table.
 
     unknown   what becomes of edges to other ids: refuse, add or drop
+    notes     get one on dropped edges, with the last of the others
     """
     found = None
     if index_bytes(ids) <= scratch.resident:
-        found = _number_in_memory(table, ids, unknown, scratch.resident)
-    return found or _number_on_disk(table, ids, unknown, scratch, origin)
+        found = _number_in_memory(table, ids, unknown, scratch.resident, notes)
+    return found or _number_on_disk(table, ids, unknown, scratch, origin, notes)
 
 
-def _number_in_memory(table: EdgeTable, ids: pa.Array, unknown: str, most: int) -> NumberedEdges | None:
+def _number_in_memory(
+    table: EdgeTable, ids: pa.Array, unknown: str, most: int, notes: list[str]
+) -> NumberedEdges | None:
     """By a table of all ids; None where the ids that only edges name are too many."""
     index, reader = IdIndex(ids), EdgeIds(ids.type)
     if unknown == "add":
@@ -66,10 +70,12 @@ def _number_in_memory(table: EdgeTable, ids: pa.Array, unknown: str, most: int) 
         if len(new := added.sorted()):
             ids = ids_together(ids, new)
             index, reader = IdIndex(ids), EdgeIds(ids.type)
-    return NumberedEdges(ids, _find_in_memory(table, index, reader, unknown == "drop"), index.distinct)
+    return NumberedEdges(ids, _find_in_memory(table, index, reader, unknown == "drop", notes), index.distinct)
 
 
-def _number_on_disk(table: EdgeTable, ids: pa.Array, unknown: str, scratch: IdScratch, origin: str) -> NumberedEdges:
+def _number_on_disk(
+    table: EdgeTable, ids: pa.Array, unknown: str, scratch: IdScratch, origin: str, notes: list[str]
+) -> NumberedEdges:
     drop, ends = unknown == "drop", _num_ends(table)
     read_ids = partial(EdgeIds(ids.type).read, strict=not drop)
     most = len(ids) if unknown != "add" else None if ends is None else len(ids) + ends
@@ -78,27 +84,25 @@ def _number_on_disk(table: EdgeTable, ids: pa.Array, unknown: str, scratch: IdSc
     if unknown == "add":
         spilled.write()
         ids = _in_file(chain(slices(ids), spilled.number_new(len(ids))), {ids.type}, scratch)
-    return NumberedEdges(ids, spilled.read(len(ids), drop), True)
+    return NumberedEdges(ids, SpilledRows(spilled, len(ids), drop, notes), True)
 
 
-def _find_in_memory(table: EdgeTable, index: IdIndex, reader: EdgeIds, drop: bool) -> Iterator[tuple[Edges, int]]:
-    """The edges, and how many to unknown ids were dropped; without `drop`, these are refused."""
+def _find_in_memory(table: EdgeTable, index: IdIndex, reader: EdgeIds, drop: bool, notes: list[str]) -> Iterator[Edges]:
+    """The edges; those to unknown ids are dropped, or without `drop` refused."""
 
     def find(part: Part) -> tuple[Edges, int]:
-        rows = [_rows_of(index, reader, part, column, known=not drop) for column in table.ends]
+        wanted = [reader.read(part, column, strict=not drop) for column in table.ends]
+        rows = [index.find(ids) for ids in wanted]
+        if not drop and (unknown := first_unknown(tuple(rows))):
+            name = wanted[unknown.end][unknown.at].as_py()
+            raise unknown_id(part, table.ends[unknown.end], unknown.at, name)
         return without_unknown((*rows, *table.weights(part)))
 
-    return map_in_order(find, table.parts(), num_threads())
-
-
-def _rows_of(index: IdIndex, reader: EdgeIds, part: Part, column: str, known: bool) -> npt.NDArray[np.int64]:
-    """Row of each id of a column, -1 for unknown ones; GraphError with the place of one if all must be known."""
-    wanted = reader.read(part, column, strict=known)
-    rows = index.find(wanted)
-    if known and (rows < 0).any():
-        at = int(np.argmin(rows))
-        raise unknown_id(part, column, at, wanted[at].as_py())
-    return rows
+    total = 0
+    for edges, dropped in map_in_order(find, table.parts(), num_threads()):
+        total += dropped
+        yield edges
+    notes += note_on_dropped(total)
 
 
 def _ids_of_ends(table: EdgeTable, kinds: IdKinds) -> Iterator[pa.Array]:

@@ -1,8 +1,9 @@
 """The edge table: columns of ids, and of weights if the settings name one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +13,21 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.sources.cells import DECIMAL_COMMA, numbers_of, storage_of, sure_commas
 from gscl_scale.graph.sources.dialect import Dialect
-from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, stream
+from gscl_scale.graph.sources.tablefiles import Part, TableFile, files_of, sections_of, stream
 from gscl_scale.text import quoted
 
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """The files of an edge table, the columns of both ends, and that of the weights."""
+    """The files of an edge table, the columns of both ends, and that of the weights.
+
+    order   how the weights of the table are written of which this is a part; None: as the first of these files shows
+    """
 
     files: list[TableFile]
     ends: tuple[str, str]
     weight: str | None
+    order: str | None = None
 
     @classmethod
     def of(cls, config: TablesGraph, files: list[TableFile]) -> "EdgeTable":
@@ -44,6 +49,14 @@ class EdgeTable:
         """The same without the weights."""
         return (part for file in self.files for part in stream(file, list(self.ends)))
 
+    def sections(self, number: int) -> list["EdgeTable"]:
+        """The table as about so many parts of similar size, in their order."""
+        files = [  # for tasks, which may run in another folder
+            replace(file, path=file.path.absolute(), shown=str(file), scratch=None) for file in self.files
+        ]
+        order = self._order if self.weight else None
+        return [replace(self, files=section, order=order) for section in sections_of(files, number)]
+
     def weights(self, part: Part) -> list[npt.NDArray[np.float64]]:
         """The weights of some rows, if the edges have some."""
         return [weights_of(part, self.weight, self._order)] if self.weight else []
@@ -51,6 +64,8 @@ class EdgeTable:
     @cached_property
     def _order(self) -> str:
         """How weights are written, by the first part of the table; a cell that is written otherwise is refused."""
+        if self.order is not None:
+            return self.order
         weight = self.weight or ""
         part = next((part for file in self.files for part in stream(file, [weight])), None)
         cells = part.text_or_numbers(weight) if part else None
@@ -59,9 +74,9 @@ class EdgeTable:
         return DECIMAL_COMMA if numbers_of(cells, DECIMAL_COMMA).odd.sum() < numbers_of(cells).odd.sum() else ""
 
 
-def edge_files(config: TablesGraph) -> list[TableFile]:
-    """The files of the edge table."""
-    return files_of(config.edges, "edges", Dialect.of(config.separator, config.header, config.comment))
+def edge_files(config: TablesGraph, scratch_in: Path | None = None) -> list[TableFile]:
+    """The files of the edge table; copies of remote ones lie in a given folder."""
+    return files_of(config.edges, "edges", Dialect.of(config.separator, config.header, config.comment), scratch_in)
 
 
 def weights_of(part: Part, column: str, order: str = "") -> npt.NDArray[np.float64]:

@@ -1,9 +1,10 @@
 """Ids in files: columns that do not fit the memory are appended, then mapped."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,13 @@ from gscl_scale.graph.sources.tableids import SHORT_TEXT, is_integer_text, short
 from gscl_scale.graph.types import ID_SHARE
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.io.raw import append_bytes
+from gscl_scale.runtime.runner import Runner, run_in_order
+from gscl_scale.runtime.threads import map_in_order, num_threads
 from gscl_scale.storage.tables import ScratchFolder
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 IDS_AT_ONCE = 1 << 20
 _END = np.dtype(np.int64)  # of a text
@@ -25,13 +32,14 @@ _SHORT_END = np.dtype(np.int32)
 class IdScratch:
     """Where ids wait that do not fit the memory: a folder that is made once it is needed.
 
-    resident   bytes of ids and their table that stay in memory
-    at_once    bytes for the parts of the others that are looked at together
+    resident   bytes of ids and their table that stay in memory: none where tasks of a runner share the work
+    at_once    bytes for the parts of the others that are looked at together, or by each task
     """
 
-    def __init__(self, memory_mb: int, folder: Path | None = None) -> None:
-        self.resident = machine.available_memory() // ID_SHARE
+    def __init__(self, memory_mb: int, folder: Path | None = None, runner: Runner | None = None) -> None:
+        self.resident = 0 if runner else machine.available_memory() // ID_SHARE
         self.at_once = memory_mb << 20
+        self.runner = runner
         self._given = folder
         self._own: ScratchFolder | None = None
 
@@ -44,6 +52,15 @@ class IdScratch:
         with explain_disk_errors(self._given):
             self._given.mkdir(parents=True, exist_ok=True)
         return self._given
+
+    @property
+    def workers(self) -> int:
+        """Tasks that run at once."""
+        return self.runner.workers if self.runner else num_threads()
+
+    def run(self, function: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
+        """Results in the order of the tasks: of the runner, or on so many threads of this process."""
+        return run_in_order(self.runner, function, tasks) if self.runner else map_in_order(function, tasks, threads)
 
     def new_folder(self, name: str) -> Path:
         """An empty folder below it."""
@@ -178,12 +195,6 @@ def text_of(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return ends, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-
-
-def append_bytes(path: Path, values: npt.NDArray[np.generic]) -> None:
-    """Append numbers to a file."""
-    with explain_disk_errors(path), path.open("ab") as file:
-        file.write(np.ascontiguousarray(values).data.cast("B") if values.size else b"")
 
 
 def _map(path: Path) -> pa.Buffer:

@@ -1,12 +1,13 @@
 """Ids cut by hash into partitions on disk, so that the table of one partition at a time is in memory.
 
-The ends of edges wait in files, an id goes to the partition that its hash names, and a byte for each end says which
-that is. Each partition replaces its ids by rows of nodes, in the same order. So the edges come back in the order of
-their table by reading all partitions side by side, and no edge needs a number of its own.
+The ends of edges wait in files of each section of their table, an id goes to the partition that its hash names, and a
+byte for each end says which that is. Each partition writes the rows of nodes of its ends, in the same order. So the
+edges of a section come back in the order of their table by reading all partitions side by side, and no edge needs a
+number of its own. What works on a partition is a task of plain values, and its result names the files that it wrote.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +19,12 @@ import pyarrow.compute as pc
 
 from gscl_scale import seeding
 from gscl_scale.graph.csr import index_dtype
-from gscl_scale.graph.sources.id_file import IdFile, append_bytes
+from gscl_scale.graph.sources.id_file import IdFile
 from gscl_scale.graph.sources.id_index import IdIndex
 from gscl_scale.graph.sources.tableids import DistinctIds
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.atomic import explain_disk_errors
+from gscl_scale.io.raw import append_bytes, new_folder
 from gscl_scale.kernels.kernel import kernel
 
 MOST_PARTITIONS = 255  # the last value of a byte is a missing id
@@ -69,14 +71,18 @@ def _order_of(codes: npt.NDArray[np.uint8], number: int) -> tuple[npt.NDArray[np
 class Partition:
     """One partition as plain values, for a task.
 
-    kind    type of the ids in its files
-    cast    type in which they are compared: integers where all texts of a text file are such
+    kind       type of the ids in its files
+    cast       type in which they are compared: integers where all texts of a text file are such
+    sections   the folders with its ends of edges, in the order of the edge table
+    new        its ids that the node table does not have, ascending
     """
 
     folder: Path
     number: int
     kind: pa.DataType
     cast: pa.DataType
+    sections: tuple[Path, ...] = ()
+    new: IdFile | None = None
 
     @property
     def nodes(self) -> IdFile:
@@ -84,27 +90,22 @@ class Partition:
         return IdFile(self.folder / f"nodes-{self.number}", self.cast)
 
     @property
-    def ends(self) -> IdFile:
-        """Its ends of edges, in the order of the edge table."""
-        return IdFile(self.folder / f"ends-{self.number}", self.kind)
-
-    @property
-    def new(self) -> IdFile:
-        """Its ids that the node table does not have, ascending."""
-        return IdFile(self.folder / f"new-{self.number}", self.cast)
+    def ends(self) -> list[IdFile]:
+        """Its ends of edges, in the order of the edge table, by section."""
+        return [ends_in(folder, self.number, self.kind) for folder in self.sections]
 
     def file(self, what: str) -> Path:
-        """A file of numbers: the rows of `nodes`, `new` or `ends`."""
+        """A file of numbers: the rows of `nodes` or `new`."""
         return self.folder / f"{what}-rows-{self.number}"
 
     def known(self) -> tuple[pa.Array, npt.NDArray[np.int64]]:
         """All ids that have a row, and the rows."""
-        kinds = [kind for kind in ("nodes", "new") if self.file(kind).exists()]
-        ids = [(self.nodes if kind == "nodes" else self.new).mapped() for kind in kinds]
-        rows = [np.fromfile(self.file(kind), _PLACE) for kind in kinds]
-        if not kinds:
+        files = {"nodes": self.nodes, "new": self.new}
+        found = [(ids.mapped(), self.file(kind)) for kind, ids in files.items() if ids and self.file(kind).exists()]
+        if not found:
             return pa.array([], self.cast), np.zeros(0, _PLACE)
-        return (ids[0], rows[0]) if len(kinds) == 1 else (pa.concat_arrays(ids), np.concatenate(rows))
+        ids, rows = zip(*((ids, np.fromfile(path, _PLACE)) for ids, path in found), strict=True)
+        return (ids[0], rows[0]) if len(found) == 1 else (pa.concat_arrays(ids), np.concatenate(rows))
 
     @property
     def num_nodes(self) -> int:
@@ -116,6 +117,11 @@ class Partition:
         """Append ids of the node table."""
         self.nodes.append(ids)
         append_bytes(self.file("nodes"), rows)
+
+
+def ends_in(folder: Path, partition: int, kind: pa.DataType) -> IdFile:
+    """The ends of the edges of a section that belong to a partition."""
+    return IdFile(folder / f"ends-{partition}", kind)
 
 
 class Repeats(NamedTuple):
@@ -137,17 +143,19 @@ def repeats_in(partition: Partition) -> Repeats | None:
     return Repeats(len(ids) - distinct, int(rows[pc.index(ids, example).as_py()]), example.as_py())
 
 
-def find_new(partition: Partition) -> int:
-    """Write the ids of edges that the node table does not have; returns how many these are."""
+def find_new(partition: Partition) -> IdFile:
+    """Write the ids of edges that the node table does not have."""
     index = IdIndex(partition.nodes.mapped())
     distinct = DistinctIds()
-    for ends in partition.ends.parts():
-        wanted = ends.cast(partition.cast)
-        distinct.add(wanted.filter(pa.array(index.find(wanted) < 0)))
+    for file in partition.ends:
+        for ends in file.parts():
+            wanted = ends.cast(partition.cast)
+            distinct.add(wanted.filter(pa.array(index.find(wanted) < 0)))
+    new = IdFile(new_folder(partition.folder, f"new-{partition.number}") / "ids", partition.cast)
     ids = distinct.sorted()
     if len(ids):
-        partition.new.append(ids)
-    return len(ids)
+        new.append(ids)
+    return new
 
 
 def number_new(partitions: list[Partition], first: int) -> Iterator[pa.Array]:
@@ -156,7 +164,7 @@ def number_new(partitions: list[Partition], first: int) -> Iterator[pa.Array]:
     Each partition is a random sample of all ids, because a hash made it: the quantiles of one cut the others into
     ranges of about as many ids as a partition has.
     """
-    runs = [partition.new.mapped() for partition in partitions]
+    runs = [partition.new.mapped() for partition in partitions if partition.new]
     sample = max(runs, key=len)
     cuts = [sample[len(sample) * part // len(runs)] for part in range(1, len(runs))] if len(sample) else []
     bounds = [[0, *(_position(run, cut) for cut in cuts), len(run)] for run in runs]
@@ -183,25 +191,39 @@ def _position(ascending: pa.Array, value: pa.Scalar) -> int:
     return bisect_left(range(len(ascending)), comparable(value), key=lambda at: comparable(ascending[at]))
 
 
-def look_up(partition: Partition, num_nodes: int) -> None:
-    """Write the row of each end, -1 where no node has its id; the ends are removed."""
-    ids, rows = partition.known()
-    index, rows = IdIndex(ids), np.append(rows, -1)
-    path = partition.file("ends")
-    with explain_disk_errors(path), path.open("wb") as file:
-        for ends in partition.ends.parts():
-            found = index.find(ends.cast(partition.cast))
-            file.write(rows[found].astype(index_dtype(num_nodes)).data.cast("B"))
-    partition.ends.remove()
+@dataclass(frozen=True)
+class LookUp:
+    """A partition, and how many nodes there are."""
+
+    partition: Partition
+    num_nodes: int
+
+
+def look_up(task: LookUp) -> Path:
+    """Write the row of each end, -1 where no node has its id, into a folder with a file for each section."""
+    ids, rows = task.partition.known()
+    index, rows = IdIndex(ids), np.append(rows, -1).astype(index_dtype(task.num_nodes))
+    folder = new_folder(task.partition.folder, f"rows-{task.partition.number}")
+    for section, file in enumerate(task.partition.ends):
+        path = rows_in(folder, section)
+        with explain_disk_errors(path), path.open("wb") as out:
+            for ends in file.parts():
+                out.write(rows[index.find(ends.cast(task.partition.cast))].data.cast("B"))
+    return folder
+
+
+def rows_in(folder: Path, section: int) -> Path:
+    """The rows of the ends of a section, in the folder of a partition."""
+    return folder / str(section)
 
 
 class RowReader:
     """Rows of ends in the order in which their ids were grouped."""
 
-    def __init__(self, partitions: list[Partition], num_nodes: int) -> None:
-        self._paths = [partition.file("ends") for partition in partitions]
+    def __init__(self, paths: Sequence[Path], num_nodes: int) -> None:
+        self._paths = paths
         self._dtype = np.dtype(index_dtype(num_nodes))
-        self._read = [0] * len(partitions)
+        self._read = [0] * len(paths)
 
     def next(self, codes: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
         """The rows of the next ends, whose partitions are given; -1 for missing ids."""

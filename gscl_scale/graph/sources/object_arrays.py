@@ -7,7 +7,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Edges, GraphDraft
+from gscl_scale.graph.draft import GraphDraft
+from gscl_scale.graph.edge_rows import Edges
 from gscl_scale.graph.sources.given import Beside, GivenGraph, array_of
 from gscl_scale.graph.sources.pyg import draft_from_data, import_geometric
 from gscl_scale.graph.types import SPLIT_CODES

@@ -21,7 +21,8 @@ import scipy.sparse as sp
 
 from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Edges, GraphDraft
+from gscl_scale.graph.draft import GraphDraft
+from gscl_scale.graph.edge_rows import Edges
 from gscl_scale.graph.edge_weights import flaw_of_weights
 from gscl_scale.graph.label_sets import is_indicator
 from gscl_scale.graph.sources.pickles import only_arrays

@@ -9,16 +9,25 @@ from gscl_scale.config.graphs import GraphConfig
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.types import ColumnEncoding, SourceSize
+from gscl_scale.runtime.runner import Runner
 
 
-def read(config: GraphConfig, preferred: Sequence[ColumnEncoding] = (), scratch: Path | None = None) -> GraphDraft:
+def read(
+    config: GraphConfig,
+    preferred: Sequence[ColumnEncoding] = (),
+    scratch: Path | None = None,
+    runner: Runner | None = None,
+) -> GraphDraft:
     """Read the source that the graph section names; tables with the encodings of an earlier graph, if they fit.
 
     scratch   a folder for what does not fit the memory
+    runner    reads the edges of tables by tasks, on machines that share this folder
     """
     if config.source == "memory":
         raise ConfigError("graph.source: expected a source that can be read from a file, got 'memory'")
-    draft: GraphDraft = _module(config).read(config, *([preferred, scratch] if config.source == "tables" else []))
+    draft: GraphDraft = _module(config).read(
+        config, *([preferred, scratch, runner] if config.source == "tables" else [])
+    )
     return draft
 
 

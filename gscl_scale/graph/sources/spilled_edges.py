@@ -1,26 +1,41 @@
-"""Edges of a table with more ids than fit the memory: they wait on disk until each end has the row of its node."""
+"""Edges of a table with more ids than fit the memory: they wait on disk until each end has the row of its node.
+
+Four steps, each of tasks: sections of the table are cut into partitions by id, partitions find the rows of their ids,
+sections become buckets by row, and these become the rows of the graph (`graph.row_pieces`).
+"""
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from gscl_scale.graph.draft import Edges, repeated_ids
+from gscl_scale.errors import GraphError
+from gscl_scale.graph.csr import EdgeBuckets
+from gscl_scale.graph.draft import repeated_ids
+from gscl_scale.graph.edge_rows import Edges
+from gscl_scale.graph.sources.edge_sections import (
+    FillTask,
+    ReadIds,
+    Section,
+    SectionTask,
+    UnknownEnd,
+    fill_buckets,
+    parts_of,
+    states_of,
+    without_unknown,
+    write_section,
+)
 from gscl_scale.graph.sources.edge_table import EdgeTable
-from gscl_scale.graph.sources.id_file import IdScratch, all_integers, append_bytes, slices
+from gscl_scale.graph.sources.id_file import IdScratch, slices
 from gscl_scale.graph.sources.id_index import IdKinds, unknown_id
 from gscl_scale.graph.sources.id_partitions import (
     MOST_PARTITIONS,
-    GroupedIds,
+    LookUp,
     Partition,
-    RowReader,
     bytes_per_id,
     find_new,
     group_ids,
@@ -28,27 +43,12 @@ from gscl_scale.graph.sources.id_partitions import (
     num_partitions,
     number_new,
     repeats_in,
+    rows_in,
 )
-from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.io.arrow import is_text
-from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
+from gscl_scale.runtime.threads import num_threads
 
-_EDGES_AT_ONCE = 1 << 18
-_WEIGHT = np.dtype(np.float64)
-ReadIds = Callable[[Part, str], pa.Array]
-
-
-class _GroupedEdges(NamedTuple):
-    """Edges of a part: both ends by partition, none if they are of another kind than those before, and the weights.
-
-    integers   whether all ids are text that is written as integers
-    """
-
-    part: Part
-    kinds: list[pa.DataType]
-    ends: list[GroupedIds]
-    weights: list[npt.NDArray[np.float64]]
-    integers: bool
+_SECTIONS_PER_TASK = 4  # sections differ in how long they take
 
 
 class SpilledEdges:
@@ -62,15 +62,17 @@ class SpilledEdges:
     def __init__(
         self, table: EdgeTable, read_ids: ReadIds, ids: pa.Array, most_ids: int | None, scratch: IdScratch
     ) -> None:
-        self._table, self._read_ids, self._scratch = table, read_ids, scratch  # its folder stays as long as it does
-        self._folder = scratch.new_folder("edges")
+        self._read_ids, self._scratch = read_ids, scratch  # its folder stays as long as it does
+        self._tables = table.sections(_SECTIONS_PER_TASK * scratch.workers) if scratch.runner else [table]
+        self._table = table  # keeps copies of remote files
+        self._folder = scratch.new_folder("edges").absolute()
         self._kind = pa.large_string() if is_text(ids.type) else pa.int64()
         self._bytes_per_id = bytes_per_id(ids)
         number = MOST_PARTITIONS
         if most_ids is not None:
-            number = num_partitions(most_ids * self._bytes_per_id, self._scratch.at_once, num_threads())
+            number = num_partitions(most_ids * self._bytes_per_id, scratch.at_once, scratch.workers)
         self._partitions = [Partition(self._folder, one, self._kind, self._kind) for one in range(number)]
-        self._sizes: list[int] = []  # edges of each part of the table
+        self._sections: list[Section] = []
 
     def add_nodes(self, ids: pa.Array, origin: str) -> None:
         """Add the ids of the node table; GraphError where some are repeated."""
@@ -82,7 +84,7 @@ class SpilledEdges:
                 self._partitions[partition].add_nodes(grouped.ids[low:high], rows)
             first += len(part)
         at_once = self._at_once(len(ids))
-        found = [repeats for repeats in map_in_order(repeats_in, self._partitions, at_once) if repeats]
+        found = [repeats for repeats in self._scratch.run(repeats_in, self._partitions, at_once) if repeats]
         if found:
             example = min(found, key=lambda repeats: repeats.row).example
             raise repeated_ids(origin, sum(repeats.number for repeats in found), example)
@@ -93,103 +95,99 @@ class SpilledEdges:
         kinds   notes the types of the ids, and refuses to mix them
         guess   text becomes integers if all of it is written like that
         """
-        integers = guess
-        group = partial(self._group, guess=guess)
-        for grouped in map_in_order(group, self._parts(), num_threads()):
-            for column, kind in zip(self._table.ends, grouped.kinds, strict=True):
-                if kinds:
-                    kinds.add(grouped.part.file, column, kind)
-            integers = integers and grouped.integers
-            self._append(grouped)
-        if integers:
-            self._partitions = [replace(partition, cast=pa.int64()) for partition in self._partitions]
+        tasks, kinds = [self._task(table, guess) for table in self._tables], kinds or IdKinds()
+        for task, section in zip(tasks, self._scratch.run(write_section, tasks, 1), strict=True):
+            here = replace(task, seen=[], threads=num_threads())
+            read = section or write_section(here)  # where a machine does not see the files as this one does
+            assert read
+            for kind in read.kinds:
+                kinds.add(*kind)
+            self._sections.append(read)
+        cast = pa.int64() if all(section.integers for section in self._sections) else self._kind
+        folders = tuple(section.folder for section in self._sections)
+        self._partitions = [replace(partition, cast=cast, sections=folders) for partition in self._partitions]
 
-    def _parts(self) -> Iterator[Part]:
-        """The rows of the table, few at a time: each thread has several copies of the ids of a part."""
-        for part in self._table.parts():
-            for low in range(0, part.rows.num_rows, _EDGES_AT_ONCE):
-                yield Part(part.file, part.first_row + low, part.rows[low : low + _EDGES_AT_ONCE])
-
-    def _group(self, part: Part, guess: bool) -> _GroupedEdges:
-        columns = [self._read_ids(part, column) for column in self._table.ends]
-        kinds = [ids.type for ids in columns]
-        ends = []
-        if all(is_text(kind) == is_text(self._kind) for kind in kinds):
-            ends = [group_ids(ids.cast(self._kind), len(self._partitions)) for ids in columns]
-        integers = guess and part.file.is_csv and all(all_integers(ids) for ids in columns)
-        return _GroupedEdges(part, kinds, ends, self._table.weights(part), integers)
-
-    def _append(self, edges: _GroupedEdges) -> None:
-        for grouped in edges.ends:
-            append_bytes(self._codes, grouped.codes)
-            for partition, low, high in grouped.slices():
-                self._partitions[partition].ends.append(grouped.ids[low:high])
-        for weights in edges.weights:
-            append_bytes(self._weights, weights)
-        self._sizes.append(edges.part.rows.num_rows)
+    def _task(self, table: EdgeTable, guess: bool) -> SectionTask:
+        alone = self._scratch.runner is None
+        threads, seen = (self._scratch.workers, []) if alone else (1, states_of(table))
+        number = len(self._partitions)
+        return SectionTask(table, self._read_ids, self._kind, number, guess, self._folder, threads, seen)
 
     def number_new(self, first: int) -> Iterator[pa.Array]:
         """Give the ids that only edges name rows from `first` on; yields them in this order, ascending, in parts."""
-        count = find_new(self._partitions[0]) + self._partitions[0].num_nodes  # a hash cuts: the others have as many
-        at_once = self._at_once(count * len(self._partitions))
-        _finish(map_in_order(find_new, self._partitions[1:], at_once))
+        alone = [] if self._scratch.runner else [find_new(self._partitions[0])]
+        # a hash cuts: the others have as many
+        count = sum(len(new.mapped()) for new in alone) + self._partitions[0].num_nodes
+        others, at_once = self._partitions[len(alone) :], self._at_once(count * len(self._partitions))
+        found = [*alone, *self._scratch.run(find_new, others, at_once)]
+        self._partitions = [replace(part, new=ids) for part, ids in zip(self._partitions, found, strict=True)]
         return number_new(self._partitions, first)
 
-    def read(self, num_nodes: int, drop: bool) -> Iterator[tuple[Edges, int]]:
-        """The edges as rows of both ends, and weights; and how many edges to unknown ids were dropped.
-
-        Without `drop`, these are refused.
-        """
-        if not self._sizes:
+    def look_up(self, num_nodes: int) -> list[tuple[Path, ...]]:
+        """Find the rows of all ends; returns for each section the files of all partitions."""
+        if not self._sections:
             self.write()
-        _finish(map_in_order(partial(look_up, num_nodes=num_nodes), self._partitions, self._at_once(num_nodes)))
-        yield from one_ahead(self._found(num_nodes, drop))
+        tasks = [LookUp(partition, num_nodes) for partition in self._partitions]
+        folders = []
+        for task, folder in zip(tasks, self._scratch.run(look_up, tasks, self._at_once(num_nodes)), strict=True):
+            folders.append(folder)
+            for ends in task.partition.ends:
+                ends.remove()
+        return [tuple(rows_in(folder, section) for folder in folders) for section in range(len(self._sections))]
+
+    def fill_tasks(self, drop: bool, buckets: EdgeBuckets) -> list[FillTask]:
+        """The sections as tasks that put their edges into buckets like these."""
+        weighted = self._table.weight is not None
+        rows = self.look_up(buckets.num_nodes)
+        return [
+            FillTask(section, files, weighted, drop, buckets)
+            for section, files in zip(self._sections, rows, strict=True)
+        ]
+
+    def fill(self, drop: bool, buckets: EdgeBuckets) -> int:
+        """Put all edges into buckets; returns how many edges to unknown ids were dropped."""
+        tasks, dropped = self.fill_tasks(drop, buckets), 0
+        for number, filled in enumerate(self._scratch.run(fill_buckets, tasks, 1)):
+            if filled.unknown:
+                raise self._refusal(self._tables[number], *filled.unknown)
+            buckets.join(filled.buckets)
+            dropped += filled.dropped
         shutil.rmtree(self._folder, ignore_errors=True)
+        return dropped
 
-    def _found(self, num_nodes: int, drop: bool) -> Iterator[tuple[Edges, int]]:
-        reader, done = RowReader(self._partitions, num_nodes), 0
-        for number, size in enumerate(self._sizes):
-            ends = [
-                reader.next(np.fromfile(self._codes, np.uint8, size, offset=2 * done + end * size)) for end in range(2)
-            ]
-            weights = (
-                [np.fromfile(self._weights, _WEIGHT, size, offset=_WEIGHT.itemsize * done)]
-                if self._table.weight
-                else []
-            )
-            done += size
-            if not drop:
-                self._refuse_unknown(number, ends)
-            yield without_unknown((*ends, *weights))
-
-    def _refuse_unknown(self, number: int, ends: list[npt.NDArray[Any]]) -> None:
-        for column, rows in zip(self._table.ends, ends, strict=True):
-            if (rows < 0).any():
-                part = next(islice(self._parts(), number, None))
-                at = int(np.argmin(rows))
-                raise unknown_id(part, column, at, self._read_ids(part, column)[at].as_py())
+    def _refusal(self, table: EdgeTable, number: int, unknown: UnknownEnd) -> GraphError:
+        part = next(islice(parts_of(table), number, None))
+        column = table.ends[unknown.end]
+        return unknown_id(part, column, unknown.at, self._read_ids(part, column)[unknown.at].as_py())
 
     def _at_once(self, num_ids: int) -> int:
         """How many partitions fit the memory together."""
         share = num_ids * self._bytes_per_id // len(self._partitions)
-        return max(1, min(num_threads(), self._scratch.at_once // max(1, share)))
-
-    @property
-    def _codes(self) -> Path:
-        return self._folder / "partitions-of-ends"
-
-    @property
-    def _weights(self) -> Path:
-        return self._folder / "weights"
+        return max(1, min(self._scratch.workers, self._scratch.at_once // max(1, share)))
 
 
-def without_unknown(edges: Edges) -> tuple[Edges, int]:
-    """The edges both of whose ends have a row, and how many others there were."""
-    known = (edges[0] >= 0) & (edges[1] >= 0)
-    dropped = known.size - int(known.sum())
-    return (tuple(column[known] for column in edges) if dropped else edges), dropped
+@dataclass(frozen=True)
+class SpilledRows:
+    """The edges of a table whose nodes are known; `notes` get one on edges to unknown ids that were dropped."""
+
+    edges: SpilledEdges
+    num_nodes: int
+    drop: bool
+    notes: list[str]
+
+    def fill(self, buckets: EdgeBuckets) -> None:
+        """Put all edges into buckets."""
+        self.notes.extend(note_on_dropped(self.edges.fill(self.drop, buckets)))
+
+    def __iter__(self) -> Iterator[Edges]:
+        """The edges, to count them; only `fill` refuses unknown ids."""
+        buckets = EdgeBuckets(Path(), self.num_nodes, "", undirected=False)
+        for task in self.edges.fill_tasks(self.drop, buckets):
+            for edges in task.edges():
+                yield without_unknown(edges)[0]
 
 
-def _finish(results: Iterator[object]) -> None:
-    for _ in results:
-        pass
+def note_on_dropped(number: int) -> list[str]:
+    """A note on dropped edges, where there are some."""
+    words = f"{number:,} edges to ids that are not in the node table were dropped (graph.unknown_ids)"
+    return [words] if number else []

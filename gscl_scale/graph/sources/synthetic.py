@@ -10,7 +10,8 @@ import numpy.typing as npt
 from gscl_scale import seeding
 from gscl_scale.config.graphs import SyntheticGraph
 from gscl_scale.graph.csr import index_dtype
-from gscl_scale.graph.draft import Edges, GraphDraft
+from gscl_scale.graph.draft import GraphDraft
+from gscl_scale.graph.edge_rows import Edges
 from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.types import SourceSize
 from gscl_scale.kernels.kernel import kernel

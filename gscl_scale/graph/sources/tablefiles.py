@@ -47,6 +47,7 @@ class TableFile:
     dialect     how a text file holds the table
     scratch     what keeps a copy of a file of an object store in place
     table       the rows themselves, if they are in memory; `path` is then their name
+    groups      the first row group of a Parquet file that is read, and the first that is not any more; None: all
     """
 
     path: Path
@@ -56,6 +57,7 @@ class TableFile:
     dialect: Dialect = Dialect()  # noqa: RUF009  # it is frozen
     scratch: object = None
     table: pa.Table | None = None
+    groups: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return self.shown or str(self.path)
@@ -101,14 +103,15 @@ class Part:
         return pc.take(values.cast(pa.large_string()) if is_text(values.type) else values, column.indices)
 
 
-def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING) -> list[TableFile]:
+def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING, scratch_in: Path | None = None) -> list[TableFile]:
     """The files of a table in sorted order: the file itself, or all below a folder except hidden ones.
 
-    Files of an object store are copied to a temporary folder. `dialect` is that of text files.
+    Files of an object store are copied to a temporary folder, below `scratch_in` if it is given. `dialect` is that of
+    text files.
     """
     shown, scratch = url_of(path) or str(path), None
     if url_of(path):
-        scratch, names = fetch_files(shown)
+        scratch, names = fetch_files(shown, scratch_in)
     elif path.is_dir():
         names = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
         names = [name for name in names if not is_hidden(name)]
@@ -190,10 +193,40 @@ def num_rows(files: list[TableFile]) -> int | None:
     return total
 
 
+def sections_of(files: list[TableFile], number: int) -> list[list[TableFile]]:
+    """All rows as about so many lists of files in their order: whole files, or runs of row groups of Parquet files."""
+    sizes = [size_of(file.path, GraphError) for file in files]
+    share = max(1, sum(sizes) // number)
+    sections: list[list[TableFile]] = [[]]
+    filled = 0.0
+    for file, size in zip(files, sizes, strict=True):
+        runs = _runs_of(file, size // share)
+        for run in runs:
+            sections[-1].append(run)
+            filled += size / len(runs)
+            if filled >= share:
+                sections.append([])
+                filled = 0.0
+    return [section for section in sections if section]
+
+
+def _runs_of(file: TableFile, number: int) -> list[TableFile]:
+    """A file as at most so many runs of row groups, if it is a Parquet file."""
+    with _reading(file):
+        groups = 1 if file.is_csv else pa.parquet.read_metadata(file.path).num_row_groups
+    number = min(number, groups)
+    if number < 2:
+        return [file]
+    return [replace(file, groups=(groups * run // number, groups * (run + 1) // number)) for run in range(number)]
+
+
 def stream(file: TableFile, columns: list[str]) -> Iterator[Part]:
     """The rows of a file, a part at a time; columns of text files and of the folders' names are text."""
     first_row, expected = 1, file.dialect.rows
     with _reading(file):
+        if file.groups:
+            metadata = pa.parquet.read_metadata(file.path)
+            first_row += sum(metadata.row_group(group).num_rows for group in range(file.groups[0]))
         stored = [name for name in columns if name not in file.partition or name in _stored_schema(file).names]
         for rows in _rows(file, stored):
             if rows.num_rows:
@@ -239,7 +272,8 @@ def _parquet_rows(file: TableFile, columns: list[str]) -> Iterator[pa.RecordBatc
     ]
     # pyarrow's default, pre_buffer, keeps all that was read of the file until it is closed
     with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PARQUET_BUFFER, read_dictionary=shared) as opened:
-        for rows in opened.iter_batches(batch_size=at_once, columns=columns):
+        wanted = list(range(*(file.groups or (0, metadata.num_row_groups))))
+        for rows in opened.iter_batches(batch_size=at_once, columns=columns, row_groups=wanted):
             for name in columns:
                 _refuse_bomb(rows.column(name), name, file)
             yield rows

@@ -1,6 +1,6 @@
 """Edge and node tables, Parquet or CSV, with ids of the user's own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.draft import Edges, GraphDraft
+from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import MANIFEST
 from gscl_scale.graph.sources.edge_numbers import NumberedEdges, nodes_of_edges, number_edges
 from gscl_scale.graph.sources.edge_table import EdgeTable, edge_files
@@ -21,6 +21,7 @@ from gscl_scale.graph.sources.textfiles import comment_flaw
 from gscl_scale.graph.types import ColumnEncoding, Manifest, SourceSize
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.json import read_json
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.threads import num_threads
 from gscl_scale.storage.urls import url_of
 from gscl_scale.text import quoted
@@ -33,15 +34,22 @@ _BYTES_OF_ID = 8
 _BYTES_OF_SLOT = 2 * 16  # of the hash table
 
 
-def read(config: TablesGraph, preferred: Sequence[ColumnEncoding] = (), scratch: Path | None = None) -> GraphDraft:
+def read(
+    config: TablesGraph,
+    preferred: Sequence[ColumnEncoding] = (),
+    scratch: Path | None = None,
+    runner: Runner | None = None,
+) -> GraphDraft:
     """Read the node table, and the edge table as a stream.
 
     preferred   encodings of an earlier graph, used if they fit the columns
     scratch     a folder for ids that do not fit the memory; by default one of the temporary files
+    runner      reads the edge table by tasks, on machines that share `scratch`
     """
     given = encoding_in(config.encoding) if config.encoding else []
     nodes = node_files(config) if config.nodes else None
-    return read_files(config, edge_files(config), nodes, given, preferred, scratch)
+    edges, waiting = edge_files(config, scratch if runner else None), IdScratch(config.memory_mb, scratch, runner)
+    return read_files(config, edges, nodes, given, preferred, waiting)
 
 
 def read_files(
@@ -50,7 +58,7 @@ def read_files(
     nodes: list[TableFile] | None,
     given: Sequence[ColumnEncoding] = (),
     preferred: Sequence[ColumnEncoding] = (),
-    scratch: Path | None = None,
+    scratch: IdScratch | None = None,
 ) -> GraphDraft:
     """Read the files of both tables, by the columns that the settings name.
 
@@ -60,13 +68,13 @@ def read_files(
     weight = {config.weight_column: "weight_column"} if config.weight_column else {}
     names = [name for file in files for name in schema_of(file, columns | weight).names]
     notes = [] if weight else _notes_on_weights([name for name in names if name not in columns])
-    edges, ids = EdgeTable.of(config, files), IdScratch(config.memory_mb, scratch)
+    edges, ids = EdgeTable.of(config, files), scratch or IdScratch(config.memory_mb)
     if nodes is None:
         numbered = nodes_of_edges(edges, ids)
         _refuse_comments(files, list(columns), numbered.ids)
         return _draft(config, numbered, notes)
     table = read_nodes(config, nodes, ids)
-    numbered = number_edges(edges, table.ids, config.unknown_ids, ids, _origin(config))
+    numbered = number_edges(edges, table.ids, config.unknown_ids, ids, _origin(config), notes)
     added = len(numbered.ids) - len(table.ids)
     features = features_of(table, config, added > 0, given, preferred)
     if added:
@@ -90,32 +98,20 @@ def _notes_on_weights(names: list[str]) -> list[str]:
 
 
 def _draft(config: TablesGraph, numbered: NumberedEdges, notes: list[str]) -> GraphDraft:
-    draft = GraphDraft(
+    return GraphDraft(
         name=config.edges.name.split(".")[0],
         origin=_origin(config),
         num_nodes=len(numbered.ids),
-        edges=(),
+        edges=numbered.edges,
         ids=numbered.ids,
         notes=notes,
         distinct=numbered.distinct,
     )
-    draft.edges = _edges(numbered, draft.notes)
-    return draft
 
 
 def _origin(config: TablesGraph) -> str:
     path = config.nodes or config.edges
     return url_of(path) or str(path)
-
-
-def _edges(numbered: NumberedEdges, notes: list[str]) -> Iterator[Edges]:
-    """The edges as rows of both ends, and weights; the note about dropped ones comes with the last of them."""
-    total = 0
-    for edges, dropped in numbered.edges:
-        total += dropped
-        yield edges
-    if total:
-        notes.append(f"{total:,} edges to ids that are not in the node table were dropped (graph.unknown_ids)")
 
 
 def encoding_in(folder: Path) -> list[ColumnEncoding]:
