@@ -14,7 +14,7 @@ from pathlib import Path
 
 _ROOT = Path("/")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt(3)
-_RANDOM, _DONTNEED = 1, 4  # of madvise(2)
+_NORMAL, _RANDOM, _DONTNEED = 0, 1, 4  # of madvise(2)
 _UNLIMITED = 1 << 60  # groups without a limit report a number near 2^63
 
 
@@ -211,6 +211,11 @@ def expect_random_reads(folder: Path) -> None:
     Otherwise each page that is missing brings its surroundings, which are 8 MB on some disks.
     """
     _advise(folder, _RANDOM)
+
+
+def expect_reads_in_order(folder: Path) -> None:
+    """Let the system read ahead again."""
+    _advise(folder, _NORMAL)
 
 
 def _advise(folder: Path, advice: int) -> None:

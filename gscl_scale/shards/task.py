@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.atomic import link_or_copy, publish_file
+from gscl_scale.machine import expect_random_reads, expect_reads_in_order
 from gscl_scale.rings.exact.bfs import exact_rings, independent_rings
 from gscl_scale.rings.exact.recount import last_ring_growth
 from gscl_scale.rings.sample import RingSample, rename_nodes, replace_rows
@@ -57,6 +58,8 @@ def _blocks(task: PassTask, graph: Graph) -> Iterator[tuple[int, int, Level | No
             yield task.first, task.end, None
             return
     opened = open_round(task.folder, task.round_number, graph.num_nodes)
+    if task.memory:
+        expect_reads_in_order(task.graph_folder)
     if task.memory and task.radius > 1:
         before = level_files(graph, task.folder, task.round_number, task.radius - 1, task.config)
         yield from gathered_blocks(graph, opened, before, task.first, task.end, task.memory)
@@ -149,6 +152,8 @@ def _sketch_sample(task: PartTask, graph: Graph, opened: OpenRound, anchors: npt
     if not task.memory:
         levels.append(_level(task, graph, opened, config.hops, needed).rows(rows))
     priorities, rank = opened.priorities, opened.rank
+    if task.memory:
+        expect_random_reads(task.graph_folder)  # by searches
     sample, short = read_rings(levels, anchors, priorities, opened.weights, config.per_ring, config.beyond)
     return complete_short_lists(
         graph.indptr, graph.indices, sample, short, priorities, rank, config, graph.undirected, task.memory
