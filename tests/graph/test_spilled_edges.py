@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gscl_scale.config.graphs import TablesGraph
@@ -80,6 +80,7 @@ def both(config, folder, on_disk, machines=3):
     return in_memory, spilled
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_the_graph_has_the_same_bytes_whether_or_not_its_ids_fit_the_memory(data):
     pool = data.draw(st.sampled_from([NUMBERS, WORDS, list(map(str, NUMBERS))]))
