@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from gscl_scale import seeding
 from gscl_scale.rings import priorities
-from gscl_scale.rings.priorities import order_draws, round_key, sorted_ranges
+from gscl_scale.rings.priorities import Priorities, order_draws, round_key, sorted_ranges
 from gscl_scale.shards import drawing
 from gscl_scale.shards.drawing import draw, draw_bounded
 from gscl_scale.shards.format import map_priorities
+from gscl_scale.shards.reader import flaw_of_priorities
 from tests.graphs import make_graph, random_edges
 
 NUM_NODES = 3000
@@ -37,6 +38,25 @@ def test_the_file_has_the_same_bytes_and_the_ranks_are_those_of_its_order(
     assert other.read_bytes() == one.read_bytes()
     assert np.fromfile(ranks, graph.indices.dtype).tolist() == map_priorities(one).rank().tolist()
     assert [path.name for path in ranks.parent.iterdir()] == ["ranks.raw"]
+
+
+@pytest.mark.parametrize(
+    ("order", "priority", "flaw"),
+    [
+        ([2, 0, 1], [0.0, 0.5, 0.5], ""),
+        ([2, 0, 2], [0.0, 0.5, 0.5], "each of 3 nodes once"),
+        ([2, 0, 3], [0.0, 0.5, 0.5], "each of 3 nodes once"),
+        ([2, 0, -1], [0.0, 0.5, 0.5], "each of 3 nodes once"),
+        ([1, 0], [0.0, 0.5], "each of 3 nodes once"),
+        ([2, 0, 1], [0.0, 0.5, 0.4], "ascending"),
+        ([2, 0, 1], [np.nan, 0.5, 0.5], "ascending"),
+        ([2, 0, 1], [0.0, 0.5, np.nan], "ascending"),
+    ],
+)
+def test_priorities_that_are_not_an_order_of_all_nodes_are_refused(order, priority, flaw):
+    found = flaw_of_priorities(Priorities(np.array(order, np.int32), np.array(priority)), 3)
+    assert flaw in found
+    assert bool(found) == bool(flaw)
 
 
 @given(

@@ -18,19 +18,17 @@ def search_one_by_one(indptr, indices, anchors, those, short, order, rank, undir
     queue = np.empty(1024, order.dtype)
     ranks = np.empty(2 * out.members.shape[2], order.dtype)
     for a in those:
-        deepest = 0
-        for hop in range(hops):
+        depth = hops - undirected if short[a, hops] else 0
+        for hop in range(depth, hops):
             if short[a, hop]:
-                deepest = hop + 1
-        depth = max(deepest, hops - undirected) if short[a, hops] else deepest
+                depth = hop + 1
         queue[0] = anchors[a]
         _mark(seen, queue[0])
         head, tail = 0, 1
         for hop in range(depth):
             queue, end = _expand(indptr, indices, queue, head, tail, seen)
             head, tail = tail, end
-            if hop < deepest:
-                out.ring_size[a, hop] = tail - head
+            out.ring_size[a, hop] = tail - head
             if short[a, hop]:
                 count = min(tail - head, out.members.shape[2])
                 lowest_ranks(queue[head:tail], rank, count, ranks)
