@@ -35,7 +35,7 @@ test: $(VENV)/.installed-dev check
 	@echo "all checks passed"
 
 # two files at a time, since clusters mostly wait; the longest file first
-RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile
+RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile --no-loadscope-reorder
 
 test-ray: $(VENV)/.installed-dev
 	$(RAY_TESTS) -m "ray and not slow" tests/ray
