@@ -15,6 +15,7 @@ from gscl_scale.io.atomic import half_written
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import write_json
 from gscl_scale.io.validate import FileEntry
+from gscl_scale.machine import expect_reads_in_order
 from gscl_scale.rings.pagerank import pagerank
 from gscl_scale.rings.priorities import round_key
 from gscl_scale.runtime.console import Console
@@ -186,6 +187,7 @@ class Rounds:
             self._journal.append({"part": record})
             advance(1)
         close_round()
+        expect_reads_in_order(self._graph_folder)  # by whoever is next: searches of tasks in this process have ended
         shutil.rmtree(levels_folder(self._folder, number), ignore_errors=True)
 
     def _find_changes(self, since: EarlierSamples, number: int) -> None:

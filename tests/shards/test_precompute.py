@@ -1,5 +1,6 @@
 import dataclasses
 import filecmp
+import itertools
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.json import read_json, read_json_lines, write_json
 from gscl_scale.runtime.console import Console
-from gscl_scale.shards import levels
+from gscl_scale.shards import levels, task
 from gscl_scale.shards.format import map_part, part_path, write_part
 from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.levels import LevelFiles
@@ -173,6 +174,22 @@ def test_levels_read_in_tiles_give_the_same_bytes(graph_folder, tmp_path, sampli
         of_parts = 6 * hops if hops > 1 else 0  # each part reads its own rows of all levels
         assert len(read) == config.rounds * ((hops - 1) * reads + of_parts)
         read.clear()
+
+
+def advised(folder):
+    """Whether the system was told that mapped files of a folder are read at random."""
+    maps = Path("/proc/self/smaps").read_text().split("VmFlags:")
+    return any(f"{folder}/" in before and " rr" in after.splitlines()[0] for before, after in itertools.pairwise(maps))
+
+
+def test_the_graph_is_read_at_random_by_searches_alone(graph_folder, tmp_path, monkeypatch):
+    config, graph, seen = CONFIG.model_copy(update={"engine": "sketch", "hops": 2}), Graph.open(graph_folder), []
+    read = task.read_rings
+    monkeypatch.setattr(task, "read_rings", lambda *given: seen.append(advised(graph_folder)) or read(*given))
+    make_samples(graph_folder, tmp_path / "samples", config, memory=1)
+    assert all(seen)
+    assert not advised(graph_folder)
+    assert graph.indices.size  # it stays mapped
 
 
 def test_a_run_that_reads_tiles_makes_only_what_a_killed_one_has_not(graph_folder, tmp_path):
