@@ -34,14 +34,14 @@ test: $(VENV)/.installed-dev check
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 	@echo "all checks passed"
 
-# two files at a time, since clusters mostly wait; the longest file first
-RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile --no-loadscope-reorder
+# two files at a time, since clusters wait now and then; a test beside another takes up to twice its time
+RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile -o timeout=300
 
 test-ray: $(VENV)/.installed-dev
 	$(RAY_TESTS) -m "ray and not slow" tests/ray
 
 test-ray-slow: $(VENV)/.installed-dev
-	$(RAY_TESTS) -m "ray and slow" tests/ray/test_three_machines.py tests/ray
+	$(RAY_TESTS) -m "ray and slow" tests/ray
 
 GPU_BENCH := --device cuda --steps 14 --set graph.source=synthetic --set graph.preset=large --set graph.num_nodes=169343 \
 	--set graph.mean_degree=13.7 --set graph.num_features=128 --set rings.rounds=2 --set model.layers=3 --set model.feature_dropout=0 --set train.batch_size=4096

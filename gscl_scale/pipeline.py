@@ -12,6 +12,7 @@ from gscl_scale.evaluate.schema import METHODS, Method, Metrics
 from gscl_scale.io.json import write_json
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import stay_joined
 from gscl_scale.stages.finished import is_finished, known_figures, page_is_stale
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.repeats import each_repeat
@@ -40,12 +41,13 @@ def _run_stages(config: Config, run: Run, console: Console, pages: bool, measure
     from gscl_scale.stages.train import refuse_untrainable, train
 
     refuse_untrainable(config, run)
-    precompute(config, run, console)
-    train(config, run, console)
-    embed(config, run, console)
-    evaluate(config, run, console, measured)
-    if pages:
-        report(config, run, console)
+    with stay_joined(config.runtime.for_tasks()):
+        precompute(config, run, console)
+        train(config, run, console)
+        embed(config, run, console)
+        evaluate(config, run, console, measured)
+        if pages:
+            report(config, run, console)
 
 
 def evaluate_all(config: Config, folder: Path, console: Console, measured: Sequence[Method] = METHODS) -> Metrics:

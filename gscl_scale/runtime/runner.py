@@ -55,6 +55,22 @@ def start_runner(settings: RunnerSettings, own_cpus: float = 0.0) -> Iterator[Ru
         yield runner
 
 
+@contextlib.contextmanager
+def stay_joined(settings: RunnerSettings) -> Iterator[None]:
+    """Be part of the cluster of the settings, if they name one, for several stages.
+
+    Each of them would join it anew: that takes seconds, and processes of their own, which import everything again.
+    """
+    if settings.engine == "ray":
+        need_package("ray", "ray", "runtime.engine=ray")
+        from gscl_scale.runtime.cluster.connect import join_cluster
+
+        with join_cluster(settings.address):
+            yield
+        return
+    yield
+
+
 @dataclass(frozen=True)
 class _Numbered:
     """A task with its number, and the function that does it."""

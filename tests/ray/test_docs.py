@@ -6,7 +6,7 @@ from tests.docs.blocks import run_block, shells
 from tests.docs.plan import PLAN
 from tests.docs.world import write_inputs
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 FIRST = {PLAN[name].after for name in shells("ray")}  # these are run by the blocks that come after them
 
