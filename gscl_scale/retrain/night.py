@@ -51,6 +51,7 @@ from gscl_scale.retrain.work_folder import (
 from gscl_scale.run.folder import Run
 from gscl_scale.run.record import claim, config_in, open_run, repeat_config
 from gscl_scale.runtime.console import Console
+from gscl_scale.runtime.runner import stay_joined
 from gscl_scale.runtime.stop import stop_after, stop_event
 from gscl_scale.stages import train as training
 from gscl_scale.stages.embed import embed as embed_stage
@@ -227,15 +228,16 @@ class _Night:
                 "are sampled again, and the training starts from new weights"
             )
         since = base.folder if base and not self._is_base_incomplete() and may_build_on(config, base) else None
-        precompute(config, run, console, since=since)
-        self._refuse_to_go_on()
-        if base and warm:
-            write_start(run, base)
-        training.train(config, run, console)
-        self._refuse_to_go_on()
-        embed_stage(config, run, console, towards=base if config.retrain.rotate else None)
-        self._refuse_to_go_on()
-        evaluate(config, run, console)
+        with stay_joined(config.runtime.for_tasks()):
+            precompute(config, run, console, since=since)
+            self._refuse_to_go_on()
+            if base and warm:
+                write_start(run, base)
+            training.train(config, run, console)
+            self._refuse_to_go_on()
+            embed_stage(config, run, console, towards=base if config.retrain.rotate else None)
+            self._refuse_to_go_on()
+            evaluate(config, run, console)
         self._refuse_to_go_on()
 
     def _may_start_warm(self) -> bool:

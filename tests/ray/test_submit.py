@@ -98,6 +98,8 @@ def test_a_submitted_job_writes_the_bytes_of_one_machine(guarded, work, tmp_path
     assert_bytes_of_one_machine(run, tmp_path / "samples")
 
 
+STAGES = ("run_part", "compute_block")  # what their tasks run
+
 JOIN = """
 import sys
 from gscl_scale.runtime.settings import RunnerSettings
@@ -175,6 +177,8 @@ def test_three_machines_share_the_tasks_and_two_processes_train(guarded, work, t
         task["node_id"] for task in tasks if task["func_or_class_name"] == "run_part" and task["state"] == "FINISHED"
     }
     assert len(ran) == 3
+    drivers = {name: {task["job_id"] for task in tasks if task["func_or_class_name"] == name} for name in STAGES}
+    assert drivers["compute_block"] <= drivers["run_part"], "the run has joined the cluster anew for a stage"
     log = read_json_lines(Run.at(tmp_path / "three").log)
     assert [line["processes"] for line in log if line["stage"] == "train" and "processes" in line] == [2]
 

@@ -20,7 +20,7 @@ import yaml
 from gscl_scale.embed.store import FILE
 from tests.ray.clusters import ROOT, Cluster, cluster, wait_until
 
-NODES = int(os.environ.get("THREE_MACHINES_NODES", "20000"))
+NODES = int(os.environ.get("THREE_MACHINES_NODES", "10000"))
 PATIENCE_S = 60 + NODES / 1000
 MACHINE_BYTES = 3 << 30
 DRIVER_BYTES = 1 << 30
