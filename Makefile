@@ -68,7 +68,7 @@ test-slow: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray" --ignore tests/docs
 
 test-docs: $(VENV)/.installed-docs
-	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -m "slow and not ray" tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 -m "slow and not ray" tests/docs
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m tools.reference --check

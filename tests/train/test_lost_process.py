@@ -60,7 +60,7 @@ def assert_whole(run):
     assert np.isfinite([event["loss"] for event in curve]).all()
 
 
-@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_torchrun_ends_with_one_sentence_when_a_process_is_killed(run, tmp_path, killed):
     started = begin_torchrun(tmp_path, *COMMAND)
     wait_for_steps(run)
@@ -76,6 +76,7 @@ def test_torchrun_ends_with_one_sentence_when_a_process_is_killed(run, tmp_path,
     assert_whole(run)
 
 
+@pytest.mark.slow
 def test_each_process_that_is_left_exits_with_1_and_the_first_alone_prints(run, tmp_path):
     with each_of(3, tmp_path, *COMMAND) as started:
         wait_for_steps(run)
@@ -107,6 +108,7 @@ def test_an_error_of_the_first_process_is_the_only_one_that_is_printed(run, tmp_
     assert not sentences(silent)
 
 
+@pytest.mark.slow
 def test_a_damaged_round_ends_the_training_when_it_is_due(run, tmp_path):
     part = run.samples / "round-001" / "part-00000.arrow"
     part.write_bytes(part.read_bytes()[:-1])
