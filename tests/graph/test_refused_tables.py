@@ -121,7 +121,11 @@ def test_lists_that_change_their_length_between_files_are_refused(tmp_path):
         ("source,target\n1,2\n3\n", r"line 3 has 1 cells \(3\), the first row has 2; correct or drop the line"),
         ("source,target\n1,\n", "line 2: target is empty"),
         ("source,source\n1,2\n", "more than one column 'source'"),
-        ("source;target\n1;2\n", r"no column 'source' \(graph.source_column\); it has source;target"),
+        (
+            "source;target\n1;2\n",
+            r"no column 'source' \(graph.source_column\); it has one, 'source;target': set graph.sep",
+        ),
+        ("one|two\n1|2\n", r"no column 'source' \(graph.source_column\); it has one\|two$"),
         ("source,target\n1,a17\n", "line 2: target is 'a17' and the node table's ids are integers"),
         ("source,target\n1,2\n1,9\n", "line 3: target 9 is not an id"),
         (b"source,target\n\xff\xfe,3\n", "line 2 is not UTF-8 text"),

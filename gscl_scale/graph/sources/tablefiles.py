@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
-from gscl_scale.graph.sources.dialect import MATRIX, TEXT, Dialect
+from gscl_scale.graph.sources.dialect import MATRIX, SEPARATORS, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
 from gscl_scale.io.arrow import is_text
@@ -164,8 +164,22 @@ def schema_of(file: TableFile, needed: Mapping[str, str | None]) -> pa.Schema:
             kind = "no column" if name not in names else "more than one column"
             setting = f" (graph.{key})" if key else ""
             cure = f"; name another: graph__{key}=..." if key and file.table is not None else ""
-            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; it has {join_names(names)}{cure}")
+            there = f"it has {join_names(names)}{cure}"
+            raise GraphError(f"{file}: {kind} {quoted(name)}{setting}; {_in_one_cell(file, name, names) or there}")
     return schema
+
+
+def _in_one_cell(file: TableFile, name: str, names: list[str]) -> str:
+    """What to set where all names stand in one cell, cut by a separator other than that of the settings; else nothing.
+
+    >>> _in_one_cell(TableFile(Path("edges.csv")), "to", ["from;to"])
+    "it has one, 'from;to': set graph.separator to semicolon"
+    """
+    if not file.is_csv or len(names) != 1:
+        return ""
+    cutting = [word for word, character in SEPARATORS.items() if name in names[0].split(character)]
+    setting = "nodes_separator" if file.multiline else "separator"  # tables of nodes may have such cells
+    return f"it has one, {quoted(names[0])}: set graph.{setting} to {cutting[0]}" if cutting else ""
 
 
 def _stored_schema(file: TableFile) -> pa.Schema:
