@@ -30,12 +30,13 @@ _NEIGHBOURS = 5  # that are drawn for h*
 
 
 class Sugrl(Objective):
-    """Defaults are those of its code for Cora."""
+    """Defaults are those of its code for Cora. Margins are lengths, so validation nodes choose the scaling of rows."""
 
     title = "SUGRL"
     paper: ClassVar = {
         "train": {"epochs": 500, "learning_rate": 5e-3, "weight_decay": 5e-5},
         "model": {"feature_dropout": 0.3, "last_activation": False},
+        "evaluate": {"probe_scaling": "auto"},
     }
     defaults: ClassVar = {"margin": 0.8, "bound": 0.2, "weight": 10.0, "negatives": 4}
     views = (View(edges=1.0), View())
