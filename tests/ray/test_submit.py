@@ -98,7 +98,7 @@ def test_a_submitted_job_writes_the_bytes_of_one_machine(guarded, work, tmp_path
     assert_bytes_of_one_machine(run, tmp_path / "samples")
 
 
-STAGES = ("run_part", "compute_block")  # what their tasks run
+STAGES = ("run_part", "compute_block")  # the functions of the tasks of precompute, and of embed
 
 JOIN = """
 import sys

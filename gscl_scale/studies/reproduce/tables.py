@@ -101,9 +101,9 @@ PAIRWISE_OUT, LISTWISE_OUT = _ranked("loss.positives=out", suffix=", out")
 RAW = Line("raw features", LISTWISE.settings, "raw")
 UNTRAINED = Line("untrained encoder", LISTWISE.settings, "untrained")
 _MEASURED = ("supervised", "dgi", "grace", "bgrl", "cca-ssg", "first-hop")  # methods with cells in these tables
-_BASELINES = {name: Line(METHODS[name].title, method=name) for name in _MEASURED}
+_BASELINES = [Line(METHODS[name].title, method=name) for name in _MEASURED]
 _GSCL = (RAW, UNTRAINED, PAIRWISE, LISTWISE)
-_ALL = (RAW, UNTRAINED, *_BASELINES.values(), PAIRWISE, LISTWISE)
+_ALL = (RAW, UNTRAINED, *_BASELINES, PAIRWISE, LISTWISE)
 _EVERY = (
     RAW,
     UNTRAINED,
@@ -119,13 +119,12 @@ _RANKED = (PAIRWISE.name, LISTWISE.name)
 def _published(
     graphs: tuple[str, ...], by_line: Mapping[str, tuple[float | None, ...]], measure: Measure = "accuracy"
 ) -> dict[tuple[str, str, Measure], float]:
-    lines = {
+    ours = {
         "raw": RAW, "pairwise": PAIRWISE, "listwise": LISTWISE, "pairwise_out": PAIRWISE_OUT,
         "listwise_out": LISTWISE_OUT,
     }  # fmt: skip
-    names = {**{name: line.name for name, line in lines.items()}, **_TITLES}
     return {
-        (names[line], graph, measure): value
+        (ours[line].name if line in ours else _TITLES[line], graph, measure): value
         for line, values in by_line.items()
         for graph, value in zip(graphs, values, strict=True)
         if value is not None
