@@ -112,19 +112,29 @@ class Training:
 
     def run(self) -> None:
         """Train to the end, or until `patience` validations in a row have not improved."""
-        trainer, config = self.trainer, self.config.train
+        with stop_event(self.stop) as stop:
+            self._resume()
+            if not self.trainer.position.finished:
+                self._train(stop)
+        if stop.is_set() and self.stop is None:  # asked for in the last step: there may be more work after this
+            raise StoppedError("training was asked to stop after its last step; rerun the command to resume")
+
+    def _resume(self) -> None:
+        """Go to the newest checkpoint, all processes to the same one."""
+        trainer = self.trainer
         if trainer.restore(self.checkpoints, self.console):
             self.console.say(f"resuming training after step {trainer.position.step} (epoch {trainer.position.epoch})")
             self.console.event("train", "resumed", epoch=trainer.position.epoch, step=trainer.position.step)
         self.world.check_same(trainer.position.step, "steps to resume from")
-        if trainer.position.finished:
-            return
+
+    def _train(self, stop: threading.Event) -> None:
+        """Take the steps that are left."""
+        trainer = self.trainer
         schedule = self.stream.schedule = _resumed(self.stream.schedule, trainer.position)
-        total = schedule.end_of(config.num_epochs)
+        total = schedule.end_of(self.config.train.num_epochs)
         self._first = first = trainer.position.step
         self._tell_batch(total)
         with (
-            stop_event(self.stop) as stop,
             self.console.log_open(),
             scalar_writer(self.curves, first) as scalars,
             self.console.progress("train", total, "steps", first) as advance,
@@ -143,8 +153,6 @@ class Training:
                     self._report(metrics, step.position, scalars)
                 self._after_steps(any(result.stop for result in results), scalars)
                 advance(len(steps), note=metrics.as_note())
-        if stop.is_set() and self.stop is None:  # asked for in the last step: there may be more work after this
-            raise StoppedError("training was asked to stop after its last step; rerun the command to resume")
 
     def _tell_batch(self, total: int) -> None:
         """Say how large a batch is where that follows from the number of processes."""

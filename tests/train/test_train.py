@@ -227,6 +227,20 @@ def test_to_be_asked_to_stop_in_the_last_validation_ends_what_comes_after_the_tr
     assert training.checkpoints_of(config, run).is_finished()
 
 
+def test_to_be_asked_to_stop_while_the_checkpoint_is_read_ends_after_one_step(tmp_path, monkeypatch):
+    config, run = prepared(tmp_path / "run")
+    restore = Trainer.restore
+
+    def asked(*arguments):
+        found = restore(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr(Trainer, "restore", asked)
+    with pytest.raises(StoppedError, match="has saved step 1"):
+        train_stage(config, run, QUIET)
+
+
 def test_the_ways_of_saving_do_not_change_what_is_trained(undisturbed, tmp_path):
     config, run = prepared(tmp_path / "run", with_train(checkpoint_every=5, checkpoint_minutes=1e-9))
     train_stage(config, run, Console(run.log, quiet=True))
