@@ -17,8 +17,9 @@ from gscl_scale.config.config import Config
 from gscl_scale.config.keywords import USUAL, Changes, Settings, changes_by, errors_in_python, merged, values_of
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.embed.rotation import read_rotation
-from gscl_scale.embed.store import read_embeddings, rotated_blocks
+from gscl_scale.embed.store import read_embeddings
 from gscl_scale.embed.structural_basis import StructuralBasis
+from gscl_scale.embed.vector_file import rotated_blocks
 from gscl_scale.errors import ConfigError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.given import Beside, GivenGraph, graph_settings, graph_to_come

@@ -14,7 +14,8 @@ from gscl_scale import seeding
 from gscl_scale.bench.harness import Columns, Entry, Figures, table_of
 from gscl_scale.bench.options import Neighbors
 from gscl_scale.bench.processes import most_allocated
-from gscl_scale.embed.store import Embeddings, Rows, write_parquet
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.vector_file import Rows, write_parquet
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.neighbors.answers import searcher
 from gscl_scale.neighbors.exact import Nearest

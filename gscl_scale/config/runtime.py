@@ -65,6 +65,13 @@ class RuntimeConfig(Section):
         "auto: where the memory that is left has no room for these rows. Same bytes.",
     )
 
+    embed_part_rows: int = Field(
+        2_097_152,
+        ge=0,
+        description="Embedding: rows of a Parquet file; with more nodes embeddings.parquet is a folder of such files, "
+        "which are written side by side; 0: always one file.",
+    )
+
     @property
     def frequent_memory(self) -> int:
         """Bytes of a training process for the rows of nodes with many edges."""

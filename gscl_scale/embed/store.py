@@ -1,40 +1,32 @@
-"""The folder of embeddings: vectors of all nodes in a Parquet file, keyed by the user's ids, and a manifest."""
+"""The folder of embeddings: vectors of all nodes in Parquet, keyed by the user's ids, and a manifest."""
 
 import contextlib
-import functools
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from typing_extensions import TypedDict
 
+from gscl_scale.embed.parts import write_parts
+from gscl_scale.embed.vector_file import CURE, Rows, VectorFile, rotated_blocks, write_npy, write_parquet
 from gscl_scale.errors import FolderError
 from gscl_scale.io import atomic
-from gscl_scale.io.arrow import as_rows
-from gscl_scale.io.atomic import explain_disk_errors, publish_file
+from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
-from gscl_scale.io.validate import Count, FileName, size_of
+from gscl_scale.io.validate import Count, NameBelow
 from gscl_scale.machine import available_memory
-from gscl_scale.text import shortened
+from gscl_scale.runtime.runner import Runner
 
 if TYPE_CHECKING:
     from gscl_scale.graph.graph import Graph
 
 FILE, NPY = "embeddings.parquet", "embeddings.npy"
-Rows = npt.NDArray[np.float32]
-_CURE = "run gscl-scale embed again"
 _MANIFEST = "manifest.json"
-_MOST_WIDTH = 1 << 20
-_SQUARES_UNDERFLOW = 1e-15  # of a shorter row some squares are lost in 32-bit numbers
-_EXPANSION = 64  # the most that compressed numbers grow: a hundred equal rows reach it
-_ROWS_PER_GROUP = 65536
-_BYTES_PER_GROUP = 1 << 26
 _SHARE_OF_MEMORY = 4  # embeddings above a quarter of the available memory are mapped
 _BYTES_EXPORTED = 1 << 28  # at once: each part of nodes in any order is looked for in the whole file
 
@@ -45,68 +37,53 @@ class Manifest(TypedDict):
     fingerprint: str
     rows: Count
     width: Count
-    files: NotRequired[dict[FileName, str]]
-
-
-def unit_rows(rows: Rows) -> Rows:
-    """Rows of length one; a row of zeros stays as it is."""
-    with np.errstate(over="ignore"):
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    found = (rows / np.where(norms > 0, norms, np.float32(1))).astype(np.float32, copy=False)
-    odd = np.flatnonzero((norms < _SQUARES_UNDERFLOW) | np.isinf(norms))
-    if odd.size:
-        wide = rows[odd].astype(np.float64)
-        norms = np.linalg.norm(wide, axis=1, keepdims=True)
-        found[odd] = wide / np.where(norms > 0, norms, 1)
-    return found
+    files: NotRequired[dict[NameBelow, str]]
 
 
 def write_embeddings(
-    folder: Path, graph: "Graph", vectors: Rows, fingerprint: str, npy: bool, rotation: Rows | None = None
+    folder: Path,
+    graph: "Graph",
+    vectors: Rows,
+    fingerprint: str,
+    npy: bool,
+    rotation: Rows | None = None,
+    part_rows: int = 0,
+    runner: Runner | None = None,
 ) -> None:
     """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes.
 
-    `vectors` may be mapped from a file: a row group is in memory at a time. `rotation` [d, d] is applied to every row.
+    `vectors` may be mapped from a file: a row group is in memory at a time. Of mapped vectors with more rows than
+    `part_rows` (0: never) there is a folder of parts in place of one file, which tasks of the runner write.
+    `rotation` [d, d] is applied to every row.
     """
     for path in folder.glob(".*.tmp"):  # of a process that was killed
         path.unlink()
-    blocks = ((graph.ids[rows], block) for rows, block in rotated_blocks(vectors, rotation))
-    write_parquet(folder / FILE, graph.ids.type, vectors.shape[1], blocks)
+    mapped = vectors if isinstance(vectors, np.memmap) and 0 < part_rows < len(vectors) else None
+    if mapped is not None or (folder / FILE).is_dir():
+        _remove_rows(folder)
+    if mapped is not None:
+        parts = write_parts(folder / FILE, graph, mapped, rotation, part_rows, runner)
+        files = {f"{FILE}/{name}": checksum for name, checksum in parts.items()}
+    else:
+        blocks = ((graph.ids[rows], block) for rows, block in rotated_blocks(vectors, rotation))
+        write_parquet(folder / FILE, graph.ids.type, vectors.shape[1], blocks)
+        files = {FILE: sha256_of(folder / FILE)}
     if npy:
         write_npy(folder / NPY, vectors.shape, (block for _, block in rotated_blocks(vectors, rotation)))
-    files = {name: sha256_of(folder / name) for name in ((FILE, NPY) if npy else (FILE,))}
+        files[NPY] = sha256_of(folder / NPY)
     manifest: Manifest = {
         "fingerprint": fingerprint, "rows": vectors.shape[0], "width": vectors.shape[1], "files": files
     }  # fmt: skip
     write_json(folder / _MANIFEST, manifest)
 
 
-def write_parquet(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tuple[pa.Array, Rows]]) -> None:
-    """Publish ids of type `kind` and vectors, a row group for each block."""
-    schema = pa.schema([("id", kind), ("embedding", pa.list_(pa.float32(), width))])
-    with (
-        publish_file(path) as temporary,
-        temporary.open("wb") as file,
-        pq.ParquetWriter(file, schema, use_dictionary=False) as writer,
-    ):
-        for ids, rows in blocks:
-            writer.write_table(pa.Table.from_arrays([ids, as_rows(rows)], schema=schema))
-
-
-def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[Rows]) -> None:
-    """Publish vectors that come block by block as an .npy file."""
-    with publish_file(path) as temporary, temporary.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        for rows in blocks:
-            file.write(np.ascontiguousarray(rows, "<f4").tobytes())
-
-
-def rotated_blocks(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
-    """Blocks of rows, turned by the rotation if there is one."""
-    size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))
-    for low in range(0, vectors.shape[0], size):
-        rows = slice(low, low + size)
-        yield rows, vectors[rows] if rotation is None else vectors[rows] @ rotation
+def _remove_rows(folder: Path) -> None:
+    """Remove the file or folder of rows, its manifest first: parts of two embeddings must not be read as one."""
+    (folder / _MANIFEST).unlink(missing_ok=True)
+    if (folder / FILE).is_dir():
+        shutil.rmtree(folder / FILE)
+    else:
+        (folder / FILE).unlink(missing_ok=True)
 
 
 def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
@@ -118,9 +95,14 @@ def is_complete(folder: Path, fingerprint: str, npy: bool) -> bool:
     except FolderError:  # damaged: they are written again
         return False
     files = manifest.get("files", {})
-    if manifest["fingerprint"] != fingerprint or FILE not in files or (npy and NPY not in files):
+    if manifest["fingerprint"] != fingerprint or not _rows_in(files) or (npy and NPY not in files):
         return False
     return all(_is_intact(folder / name, checksum) for name, checksum in files.items())
+
+
+def _rows_in(files: dict[str, str]) -> dict[str, str]:
+    """The files of the rows among those of a manifest: one, or parts."""
+    return {name: checksum for name, checksum in files.items() if name.split("/")[0] == FILE}
 
 
 def _is_intact(path: Path, checksum: str) -> bool:
@@ -155,60 +137,7 @@ def fingerprint_in(folder: Path) -> str:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of an embeddings folder."""
-    return read_json(folder / _MANIFEST, Manifest, _CURE)
-
-
-class VectorFile:
-    """A file of embeddings, of which a row group is in memory at a time.
-
-    rows, width   of the vectors [N, d]
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with _opened(path) as file:
-            self.rows: int = file.metadata.num_rows
-            self.width = _width(file)
-            groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-        self._starts = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])
-        if self._starts[-1] != self.rows:
-            raise _damaged(path, f"expected {self.rows:,} rows in all its row groups")
-
-    @functools.cached_property
-    def ids(self) -> pa.Array:
-        """The user's ids, in their own type: a few bytes a node, all in memory."""
-        with _opened(self.path) as file:
-            column: pa.ChunkedArray = file.read(columns=["id"]).column(0)
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-    def blocks(self) -> Iterator[tuple[int, Rows]]:
-        """(number of the first row, rows) of one row group after the other: a column of Arrow holds 2^31 numbers."""
-        with _opened(self.path) as file:
-            for group, first in enumerate(self._starts[:-1]):
-                yield int(first), self._group(file, group)
-
-    def take(self, nodes: npt.NDArray[np.int64]) -> Rows:
-        """The vectors of some nodes, in any order; row groups without one of them are not read."""
-        if nodes.size and nodes.max() >= self.rows:
-            raise _damaged(self.path, f"expected more than {nodes.max():,} rows, got {self.rows:,}")
-        group_of = np.searchsorted(self._starts, nodes, "right") - 1
-        out = np.empty((nodes.size, self.width), np.float32)
-        with _opened(self.path) as file:
-            for group in np.unique(group_of).tolist():
-                wanted = np.flatnonzero(group_of == group)
-                out[wanted] = self._group(file, group)[nodes[wanted] - self._starts[group]]
-        return out
-
-    def _group(self, file: pq.ParquetFile, group: int) -> Rows:
-        count = int(self._starts[group + 1] - self._starts[group])
-        column = file.read_row_group(group, columns=["embedding"]).column(0)
-        values = column.combine_chunks().flatten()
-        if column.null_count or values.null_count or len(values) != count * self.width:
-            raise _damaged(self.path, f"expected {count:,} whole rows of {self.width:,} numbers")
-        rows: Rows = values.to_numpy().reshape(count, self.width)
-        if rows.size and not np.isfinite([rows.min(), rows.max()]).all():
-            raise _damaged(self.path, f"not all rows from {self._starts[group]:,} on are finite")
-        return rows
+    return read_json(folder / _MANIFEST, Manifest, CURE)
 
 
 class Embeddings(VectorFile):
@@ -217,6 +146,8 @@ class Embeddings(VectorFile):
     def __init__(self, folder: Path) -> None:
         self.fingerprint = fingerprint_in(folder)
         super().__init__(folder / FILE)
+        if self.rows != (expected := read_manifest(folder)["rows"]):
+            raise FolderError(f"{self.path} is damaged: expected {expected:,} rows, got {self.rows:,}; {CURE}")
 
 
 def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> None:
@@ -267,35 +198,6 @@ def open_embeddings(folder: Path, place: Path, name: str = "vectors") -> Iterato
 
 def _refuse_changed(folder: Path) -> None:
     recorded = read_manifest(folder).get("files", {}) if (folder / _MANIFEST).exists() else {}
-    if FILE in recorded and (folder / FILE).exists() and not _is_intact(folder / FILE, recorded[FILE]):
-        raise FolderError(f"{folder / FILE} does not match its checksum; {_CURE}")
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file of embeddings, if it has their columns and claims no more numbers than its bytes can hold."""
-    if not path.exists():
-        raise FolderError(f"{path} does not exist; run gscl-scale embed first")
-    size = size_of(path)
-    try:
-        with pq.ParquetFile(path) as file:
-            kinds = {field.name: field.type for field in file.schema_arrow}
-            names = [name for name in file.schema_arrow.names if name in ("id", "embedding")]
-            if sorted(names) != ["embedding", "id"] or not pa.types.is_fixed_size_list(kinds["embedding"]):
-                raise _damaged(path, "expected the columns id and embedding")
-            if kinds["embedding"].value_type != pa.float32() or not 0 < _width(file) <= _MOST_WIDTH:
-                raise _damaged(path, f"expected rows of float32, got {shortened(kinds['embedding'], 80)}")
-            numbers = file.metadata.num_rows * _width(file)
-            if not file.metadata.num_rows >= 0 or 4 * numbers > _EXPANSION * size:
-                raise _damaged(path, f"{file.metadata.num_rows:,} rows cannot be in {size:,} bytes")
-            yield file
-    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-        raise FolderError(f"{path} cannot be read: {shortened(error)}; {_CURE}") from None
-
-
-def _width(file: pq.ParquetFile) -> int:
-    return int(file.schema_arrow.field("embedding").type.list_size)
-
-
-def _damaged(path: Path, what: str) -> FolderError:
-    return FolderError(f"{path} is damaged: {what}; {_CURE}")
+    for name, checksum in _rows_in(recorded).items() if (folder / FILE).exists() else ():
+        if not _is_intact(folder / name, checksum):
+            raise FolderError(f"{folder / name} does not match its checksum; {CURE}")

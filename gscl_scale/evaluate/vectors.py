@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
-from gscl_scale.embed.store import unit_rows as unit_dense
+from gscl_scale.embed.vector_file import unit_rows as unit_dense
 from gscl_scale.evaluate.schema import ScalingKind
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.propagation import csr_tensor

@@ -11,7 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from typing_extensions import TypedDict
 
-from gscl_scale.embed.store import Embeddings, unit_rows
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.vector_file import unit_rows
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.neighbors.exact import Nearest, exact_search
 from gscl_scale.neighbors.index import open_index

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.embed.store import Embeddings, Rows, unit_rows
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.vector_file import Rows, unit_rows
 
 _QUERIES = 64  # queries whose products with a block are in memory together
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from gscl_scale import seeding
-from gscl_scale.embed.store import Embeddings, Rows, unit_rows
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.vector_file import Rows, unit_rows
 from gscl_scale.errors import FolderError, RunError, UserError
 from gscl_scale.io.atomic import hold_file_lock, publish_file
 from gscl_scale.io.checksum import sha256_of

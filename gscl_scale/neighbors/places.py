@@ -15,7 +15,8 @@ from gscl_scale.registry.locate import find_run, place_for
 
 _LABELS, _LABEL_SETS = "labels.arrow", ("label_indptr.arrow", "label_indices.arrow")
 _OF_GRAPH = ("manifest.json", _LABELS, *_LABEL_SETS)
-_NEEDED = (f"embeddings/{FILE}", "embeddings/manifest.json", *(f"graph/{name}" for name in _OF_GRAPH))
+_ROWS = f"embeddings/{FILE}"  # a file, or a folder of parts
+_NEEDED = ("embeddings/manifest.json", *(f"graph/{name}" for name in _OF_GRAPH))
 
 ClassOf = Callable[[int], str | None]
 
@@ -65,5 +66,9 @@ def find_embeddings(where: str) -> EmbeddingSource:
     """The embeddings of a run or a folder; of a remote run only what a search needs is copied here."""
     if (Path(where) / FILE).exists():
         return EmbeddingSource(where, Path(where), Path(where) / "index")
-    found = find_run(where, "neighbors", _NEEDED.__contains__)
+    found = find_run(where, "neighbors", _is_needed)
     return EmbeddingSource(found.name, found.run.embeddings, place_for(found, "embeddings/index"), found.run.graph)
+
+
+def _is_needed(file: str) -> bool:
+    return file in _NEEDED or file == _ROWS or file.startswith(f"{_ROWS}/")

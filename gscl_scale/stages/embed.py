@@ -70,7 +70,8 @@ def embed(
             _write_rotation(run, towards, graph, vectors)
             fingerprint = embeddings_fingerprint(checkpoints, run, graph if other else None)
         rotation = read_rotation(run.rotation)
-        write_embeddings(folder, graph, vectors, fingerprint, config.runtime.npy, rotation)
+        runtime = config.runtime
+        write_embeddings(folder, graph, vectors, fingerprint, runtime.npy, rotation, runtime.embed_part_rows, runner)
     console.event("embed", "done", rows=vectors.shape[0], width=vectors.shape[1], epoch=position.epoch)
     return folder
 

@@ -11,6 +11,7 @@ import gscl_scale
 from gscl_scale.cli.main import app
 from gscl_scale.config.config import Config
 from gscl_scale.embed import store as vectors_module
+from gscl_scale.embed import vector_file
 from gscl_scale.embed.store import fingerprint_in, is_complete, open_embeddings, read_embeddings
 from gscl_scale.errors import FolderError, GraphError, UserError
 from gscl_scale.estimator import NodeEmbedder
@@ -102,7 +103,7 @@ def test_evaluate_embeds_the_untrained_encoder_in_files_that_go(trained):
 
 def test_embeddings_that_would_fill_the_memory_are_mapped_from_a_file_that_goes(trained, tmp_path, monkeypatch):
     _, run, vectors, _ = trained
-    monkeypatch.setattr(vectors_module, "_ROWS_PER_GROUP", 7)
+    monkeypatch.setattr(vector_file, "_ROWS_PER_GROUP", 7)
     graph = Graph.open(run.graph)
     vectors_module.write_embeddings(tmp_path / "made", graph, vectors, "made", False)
     for memory, mapped in ((4 * vectors.nbytes, False), (4 * vectors.nbytes - 1, True)):

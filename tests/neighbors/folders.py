@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from gscl_scale.embed.store import Embeddings, write_parquet
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.vector_file import write_parquet
 from gscl_scale.graph.label_sets import LabelSets
 from gscl_scale.io.arrow import write_arrow
 
@@ -20,17 +21,21 @@ def drawn(rows, width=8, seed=0):
     return ((centres[rng.integers(0, CLUSTERS, rows)] + away) * rng.uniform(0.5, 2, (rows, 1))).astype(np.float32)
 
 
-def write_folder(folder, vectors, ids=None, group=64, fingerprint="made"):
-    """An embeddings folder with small row groups."""
+def write_folder(folder, vectors, ids=None, group=64, fingerprint="made", parts=False):
+    """An embeddings folder with small row groups, in one file or each in a part of its own."""
     ids = pa.array(ids if ids is not None else [f"node-{row}" for row in range(len(vectors))])
     blocks = [(ids[low : low + group], vectors[low : low + group]) for low in range(0, len(vectors), group)]
-    write_parquet(folder / "embeddings.parquet", ids.type, vectors.shape[1], blocks)
+    rows = folder / "embeddings.parquet"
+    for number, block in enumerate(blocks) if parts else ():
+        write_parquet(rows / f"part-{number:05}.parquet", ids.type, vectors.shape[1], [block])
+    if not parts:
+        write_parquet(rows, ids.type, vectors.shape[1], blocks)
     values = {"fingerprint": fingerprint, "rows": len(vectors), "width": vectors.shape[1]}
     (folder / "manifest.json").write_text(json.dumps(values))
     return Embeddings(folder)
 
 
-def write_run(folder, vectors, ids=None, labels=None, repeats=1):
+def write_run(folder, vectors, ids=None, labels=None, repeats=1, parts=False):
     """A run folder with nothing but what neighbors reads; of one with repeats each has vectors of its own."""
     (folder / "graph").mkdir(parents=True)
     train = {"repeats": repeats, "seed": 3}
@@ -45,7 +50,7 @@ def write_run(folder, vectors, ids=None, labels=None, repeats=1):
         part = folder / f"seed-{3 + number}" if repeats > 1 else folder
         part.mkdir(exist_ok=True)
         (part / "run.json").write_text(json.dumps({"config": {"train": train if part == folder else {"repeats": 1}}}))
-        write_folder(part / "embeddings", vectors * (-1) ** number, ids)
+        write_folder(part / "embeddings", vectors * (-1) ** number, ids, parts=parts)
     return folder
 
 

@@ -179,12 +179,13 @@ def test_without_faiss_the_index_is_refused_and_the_exact_search_works(run, monk
     call(run, "--id", "node-7")
 
 
+@pytest.mark.parametrize("parts", [False, True])
 def test_of_a_run_on_an_object_store_only_the_embeddings_are_brought_and_the_index_is_kept_here(
-    s3, tmp_path, monkeypatch
+    s3, tmp_path, monkeypatch, parts
 ):
     monkeypatch.setenv("GSCL_SCALE_CACHE", str(tmp_path / "cache"))
     place = f"s3://{BUCKET}/{uuid.uuid4().hex}"
-    local = write_run(tmp_path / "local", VECTORS, labels=LABELS)
+    local = write_run(tmp_path / "local", VECTORS, labels=LABELS, parts=parts)
     (local / "samples").mkdir()
     (local / "samples/part.arrow").write_bytes(b"x" * 1000)
     Mirror(store_at(place), local).push()

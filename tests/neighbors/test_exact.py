@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from gscl_scale.embed.store import unit_rows
+from gscl_scale.embed.vector_file import unit_rows
 from gscl_scale.neighbors import exact
 from tests.neighbors.folders import drawn, slow_nearest, write_folder
 
@@ -63,7 +63,8 @@ import sys, numpy as np
 from pathlib import Path
 from gscl_scale import machine
 from gscl_scale.neighbors.exact import exact_search
-from gscl_scale.embed.store import Embeddings, unit_rows
+from gscl_scale.embed.store import Embeddings
+from gscl_scale.embed.vector_file import unit_rows
 embeddings = Embeddings(Path(sys.argv[1]))
 nodes = np.array([5])
 queries = unit_rows(embeddings.take(nodes))

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from gscl_scale.embed.store import unit_rows
+from gscl_scale.embed.vector_file import unit_rows
 from gscl_scale.errors import RunError
 from gscl_scale.neighbors import index
 from gscl_scale.neighbors.exact import Nearest, exact_search

@@ -86,6 +86,20 @@ def test_a_cluster_has_the_embeddings_and_figures_of_one_machine(two, values, fi
     assert encodings[2]["rows"] == 0
 
 
+def test_tasks_write_the_parts_that_one_machine_writes(two, values, finished, tmp_path):
+    here = embed(
+        Config.parse({**values, "runtime": {"embed_part_rows": 8_000}}), Run.at(finished), Console(quiet=True),
+        out=tmp_path / "here",
+    )  # fmt: skip
+    run = trained(finished, tmp_path)
+    there = embed(on(two, values, embed_part_rows=8_000), Run.at(run), Console(run / "log.jsonl", quiet=True))
+    parts = sorted(path.relative_to(here) for path in here.rglob("part-*.parquet"))
+    assert len(parts) == 4
+    assert [(there / part).read_bytes() for part in parts] == [(here / part).read_bytes() for part in parts]
+    assert (there / "manifest.json").read_bytes() == (here / "manifest.json").read_bytes()
+    assert sorted(there.iterdir()) == [there / FILE, there / "manifest.json"]
+
+
 def test_a_killed_process_and_a_killed_machine_change_no_byte(three, values, finished, tmp_path):
     run, machine = trained(finished, tmp_path), three.alive[-1]
 

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from gscl_scale import seeding
-from gscl_scale.embed.store import unit_rows
+from gscl_scale.embed.vector_file import unit_rows
 from gscl_scale.graph.structural_features import random_signs
 from gscl_scale.studies.peers.factorisation import Rows
 

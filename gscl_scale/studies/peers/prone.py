@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from scipy.special import iv
 
 from gscl_scale import seeding
-from gscl_scale.embed.store import unit_rows
+from gscl_scale.embed.vector_file import unit_rows
 from gscl_scale.studies.peers.factorisation import Rows, degrees_of, left_singular
 
 _ITERATIONS = 5
