@@ -73,6 +73,7 @@ def test_every_usual_keyword_is_a_key_of_the_configuration():
     [
         ({"epoch": 3}, "fit: unknown keyword 'epoch'; did you mean epochs"),
         ({"learning_rate": 0.1}, "fit: unknown keyword 'learning_rate'; did you mean train__learning_rate"),
+        ({"source_column": "von"}, "did you mean graph__source_column"),
         ({"label": "y"}, "did you mean labels"),
         ({"qiet": True}, "did you mean quiet"),
         ({"zzz": 1}, "known ones are epochs, hops, .*and section__key for any other setting"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gscl_scale.config.config import Config
+from gscl_scale.config.graphs import SOURCES
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.errors import ConfigError, GsclError
 from gscl_scale.text import quoted
@@ -118,5 +119,7 @@ def _unknown(name: str, others: tuple[str, ...]) -> str:
 
 
 def _keys() -> list[tuple[str, str]]:
-    sections = vars(Config()).items()
-    return [(name, key) for name, section in sections for key in type(section).model_fields]
+    """Section and name of every key, those of all sources of graphs among them."""
+    sections = [(name, type(section)) for name, section in vars(Config()).items() if name != "graph"]
+    sections += [("graph", source) for source in SOURCES.values()]
+    return [(name, key) for name, section in sections for key in section.model_fields]
