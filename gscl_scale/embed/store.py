@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import TypedDict
 
-from gscl_scale.embed.parts import write_parts
 from gscl_scale.embed.vector_file import CURE, Rows, VectorFile, rotated_blocks, write_npy, write_parquet
 from gscl_scale.errors import FolderError
 from gscl_scale.io import atomic
@@ -20,10 +19,10 @@ from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Count, NameBelow
 from gscl_scale.machine import available_memory
-from gscl_scale.runtime.runner import Runner
 
 if TYPE_CHECKING:
     from gscl_scale.graph.graph import Graph
+    from gscl_scale.runtime.runner import Runner
 
 FILE, NPY = "embeddings.parquet", "embeddings.npy"
 _MANIFEST = "manifest.json"
@@ -48,7 +47,7 @@ def write_embeddings(
     npy: bool,
     rotation: Rows | None = None,
     part_rows: int = 0,
-    runner: Runner | None = None,
+    runner: "Runner | None" = None,
 ) -> None:
     """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes.
 
@@ -62,6 +61,8 @@ def write_embeddings(
     if mapped is not None or (folder / FILE).is_dir():
         _remove_rows(folder)
     if mapped is not None:
+        from gscl_scale.embed.parts import write_parts  # with graphs and kernels, which readers of rows do not need
+
         parts = write_parts(folder / FILE, graph, mapped, rotation, part_rows, runner)
         files = {f"{FILE}/{name}": checksum for name, checksum in parts.items()}
     else:
