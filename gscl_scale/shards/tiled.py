@@ -14,17 +14,31 @@ from gscl_scale.shards.process_cache import OpenRound
 
 @dataclass(frozen=True)
 class Tiling:
-    """Vertices of a group, for which the level before is read once, and of a tile; both are whole blocks."""
+    """Vertices of a group, for which the level before is read once, and of a tile; both are whole blocks.
+
+    Fewer and larger groups read less; smaller tiles are read as fast.
+    """
 
     group: int
     tile: int
 
     @classmethod
     def of(cls, files: LevelFiles, memory: int) -> "Tiling":
-        """The largest that these bytes allow: half for a group, the rest for two tiles, of which one is being read."""
+        """The largest that these bytes allow: a sixth is for two tiles, of which one is being read."""
         words = head_words(files.width, files.num_nodes)
         vertex = Gathered.bytes_of(files.width, words, files.item)
-        return cls(_blocks(memory // 2 // vertex), _blocks(memory // 4 // files.row_bytes()))
+        tile = _blocks(memory // 12 // files.row_bytes())
+        return cls(_blocks((memory - 2 * tile * files.row_bytes()) // vertex), tile)
+
+    def group_for(self, vertices: int, workers: int) -> int:
+        """Vertices of a group, none larger than the memory allows, so that all workers end together.
+
+        >>> [Tiling(98304, 16384).group_for(vertices, 2) for vertices in (1_000, 180_000, 200_000)]
+        [16384, 98304, 65536]
+        """
+        groups = -(-vertices // self.group)
+        groups = -(-groups // workers) * workers
+        return min(self.group, _blocks(-(-vertices // groups) + (1 << levels.PASS_SHIFT) - 1))
 
 
 def grouped(ranges: Iterator[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
