@@ -16,7 +16,7 @@ from gscl_scale.shards.process_cache import OpenRound
 class Tiling:
     """Vertices of a group, for which the level before is read once, and of a tile; both are whole blocks.
 
-    Fewer and larger groups read less; smaller tiles are read as fast.
+    Larger groups read less, and larger tiles are merged with a group less often.
     """
 
     group: int
@@ -24,11 +24,10 @@ class Tiling:
 
     @classmethod
     def of(cls, files: LevelFiles, memory: int) -> "Tiling":
-        """The largest that these bytes allow: a sixth is for two tiles, of which one is being read."""
+        """The largest that these bytes allow: half for a group, the rest for two tiles, of which one is being read."""
         words = head_words(files.width, files.num_nodes)
         vertex = Gathered.bytes_of(files.width, words, files.item)
-        tile = _blocks(memory // 12 // files.row_bytes())
-        return cls(_blocks((memory - 2 * tile * files.row_bytes()) // vertex), tile)
+        return cls(_blocks(memory // 2 // vertex), _blocks(memory // 4 // files.row_bytes()))
 
     def group_for(self, vertices: int, workers: int) -> int:
         """Vertices of a group, none larger than the memory allows, so that all workers end together.
