@@ -227,10 +227,7 @@ class Rounds:
         advance(len(finished))
         missing: Iterator[tuple[int, int]] = (ends for ends in self._plan.ranges() if ends[0] not in finished)
         if self._plan.tiled and radius > 1:
-            ends = list(missing)
-            left = sum(end - first for first, end in ends)
-            tiling = Tiling.of(files, self._plan.memory)
-            missing = grouped(iter(ends), tiling.group_for(max(1, left), self._runner.workers))
+            missing = grouped(missing, Tiling.of(files, self._plan.memory).group)
         yield from missing
 
     def write_manifest(self, asked: int, numbers: Iterable[int]) -> None:

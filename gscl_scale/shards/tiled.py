@@ -14,10 +14,7 @@ from gscl_scale.shards.process_cache import OpenRound
 
 @dataclass(frozen=True)
 class Tiling:
-    """Vertices of a group, for which the level before is read once, and of a tile; both are whole blocks.
-
-    Larger groups read less, and larger tiles are merged with a group less often.
-    """
+    """Vertices of a group, for which the level before is read once, and of a tile; both are whole blocks."""
 
     group: int
     tile: int
@@ -28,16 +25,6 @@ class Tiling:
         words = head_words(files.width, files.num_nodes)
         vertex = Gathered.bytes_of(files.width, words, files.item)
         return cls(_blocks(memory // 2 // vertex), _blocks(memory // 4 // files.row_bytes()))
-
-    def group_for(self, vertices: int, workers: int) -> int:
-        """Vertices of a group, none larger than the memory allows, so that all workers end together.
-
-        >>> [Tiling(98304, 16384).group_for(vertices, 2) for vertices in (1_000, 180_000, 200_000)]
-        [16384, 98304, 65536]
-        """
-        groups = -(-vertices // self.group)
-        groups = -(-groups // workers) * workers
-        return min(self.group, _blocks(-(-vertices // groups) + (1 << levels.PASS_SHIFT) - 1))
 
 
 def grouped(ranges: Iterator[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
