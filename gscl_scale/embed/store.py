@@ -51,8 +51,8 @@ def write_embeddings(
 ) -> None:
     """Publish `id` (the user's id, in its own type) and `embedding`, in the order of the user's nodes.
 
-    `vectors` may be mapped from a file: a row group is in memory at a time. Of mapped vectors with more rows than
-    `part_rows` (0: never) there is a folder of parts in place of one file, which tasks of the runner write.
+    `vectors` may be mapped from a file: a row group is in memory at a time. Mapped vectors with more rows than
+    `part_rows` (0: never) become a folder of parts, which tasks of the runner write, or threads without one.
     `rotation` [d, d] is applied to every row.
     """
     for path in folder.glob(".*.tmp"):  # of a process that was killed
