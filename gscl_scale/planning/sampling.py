@@ -34,7 +34,7 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     asked = rounds_asked(rings, epochs)
     rounds = min(asked, max(1, int(rings.disk_gb * 1e9) // max(1, need.samples)))
     core_s = rounds * _seconds_of_round(engine, shape, sizes, rates)
-    read = rounds * _level_bytes_read(plan, need)
+    read = rounds * _level_bytes_read(plan, need, workers if by_threads else 1)
     traffic = 0 if machines.number == 1 else int(rounds * need.mapped * (len(plan.radii) + 1) + read / machines.number)
     written = rounds * (need.samples + need.scratch)
     disk_s = traffic * rates.write if traffic else read * rates.write
@@ -46,13 +46,13 @@ def sampling_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     )  # fmt: skip
 
 
-def _level_bytes_read(plan: Plan, need: RoundNeed) -> int:
-    """Bytes of levels that all tasks of a round read in tiles: a level once for each group of nodes."""
+def _level_bytes_read(plan: Plan, need: RoundNeed, threads: int) -> int:
+    """Bytes of levels that a round reads in tiles: a level once for each group of nodes, which threads share."""
     if not plan.tiled:
         return 0
     index = index_dtype(plan.num_nodes).__name__
     files = LevelFiles.of(Path(), 0, 1, plan.num_nodes, plan.config.width, index)
-    groups = -(-plan.num_nodes // Tiling.of(files, plan.memory).group)
+    groups = -(-plan.num_nodes // Tiling.of(files, plan.memory * threads).group)
     return groups * need.scratch * (len(plan.radii) - 1) // len(plan.radii)
 
 

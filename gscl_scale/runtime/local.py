@@ -17,6 +17,8 @@ _IN_FLIGHT = 2  # tasks per worker that run or wait: a worker never waits for th
 class LocalRunner:
     """Runs tasks on threads; a single worker is the caller's own thread."""
 
+    task_threads = 1  # a task is a thread
+
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._pool = ThreadPoolExecutor(workers, "task") if workers > 1 else None

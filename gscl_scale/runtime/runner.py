@@ -25,6 +25,11 @@ class Runner(Protocol):
         """Tasks that run at once."""
         ...
 
+    @property
+    def task_threads(self) -> int:
+        """Threads that a task may use."""
+        ...
+
     def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield results as they finish; tasks are drawn as they are needed, and the first error ends it."""
         ...

@@ -82,7 +82,7 @@ def need_of_round(
 def _search_bytes(plan: Plan) -> int:
     """What a task marks at the nodes while it finishes short lists: less where it has no room for all at once."""
     together = plan.num_nodes * SHARED_BYTES
-    return together if not plan.tiled or together <= plan.memory else plan.num_nodes // 8
+    return together if not plan.tiled or together <= plan.memory else 3 * plan.num_nodes // 8
 
 
 def memory_on_machine(graph: Graph, plan: Plan) -> MemoryNeed:

@@ -33,10 +33,12 @@ class PassTask(_RoundTask):
     """The balls of one radius around a range of vertices.
 
     memory   bytes that the task may take for levels; 0: it reads the level before whole
+    workers  threads that gather from a tile together
     """
 
     radius: int
     memory: int
+    workers: int
 
 
 @dataclass(frozen=True)

@@ -167,14 +167,18 @@ class Rounds:
         since = self._since if self._since is not None and self._since.has(number) else None
         if since is not None:
             self._find_changes(since, number)
+        local = isinstance(self._runner, LocalRunner)
         task = (
-            self._graph_folder, self._folder, number, self._config, since.samples.folder if since else None,
-            isinstance(self._runner, LocalRunner),
+            self._graph_folder, self._folder, number, self._config, since.samples.folder if since else None, local,
         )  # fmt: skip
         for radius in self._plan.radii:
-            ranges = self._missing_ranges(number, radius, since is not None, advance)
-            tasks = (PassTask(*task, *ends, radius, self._plan.memory) for ends in ranges)
-            for finished in itertools.chain.from_iterable(self._runner.run(run_pass, tasks)):
+            together = local and self._plan.tiled and radius > 1  # all threads gather from the same tile
+            threads = self._runner.workers if together else self._runner.task_threads
+            memory = self._plan.memory * (threads if together else 1)
+            ranges = self._missing_ranges(number, radius, since is not None, memory, advance)
+            tasks = (PassTask(*task, *ends, radius, memory, threads) for ends in ranges)
+            passes = map(run_pass, tasks) if together else self._runner.run(run_pass, tasks)
+            for finished in itertools.chain.from_iterable(passes):
                 self._new_passes += 1
                 if since is None:  # else the pass has only some of its rows
                     self._journal.append({"pass": finished})
@@ -215,7 +219,9 @@ class Rounds:
         else:
             draw(*drawing, weights)
 
-    def _missing_ranges(self, number: int, radius: int, partly: bool, advance: Advance) -> Iterator[tuple[int, int]]:
+    def _missing_ranges(
+        self, number: int, radius: int, partly: bool, memory: int, advance: Advance
+    ) -> Iterator[tuple[int, int]]:
         """The ranges of a pass that no attempt has finished; a pass around changes is made `partly`, and anew.
 
         In bounded memory a range is a group of blocks: for each group the level before is read once.
@@ -227,7 +233,7 @@ class Rounds:
         advance(len(finished))
         missing: Iterator[tuple[int, int]] = (ends for ends in self._plan.ranges() if ends[0] not in finished)
         if self._plan.tiled and radius > 1:
-            missing = grouped(missing, Tiling.of(files, self._plan.memory).group)
+            missing = grouped(missing, Tiling.of(files, memory).group)
         yield from missing
 
     def write_manifest(self, asked: int, numbers: Iterable[int]) -> None:

@@ -1,6 +1,5 @@
 """The bodies of the tasks: a pass of the sketch over a range of vertices, and a finished part of the samples."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,40 +30,34 @@ from gscl_scale.shards.process_cache import (
 )
 from gscl_scale.shards.reader import Samples
 from gscl_scale.shards.records import PartRecord, PartTask, PassRecord, PassTask
-from gscl_scale.shards.tiled import gathered_blocks
+from gscl_scale.shards.tiled import gather_group
 
 Sampled = tuple[RingSample, npt.NDArray[np.bool_] | None]  # and the lists [A, k + 1] that were short in the sketch
 
 
 def run_pass(task: PassTask) -> list[PassRecord]:
     """Compute the task's rows of a level and write them into the level's files, block by block."""
-    graph = open_graph(task.graph_folder)
-    files = level_files(graph, task.folder, task.round_number, task.radius, task.config)
     return [
-        {
-            "round_number": task.round_number, "radius": task.radius, "first": first, "end": end,
-            "checksum": 0 if level is None else files.write(first, level),
-        }
-        for first, end, level in _blocks(task, graph)
-    ]  # fmt: skip
+        {"round_number": task.round_number, "radius": task.radius, "first": first, "end": end, "checksum": checksum}
+        for first, end, checksum in _write_blocks(task, open_graph(task.graph_folder))
+    ]
 
 
-def _blocks(task: PassTask, graph: Graph) -> Iterator[tuple[int, int, Level | None]]:
-    """The rows of each block of the task; None where nothing of a block is needed."""
+def _write_blocks(task: PassTask, graph: Graph) -> list[tuple[int, int, int]]:
+    """Write each block of the task; returns its ends and its checksum, 0 where nothing of it is needed."""
     needed = None
     if task.since is not None:
         needed = open_changes(task.folder, task.round_number).depths[task.first : task.end] >= task.radius
         if not needed.any():
-            yield task.first, task.end, None
-            return
+            return [(task.first, task.end, 0)]
     opened = open_round(task.folder, task.round_number, graph.num_nodes)
+    files = level_files(graph, task.folder, task.round_number, task.radius, task.config)
     if task.memory:
         expect_reads_in_order(task.graph_folder)
     if task.memory and task.radius > 1:
         before = level_files(graph, task.folder, task.round_number, task.radius - 1, task.config)
-        yield from gathered_blocks(graph, opened, before, task.first, task.end, task.memory)
-    else:
-        yield task.first, task.end, _level(task, graph, opened, task.radius, needed)
+        return gather_group(graph, opened, before, files, task.first, task.end, task.memory, task.workers)
+    return [(task.first, task.end, files.write(task.first, _level(task, graph, opened, task.radius, needed)))]
 
 
 def run_part(task: PartTask) -> PartRecord:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from gscl_scale.graph.graph import Graph
 from gscl_scale.rings.sketch.level import Level, head_words
 from gscl_scale.rings.sketch.tiles import Gathered, gather_level, level_of
-from gscl_scale.runtime.threads import one_ahead
+from gscl_scale.runtime.threads import map_in_order, one_ahead
 from gscl_scale.shards import levels
 from gscl_scale.shards.levels import LevelFiles
 from gscl_scale.shards.process_cache import OpenRound
+
+_READERS = 4  # threads that read a tile: one alone waits for the disk
 
 
 @dataclass(frozen=True)
@@ -45,22 +47,32 @@ def grouped(ranges: Iterator[tuple[int, int]], most: int) -> Iterator[tuple[int,
         yield first, end
 
 
-def gathered_blocks(
-    graph: Graph, opened: OpenRound, before: LevelFiles, first: int, end: int, memory: int
-) -> Iterator[tuple[int, int, Level]]:
-    """The rows of the next level of each block between first and end."""
+def gather_group(
+    graph: Graph,
+    opened: OpenRound,
+    before: LevelFiles,
+    after: LevelFiles,
+    first: int,
+    end: int,
+    memory: int,
+    threads: int,
+) -> list[tuple[int, int, int]]:
+    """Write the rows first..end of the next level; returns the ends of each block and its checksum."""
     tiling, words = Tiling.of(before, memory), head_words(before.width, before.num_nodes)
     tiles = one_ahead(_tiles(before, tiling.tile))
     csr = graph.indptr, graph.indices
-    gathered = gather_level(*csr, opened.rank, tiles, first, end, before.width, words)
-    for low in range(first, end, 1 << levels.PASS_SHIFT):
+    gathered = gather_level(*csr, opened.rank, tiles, first, end, before.width, words, threads)
+
+    def write(low: int) -> tuple[int, int, int]:
         high = min(low + (1 << levels.PASS_SHIFT), end)
-        yield low, high, level_of(*csr, gathered, first, low, high, graph.undirected)
+        return low, high, after.write(low, level_of(*csr, gathered, first, low, high, graph.undirected))
+
+    return list(map_in_order(write, range(first, end, 1 << levels.PASS_SHIFT), threads))
 
 
 def _tiles(files: LevelFiles, size: int) -> Iterator[tuple[int, Level]]:
     for low in range(0, files.num_nodes, size):
-        yield low, files.load(low, min(low + size, files.num_nodes), threads=1)
+        yield low, files.load(low, min(low + size, files.num_nodes), threads=_READERS)
 
 
 def _blocks(vertices: int) -> int:

@@ -10,15 +10,18 @@ from gscl_scale.rings.kernels import lowest_ranks, reserve
 def search_one_by_one(indptr, indices, anchors, those, short, order, rank, undirected, out):
     """Fill the lists of `those` anchors that are `short` [A, k + 1], as `search_short_lists` does.
 
-    In an undirected graph the nodes beyond k hops are those that are not, and have no neighbour, within k - 1 hops. So
-    the last hop of a search for them alone, which is most of it where balls are large, is never made.
+    In an undirected graph the nodes beyond k hops are those from which k - d hops do not lead to a node within d hops.
+    So a search for them alone ends before its last hops, which are most of it where balls are large; and the nodes that
+    it asks instead, those of the lowest ranks and their neighbours, are the same for all anchors.
     """
     hops = short.shape[1] - 1
-    seen = np.zeros((order.size + 63) >> 6, np.uint64)
+    words = (order.size + 63) >> 6
+    seen, near, away = np.zeros(words, np.uint64), np.zeros(words, np.uint64), np.zeros(words, np.uint64)
     queue = np.empty(1024, order.dtype)
     ranks = np.empty(2 * out.members.shape[2], order.dtype)
+    most_asked = min(2, max(1, hops - 1)) if undirected else 0
     for a in those:
-        depth = hops - undirected if short[a, hops] else 0
+        depth = hops - most_asked if short[a, hops] else 0
         for hop in range(depth, hops):
             if short[a, hop]:
                 depth = hop + 1
@@ -36,7 +39,10 @@ def search_one_by_one(indptr, indices, anchors, those, short, order, rank, undir
                 for i in range(count):
                     out.members[a, hop, i] = order[ranks[i]]
         if short[a, hops]:
-            out.lengths[a, hops] = _lowest_beyond(indptr, indices, order, seen, depth < hops, out.far[a])
+            out.lengths[a, hops] = _lowest_beyond(indptr, indices, order, seen, near, away, hops - depth, out.far[a])
+            if hops - depth > 1:
+                near[:] = 0
+                away[:] = 0
         for i in range(tail):
             seen[queue[i] >> 6] = 0
 
@@ -68,18 +74,37 @@ def _expand(indptr, indices, queue, head, tail, seen):
 
 
 @kernel
-def _lowest_beyond(indptr, indices, order, seen, ask, far):
-    """The lowest nodes that were not seen, and where we `ask` have no neighbour that was; returns their number."""
+def _lowest_beyond(indptr, indices, order, seen, near, away, ask, far):
+    """The lowest nodes from which `ask` hops, at most 2, do not lead to one that was seen; returns their number."""
     found = 0
     for x in order:
         if found == far.size:
             break
-        near = _is_marked(seen, x)
-        e, end = indptr[x], indptr[x + 1] if ask else indptr[x]
-        while not near and e < end:
-            near = _is_marked(seen, indices[e])
-            e += 1
-        if not near:
+        if not _is_near(indptr, indices, x, seen, near, away, ask):
             far[found] = x
             found += 1
     return found
+
+
+@kernel
+def _is_near(indptr, indices, x, seen, near, away, ask):
+    """Whether `ask` hops lead from x to a node that was seen; notes which of its neighbours have one, or none."""
+    if _is_marked(seen, x):
+        return True
+    if ask == 0:
+        return False
+    row = indices[indptr[x] : indptr[x + 1]]
+    for u in row:
+        if _is_marked(seen, u) or _is_marked(near, u):
+            return True
+    if ask == 1:
+        return False
+    for u in row:
+        if _is_marked(away, u):
+            continue
+        for e in range(indptr[u], indptr[u + 1]):
+            if _is_marked(seen, indices[e]):
+                _mark(near, u)
+                return True
+        _mark(away, u)
+    return False

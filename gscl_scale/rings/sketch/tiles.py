@@ -6,6 +6,7 @@ each vertex goes through its own once. The rows are those of `join.next_level`, 
 """
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,9 @@ from gscl_scale.rings.kernels import ones, prefetch
 from gscl_scale.rings.sketch.join import head_at, merge_once, tail_at
 from gscl_scale.rings.sketch.level import Level
 
-_AHEAD = 12  # edges
+_AHEAD = 6  # vertices, of which each has a few neighbours in a tile
+_FEW = 16  # neighbours of a vertex that are fetched ahead
+_SLICE = 1 << 15  # vertices that a thread takes at a time
 
 
 class Gathered(NamedTuple):
@@ -38,6 +41,10 @@ class Gathered(NamedTuple):
         """Bytes of a vertex."""
         return 8 * words + item * width + 16
 
+    def rows(self, low: int, high: int) -> "Gathered":
+        """What the vertices low..high of these have gathered."""
+        return Gathered(self.heads[low:high], self.tails[low:high], self.number[low:high], self.place[low:high])
+
 
 def gather_level(
     indptr: npt.NDArray[np.int64],
@@ -48,8 +55,9 @@ def gather_level(
     end: int,
     width: int,
     words: int,
+    threads: int,
 ) -> Gathered:
-    """The balls of the next radius, 2 or more, of the vertices first..end.
+    """The balls of the next radius, 2 or more, of the vertices first..end, whose threads look at a tile together.
 
     tiles   first vertex and rows of each range of vertices of the level before, in order
     """
@@ -61,8 +69,13 @@ def gather_level(
         indptr[first:end].copy(),
     )
     _begin(own, gathered)
-    for low, tile in tiles:
-        _gather(indptr, indices, tile, low, low + tile.table.shape[0], first, gathered)
+    slices = [(low, gathered.rows(low - first, low - first + _SLICE)) for low in range(first, end, _SLICE)]
+    with ThreadPoolExecutor(threads) as pool:
+        for low, tile in tiles:
+            high = low + tile.table.shape[0]
+            running = [pool.submit(_gather, indptr, indices, tile, low, high, begin, rows) for begin, rows in slices]
+            for future in running:
+                future.result()
     return gathered
 
 
@@ -76,9 +89,7 @@ def level_of(
     undirected: bool,
 ) -> Level:
     """The rows first..end, a block, of what the vertices from `begin` on have gathered."""
-    low, high = first - begin, end - begin
-    heads, tails, number, place = gathered
-    rows = Gathered(heads[low:high], tails[low:high], number[low:high], place[low:high])
+    rows = gathered.rows(first - begin, end - begin)
     level = Level.empty(end - first, rows.tails.shape[1], rows.heads.shape[1], rows.tails.dtype)
     _write(indptr, indices, first, undirected, rows, level)
     return level
@@ -107,11 +118,10 @@ def _gather(indptr, indices, tile, low, high, first, out):
     shift = tile.shift
     one, other = np.empty(width, tails.dtype), np.empty(width, tails.dtype)
     for i in range(out.place.size):
+        _fetch_ahead(indptr, indices, tile, low, high, first, i, out.place)
         start, end = out.place[i], indptr[first + i + 1]
         e = start
         while e < end and indices[e] < high:
-            if e + _AHEAD < end and indices[e + _AHEAD] < high:
-                prefetch(table, indices[e + _AHEAD] - low, 0)
             u = np.int64(indices[e]) - low
             if table[u, 0] > 0:
                 row = head_at(u, table, shift)
@@ -141,6 +151,26 @@ def _gather(indptr, indices, tile, low, high, first, out):
         if changed or num != before:
             for n in range(num):
                 out.tails[i, n] = one[n]
+
+
+@kernel(inline="always")
+def _fetch_ahead(indptr, indices, tile, low, high, first, i, place):
+    """Ask for what later vertices read: rows of the table two steps ahead, the heads and tails that they name one."""
+    far, soon = i + 2 * _AHEAD, i + _AHEAD
+    if far < place.size:
+        e, end = place[far], min(indptr[first + far + 1], place[far] + _FEW)
+        while e < end and indices[e] < high:
+            prefetch(tile.table, indices[e] - low, 0)
+            e += 1
+    if soon < place.size:
+        e, end = place[soon], min(indptr[first + soon + 1], place[soon] + _FEW)
+        while e < end and indices[e] < high:
+            u = np.int64(indices[e]) - low
+            prefetch(tile.heads, head_at(u, tile.table, tile.shift), 0)
+            start = tail_at(u, tile.table, tile.shift, tile.width)
+            prefetch(tile.tails, start, 0)
+            prefetch(tile.tails, start, 64)
+            e += 1
 
 
 @kernel

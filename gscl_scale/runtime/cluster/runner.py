@@ -65,6 +65,11 @@ class ClusterRunner:
         """Tasks that run at once: as many as asked for, or as the machines have room for now."""
         return self._settings.workers or max(1, task_capacity(self._need, self._machines))
 
+    @property
+    def task_threads(self) -> int:
+        """A thread for each core of a task."""
+        return max(1, int(self._settings.task_cpus))
+
     def run(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Results as they finish; after an error, what runs is stopped."""
         remote = self._remote(function)
