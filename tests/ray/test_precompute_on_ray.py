@@ -49,6 +49,7 @@ class Disturbed:
 
     def __init__(self, runner, blows, pool):
         self.workers, self.check_shared = runner.workers, runner.check_shared
+        self.task_threads = 2 * runner.task_threads  # as if a task had two cores: these machines have one each
         self._runner, self._blows, self._pool, self._results = runner, blows, pool, 0
         self.fallen = []
 

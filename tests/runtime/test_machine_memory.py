@@ -83,3 +83,9 @@ def test_the_tasks_of_a_runner_are_those_that_its_settings_allow_on_a_machine(tm
         return
     with pytest.raises(ConfigError, match=r"16 tasks at once take about 40\.0 GiB"):
         cluster.check_shared(tmp_path, NEED)
+
+
+@pytest.mark.parametrize(("cpus", "threads"), [(4, 4), (2.5, 2), (0.5, 1)])
+def test_a_task_has_a_thread_for_each_of_its_whole_cores(monkeypatch, cpus, threads):
+    monkeypatch.setattr(runner, "alive_machines", lambda own_cpus: PODS)
+    assert ClusterRunner(RunnerSettings(engine="ray", task_cpus=cpus)).task_threads == threads
