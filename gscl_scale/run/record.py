@@ -88,7 +88,23 @@ def config_in(folder: Path) -> Config:
     try:
         return Config.parse(upgrade_settings(record["config"]))
     except ConfigError as error:
-        raise FolderError(f"{folder / 'run.json'} is damaged: {error}") from None
+        path = folder / "run.json"
+        if newer := _newer_version(record):
+            raise FolderError(
+                f"{path}: {error}; gscl-scale {newer} wrote it, and this is {version('gscl-scale')}: upgrade gscl-scale"
+            ) from None
+        raise FolderError(f"{path} is damaged: {error}") from None
+
+
+def _newer_version(record: RunRecord) -> str:
+    """The version that wrote run.json where it is newer than this one, else ""."""
+    from packaging.version import InvalidVersion, Version
+
+    theirs = str(record.get("versions", {}).get("gscl-scale", ""))
+    try:
+        return theirs if Version(theirs) > Version(version("gscl-scale")) else ""
+    except InvalidVersion:
+        return ""
 
 
 def delete_claimed(run: Run) -> None:

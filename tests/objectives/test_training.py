@@ -190,8 +190,13 @@ def test_a_run_of_an_earlier_version_with_other_keys_is_resumed(tmp_path):
     assert config_in(run.folder).dump() == config.dump()
     keys["baseline"]["dropout"] = 0.5
     write_json(run.folder / "run.json", record)
-    with pytest.raises(FolderError, match=r"baseline\.dropout: unknown key"):
+    with pytest.raises(FolderError, match=r"run\.json is damaged: baseline\.dropout: unknown key"):
         config_in(run.folder)
+    for theirs, words in (("999.1.0", "gscl-scale 999.1.0 wrote it, and this is "), ("?", "run.json is damaged: ")):
+        record["versions"]["gscl-scale"] = theirs
+        write_json(run.folder / "run.json", record)
+        with pytest.raises(FolderError, match=words):
+            config_in(run.folder)
     del keys["baseline"]
     write_json(run.folder / "run.json", record)
     open_run(config, run.folder)
