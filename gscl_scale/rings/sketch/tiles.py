@@ -57,9 +57,10 @@ def gather_level(
     words: int,
     threads: int,
 ) -> Gathered:
-    """The balls of the next radius, 2 or more, of the vertices first..end, whose threads look at a tile together.
+    """The balls of the next radius, 2 or more, of the vertices first..end.
 
-    tiles   first vertex and rows of each range of vertices of the level before, in order
+    tiles     first vertex and rows of each range of vertices of the level before, in order
+    threads   that gather from a tile at once, each for some of the vertices
     """
     own = rank[first:end]
     gathered = Gathered(
