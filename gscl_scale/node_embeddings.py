@@ -28,7 +28,7 @@ from gscl_scale.evaluate.summary import (
     warnings_of,
 )
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.arrow import is_text
+from gscl_scale.io.arrow import is_text, text_of
 from gscl_scale.io.atomic import is_temporary, publish_folder
 from gscl_scale.neighbors.answers import Neighbor, answers, searcher
 from gscl_scale.neighbors.places import EmbeddingSource
@@ -275,7 +275,7 @@ class NodeEmbeddings:
         for node in nodes:
             if not isinstance(node, expected):
                 raise UnknownIdError(f"{self._name}: the ids are {words}, got {node!r}; rows by number are in .vectors")
-        return rows_of_ids(parse_ids([str(node) for node in nodes], kind, "id"), self._file.ids, self._name)
+        return rows_of_ids(parse_ids(text_of(map(str, nodes)), kind, "id"), self._file.ids, self._name)
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:

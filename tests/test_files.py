@@ -14,7 +14,7 @@ import pytest
 
 from gscl_scale.errors import FolderError, RunError
 from gscl_scale.io import atomic
-from gscl_scale.io.arrow import as_rows, map_array, map_arrow, write_arrow
+from gscl_scale.io.arrow import arrow_of, as_rows, map_array, map_arrow, numpy_of, text_of, write_arrow
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import read_json, write_json
@@ -78,6 +78,32 @@ def test_arrow_columns_are_mapped_without_a_copy(tmp_path):
     assert map_array(tmp_path / "a.arrow", "n").tolist() == [1, 2, 3]
     assert not map_array(tmp_path / "a.arrow", "rows").flags.writeable
     assert pa.total_allocated_bytes() == before
+
+
+KINDS = ("bool", "int8", "int32", "int64", "uint16", "uint64", "float16", "float32", "float64")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [0, 1, 8, 19])
+def test_numbers_become_a_column_and_a_part_of_it_numbers(kind, size):
+    values = np.random.default_rng(size).integers(0, 2 if kind == "bool" else 100, 2 * size).astype(kind)
+    for given in (values, values[::2], values[::-1]):
+        column = arrow_of(given)
+        column.validate(full=True)
+        assert column.equals(pa.array(np.ascontiguousarray(given)))
+        for part in (column, column[size // 3 :], column[size // 3 : size // 2]):
+            got = numpy_of(part)
+            assert got.dtype == given.dtype
+            assert got.tolist() == part.to_pylist()
+
+
+def test_words_become_a_column_and_unreadable_letters_a_sign():
+    words = ["", "Ümit", "id-7", "\0"]
+    column = text_of(words)
+    column.validate(full=True)
+    assert column.equals(pa.array(words, pa.large_string()))
+    assert text_of(["a\udcff"]).to_pylist() == ["a?"]
+    assert text_of([]).to_pylist() == []
 
 
 @pytest.mark.parametrize("kept", [0, 4, 20, 0.5, 0.99])

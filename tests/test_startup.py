@@ -49,6 +49,15 @@ def test_stages_before_the_training_and_neighbors_import_neither_torch_nor_ray_n
     assert "numba" in found  # a heavy package that is imported is seen
 
 
+def test_stages_of_a_graph_that_was_read_do_not_wait_for_pandas(tmp_path):
+    write_tables(tmp_path)
+    cli("ingest", "--config", "quick.yaml", cwd=tmp_path)
+    stages = [f"{verb} --config quick.yaml --set runtime.engine=local" for verb in ("precompute", "train", "embed")]
+    found = imported(*stages, cwd=tmp_path)
+    assert "torch" in found
+    assert not found & {"pandas", "ray", "sklearn", "matplotlib"}
+
+
 def test_a_refused_setting_imports_no_heavy_package(tmp_path):
     taking = "run ingest precompute train embed evaluate report stats compare tune doctor"
     refused = [f"{verb} --set bad.key=1" for verb in taking.split()]
@@ -66,5 +75,5 @@ def test_a_finished_run_is_recognized_without_numba_torch_or_plots(tmp_path):
 
 def test_neighbors_and_doctor_do_not_import_what_they_do_not_use(tmp_path):
     write_run(tmp_path / "embedded", drawn(20))
-    assert not imported("neighbors embedded --id node-7", cwd=tmp_path) & (HEAVY - {"pandas"})  # pyarrow imports it
+    assert not imported("neighbors embedded --id node-7", cwd=tmp_path) & HEAVY
     assert not imported("doctor", cwd=tmp_path) & {"ray", "pandas", "sklearn", "matplotlib"}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from gscl_scale.errors import UnknownIdError, UserError
 from gscl_scale.graph.sources import tablefiles
+from gscl_scale.io.arrow import numpy_of, text_of
 
 _COMPARED = 10_000  # ids that an unknown one is compared with, letter by letter
 _SUGGESTED = 3
@@ -20,13 +21,13 @@ def select_nodes(ids: pa.Array, texts: Sequence[str] | None, file: Path | None, 
     """The rows of ids that were typed or are in a file; all rows without either. `where` names the ids in messages."""
     if file is not None:
         return rows_of_ids(read_ids(file, ids.type), ids, where)
-    return rows_of_ids(parse_ids(texts, ids.type, "--id"), ids, where) if texts else np.arange(len(ids))
+    return rows_of_ids(parse_ids(text_of(texts), ids.type, "--id"), ids, where) if texts else np.arange(len(ids))
 
 
-def parse_ids(texts: Sequence[str], kind: pa.DataType, origin: str) -> pa.Array:
+def parse_ids(texts: pa.Array, kind: pa.DataType, origin: str) -> pa.Array:
     """Ids that were given as text, in the type of the ids of the embeddings."""
     try:
-        return pc.cast(pa.array(texts, pa.large_string()), kind)
+        return pc.cast(texts, kind)
     except pa.ArrowInvalid as error:
         raise UnknownIdError(f"{origin}: expected ids of type {kind}, as those of the run are: {error}") from None
 
@@ -41,7 +42,7 @@ def read_ids(path: Path, kind: pa.DataType) -> pa.Array:
     if not columns:
         raise UserError(f"--ids: {path} holds no ids; give at least one")
     ids = pa.concat_arrays(columns)
-    return ids if ids.type == kind else parse_ids(ids.cast(pa.large_string()).to_pylist(), kind, str(path))
+    return ids if ids.type == kind else parse_ids(ids.cast(pa.large_string()), kind, str(path))
 
 
 def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.int64]:
@@ -49,8 +50,8 @@ def rows_of_ids(asked: pa.Array, ids: pa.Array, where: str) -> npt.NDArray[np.in
     distinct = asked.dictionary_encode(null_encoding="encode")
     found = pc.index_in(ids, distinct.dictionary)  # this way round the table in memory is that of the few
     row_of = np.full(len(distinct.dictionary), -1)
-    row_of[found.drop_null().to_numpy()] = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    places = row_of[distinct.indices.to_numpy()]
+    row_of[numpy_of(found.drop_null())] = np.flatnonzero(numpy_of(found.is_valid()))
+    places = row_of[numpy_of(distinct.indices)]
     if (places < 0).any():
         unknown = asked[int(np.argmax(places < 0))].as_py()
         similar = ", ".join(str(one) for one in _similar(unknown, ids))
@@ -64,7 +65,7 @@ def _similar(unknown: int | str | None, ids: pa.Array) -> list[int | str]:
     if unknown is None:
         return []
     if isinstance(unknown, int):
-        numbers = ids.to_numpy()
+        numbers = numpy_of(ids)
         away = np.abs(numbers.astype(np.float64) - unknown)
         return [int(numbers[at]) for at in np.argsort(away, kind="stable")[:_SUGGESTED]]
     holding = ids.filter(pc.match_substring(ids, unknown, ignore_case=True))

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from gscl_scale.embed.vector_file import CURE, Rows, VectorFile, rotated_blocks, write_npy, write_parquet
 from gscl_scale.errors import FolderError
 from gscl_scale.io import atomic
+from gscl_scale.io.arrow import arrow_of
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.io.json import read_json, write_json
@@ -158,7 +159,7 @@ def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> 
     if path.suffix == ".npy":
         write_npy(path, (nodes.size, embeddings.width), (embeddings.take(part) for part in parts))
     else:
-        blocks = ((embeddings.ids.take(pa.array(part)), embeddings.take(part)) for part in parts)
+        blocks = ((embeddings.ids.take(arrow_of(part)), embeddings.take(part)) for part in parts)
         write_parquet(path, embeddings.ids.type, embeddings.width, blocks)
 
 

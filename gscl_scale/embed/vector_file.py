@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gscl_scale.errors import FolderError
-from gscl_scale.io.arrow import as_rows
+from gscl_scale.io.arrow import as_rows, numpy_of
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.io.validate import size_of
 from gscl_scale.text import shortened
@@ -133,7 +133,7 @@ class VectorFile:
         values = column.combine_chunks().flatten()
         if column.null_count or values.null_count or len(values) != count * self.width:
             raise _damaged(part, f"expected {count:,} whole rows of {self.width:,} numbers")
-        rows: Rows = values.to_numpy().reshape(count, self.width)
+        rows: Rows = numpy_of(values).reshape(count, self.width)
         if rows.size and not np.isfinite([rows.min(), rows.max()]).all():
             raise _damaged(part, f"not all rows from {self._starts[group]:,} on are finite")
         return rows

@@ -38,7 +38,7 @@ from gscl_scale.graph.neighbour_means import neighbour_means
 from gscl_scale.graph.step_files import StepFiles, kept_when_stopped
 from gscl_scale.graph.structural_features import MOST_STEPS, structural_features
 from gscl_scale.graph.types import SPLIT_CODES, ColumnEncoding, ColumnSummary, Manifest
-from gscl_scale.io.arrow import is_text, map_array, write_arrow
+from gscl_scale.io.arrow import arrow_of, is_text, map_array, numpy_of, write_arrow
 from gscl_scale.io.arrow_writer import write_column
 from gscl_scale.io.atomic import publish_folder
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
@@ -126,7 +126,7 @@ def write_graph(
         notes += [reason] * bool(reason)
         classes = write_labels(out, labels, asked.shuffle_labels)
         if draft.splits:
-            write_arrow(out / "splits.arrow", {name: pa.array(codes) for name, codes in draft.splits.items()})
+            write_arrow(out / "splits.arrow", {name: arrow_of(codes) for name, codes in draft.splits.items()})
         notes += notes_on_edges
         _write_manifest(out, draft, config, counts, features, classes, notes, asked.shuffle_labels)
     return Graph.open(folder)
@@ -221,7 +221,7 @@ def _write_rows(
 
 def _write_ids(path: Path, ids: pa.Array) -> None:
     if pa.types.is_integer(ids.type):
-        write_column(path, "id", ids.to_numpy())
+        write_column(path, "id", numpy_of(ids))
     else:
         write_arrow(path, {"id": ids})
 
@@ -229,7 +229,7 @@ def _write_ids(path: Path, ids: pa.Array) -> None:
 def check_ids(ids: pa.Array | None, num_nodes: int, origin: str) -> pa.Array:
     """Return the ids as one array of integers or text, distinct and one per node; 0..N-1 where there are none."""
     if ids is None:
-        return pa.array(np.arange(num_nodes, dtype=np.int64))
+        return arrow_of(np.arange(num_nodes, dtype=np.int64))
     if isinstance(ids, pa.ChunkedArray):
         ids = ids.combine_chunks()
     if not (pa.types.is_integer(ids.type) or is_text(ids.type)):
@@ -250,7 +250,7 @@ def _num_distinct(ids: pa.Array) -> int:
     """How many different ids there are; sorting integers takes a tenth of the time and memory of a hash table."""
     if not pa.types.is_integer(ids.type):
         return len(pc.unique(ids))
-    numbers = ids.to_numpy()
+    numbers = numpy_of(ids)
     numbers = numbers if (numbers[1:] > numbers[:-1]).all() else np.sort(numbers)
     return min(1, numbers.size) + int(np.count_nonzero(numbers[1:] != numbers[:-1]))
 

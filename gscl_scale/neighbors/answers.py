@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from gscl_scale.embed.store import Embeddings
 from gscl_scale.embed.vector_file import unit_rows
+from gscl_scale.io.arrow import arrow_of
 from gscl_scale.io.atomic import publish_file
 from gscl_scale.neighbors.exact import Nearest, exact_search
 from gscl_scale.neighbors.index import open_index
@@ -83,10 +84,10 @@ def write_answers(
             found = search(some)
             query, rank = np.nonzero(found.rows >= 0)
             columns = [
-                ids.take(pa.array(some[query])),
-                pa.array(rank + 1, pa.int32()),
-                ids.take(pa.array(found.rows[query, rank])),
-                pa.array(found.cosines[query, rank]),
+                ids.take(arrow_of(some[query])),
+                arrow_of((rank + 1).astype(np.int32)),
+                ids.take(arrow_of(found.rows[query, rank])),
+                arrow_of(found.cosines[query, rank]),
             ]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
             written += query.size

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gscl_scale.graph.sources.node_cells import NodeCells
+from gscl_scale.io.arrow import arrow_of
 from gscl_scale.report.html import Html
 from gscl_scale.report.packed import packed, texts
 from gscl_scale.text import join_names
@@ -72,7 +73,7 @@ def _text(text: pa.Array) -> Column:
     counts = np.bincount(codes, minlength=len(coded.dictionary) + 1)
     order = np.argsort(-counts[:-1], kind="stable")
     place = np.append(np.argsort(order), order.size)
-    names = coded.dictionary.take(pa.array(order))
+    names = coded.dictionary.take(arrow_of(order))
     arrays = {"cell": place[codes].astype(_smallest(order.size)), **texts(names)}
     groups, shown = names[:_MOST_COLOURS].to_pylist(), counts[order][:_MOST_COLOURS].tolist()
     others = [int(counts.sum()) - sum(shown)] if sum(shown) < counts.sum() else []

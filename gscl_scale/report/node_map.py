@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from typing_extensions import TypedDict
 
 from gscl_scale import seeding
 from gscl_scale.errors import FolderError
 from gscl_scale.evaluate.search import nearest_nodes
 from gscl_scale.evaluate.vectors import unit
-from gscl_scale.io.arrow import as_rows, map_array, write_arrow
+from gscl_scale.io.arrow import arrow_of, as_rows, map_array, write_arrow
 from gscl_scale.io.atomic import publish_folder
 from gscl_scale.io.checksum import fingerprint_of, sha256_of
 from gscl_scale.io.json import read_json, write_json
@@ -93,6 +92,6 @@ def _store(folder: Path, drawn: NodeMap, fingerprint: str) -> None:
     with publish_folder(folder) as temporary:
         columns = {"place": drawn.places, "nearest": drawn.nearest, "cosine": drawn.cosines}
         rows = {name: as_rows(values) for name, values in columns.items()}
-        write_arrow(temporary / "nodes.arrow", {"node": pa.array(drawn.nodes), **rows})
+        write_arrow(temporary / "nodes.arrow", {"node": arrow_of(drawn.nodes), **rows})
         manifest = {"fingerprint": fingerprint, "sha256": sha256_of(temporary / "nodes.arrow")}
         write_json(temporary / "manifest.json", manifest)

@@ -1,14 +1,13 @@
 """One part of a round as an Arrow file: a row per anchor, in ascending node order."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from gscl_scale.errors import FolderError, TaskError
-from gscl_scale.io.arrow import as_rows, column_of, map_arrow, numbers_of, put_arrow, write_arrow
+from gscl_scale.io.arrow import arrow_of, as_rows, column_of, map_arrow, numbers_of, numpy_of, put_arrow, write_arrow
 from gscl_scale.io.atomic import flushing, publish_file
 from gscl_scale.io.checksum import sha256_of
 from gscl_scale.rings.priorities import Priorities
@@ -47,12 +46,12 @@ def weights_path(folder: Path) -> Path:
 def write_part(path: Path, sample: RingSample) -> str:
     """Publish the samples of a range of anchors; returns the checksum of what was written, read back."""
     columns = {
-        "anchor": pa.array(sample.anchors),
+        "anchor": arrow_of(sample.anchors),
         **{f"ring_{hop}": _list_column(ring, path) for hop, ring in enumerate(sample.rings, start=1)},
         "beyond": _list_column(sample.beyond, path),
-        "decided": pa.array(sample.decided),
+        "decided": arrow_of(sample.decided),
         "ring_size": as_rows(sample.ring_size),
-        "ring_size_exact": pa.array(sample.ring_size_exact),
+        "ring_size_exact": arrow_of(sample.ring_size_exact),
     }
     if sample.near is not None:
         columns["near"] = _list_column(sample.near, path)
@@ -75,19 +74,19 @@ def map_part(path: Path, whole: bool = False) -> RingSample:
         beyond=_lists(batch, "beyond", path),
         decided=numbers_of(column_of(batch, "decided", path), path, "double"),
         ring_size=numbers_of(column_of(batch, "ring_size", path), path, "int64"),
-        ring_size_exact=exact.to_numpy(zero_copy_only=False),
+        ring_size_exact=numpy_of(exact),
         near=_lists(batch, "near", path, _WORDS) if "near" in batch.schema.names else None,
     )
 
 
 def write_priorities(path: Path, priorities: Priorities) -> None:
     """Publish the priorities of a round, lowest first."""
-    write_arrow(path, {"node": pa.array(priorities.order), "priority": pa.array(priorities.priority)})
+    write_arrow(path, {"node": arrow_of(priorities.order), "priority": arrow_of(priorities.priority)})
 
 
 def write_weights(path: Path, weights: npt.NDArray[np.float64]) -> None:
     """Publish the weights of the nodes, in their order."""
-    write_arrow(path, {"weight": pa.array(weights)})
+    write_arrow(path, {"weight": arrow_of(weights)})
 
 
 def map_priorities(path: Path) -> Priorities:
@@ -105,12 +104,11 @@ def _list_column(lists: Lists, path: Path) -> pa.Array:
             f"{path}: {lists.offsets[-1]:,} entries of a column do not fit one part (limit 2,147,483,647); "
             "lower rings.part_anchors or rings.per_ring"
         )
-    return pa.ListArray.from_arrays(pa.array(lists.offsets.astype(np.int32)), pa.array(lists.members))
+    return pa.ListArray.from_arrays(arrow_of(lists.offsets.astype(np.int32)), arrow_of(lists.members))
 
 
 def _lists(batch: pa.RecordBatch, name: str, path: Path, types: tuple[str, ...] = _NODES) -> Lists:
     column = column_of(batch, name, path)
     if not pa.types.is_list(column.type):
         raise FolderError(f"{path} is damaged: expected lists in {name}; run gscl-scale precompute again")
-    offsets: npt.NDArray[Any] = column.offsets.to_numpy()
-    return Lists(offsets, numbers_of(column.values, path, *types))
+    return Lists(numpy_of(column.offsets), numbers_of(column.values, path, *types))

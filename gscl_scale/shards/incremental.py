@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gscl_scale.config.sections import RingsConfig
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
-from gscl_scale.io.arrow import map_array, write_arrow
+from gscl_scale.io.arrow import arrow_of, map_array, write_arrow
 from gscl_scale.rings.exact.recount import RowChanges
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.shards.graph_diff import (
@@ -67,7 +66,7 @@ class Changes:
         """Publish the changes for the tasks of a round."""
         for name in _COLUMNS:
             path = levels_folder(samples, round_number) / f"{name}.arrow"
-            write_arrow(path, {name: pa.array(getattr(self, name))})
+            write_arrow(path, {name: arrow_of(getattr(self, name))})
 
     @classmethod
     def map(cls, samples: Path, round_number: int) -> "Changes":

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gscl_scale.io.arrow import is_text
+from gscl_scale.io.arrow import arrow_of, is_text
 
 Storage = Literal["none", "boolean", "number", "time", "text", "list", "other"]
 DATE_ORDERS = ("year first", "day first", "month first")
@@ -124,7 +124,7 @@ def days_of(column: pa.Array, order: str) -> Cells:
     found = pc.extract_regex(low, _YEAR_FIRST if order == "year first" else _YEAR_LAST)
     dated = found.is_valid().to_numpy(zero_copy_only=False)
     values = np.full(len(low), np.nan)
-    values[dated] = _days_of_parts(found.filter(pa.array(dated)), _PLACES[order])
+    values[dated] = _days_of_parts(found.filter(arrow_of(dated)), _PLACES[order])
     return Cells(values, _odd(low, np.isnan(values)))
 
 

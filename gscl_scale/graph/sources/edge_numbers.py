@@ -15,7 +15,7 @@ from gscl_scale.graph.sources.id_index import EdgeIds, IdIndex, IdKinds, index_b
 from gscl_scale.graph.sources.spilled_edges import SpilledEdges, SpilledRows, note_on_dropped
 from gscl_scale.graph.sources.tablefiles import Part, num_rows
 from gscl_scale.graph.sources.tableids import DistinctIds, guess_integers, ids_of, short_text
-from gscl_scale.io.arrow import is_text
+from gscl_scale.io.arrow import arrow_of, is_text
 from gscl_scale.runtime.threads import map_in_order, num_threads, one_ahead
 
 
@@ -118,7 +118,7 @@ def _unknown_ids(table: EdgeTable, index: IdIndex, reader: EdgeIds) -> Iterator[
     for part in one_ahead(table.parts_of_ends()):
         for column in table.ends:
             wanted = reader.read(part, column)
-            yield wanted.filter(pa.array(index.find(wanted) < 0))
+            yield wanted.filter(arrow_of(index.find(wanted) < 0))
 
 
 def _collect(ids: Iterable[pa.Array], most: int) -> DistinctIds | None:

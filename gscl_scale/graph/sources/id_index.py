@@ -11,6 +11,7 @@ from gscl_scale import seeding
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
 from gscl_scale.graph.sources.tableids import NumberRows, ids_of, is_integer_text, table_bytes
+from gscl_scale.io.arrow import arrow_of
 from gscl_scale.text import quoted
 
 _KEY = 8  # bytes
@@ -41,7 +42,7 @@ class IdIndex:
         wanted = wanted.fill_null("" if self._text else 0)
         rows = self._rows.find(self._keys(wanted))
         if self._text and len(self._ids):
-            same = pc.equal(pc.take(self._ids, pa.array(np.maximum(rows, 0))), wanted)
+            same = pc.equal(pc.take(self._ids, arrow_of(np.maximum(rows, 0))), wanted)
             rows = np.where(same.to_numpy(zero_copy_only=False), rows, -1)
         rows[missing] = -1
         return rows

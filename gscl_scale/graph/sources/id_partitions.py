@@ -22,7 +22,7 @@ from gscl_scale.graph.csr import index_dtype
 from gscl_scale.graph.sources.id_file import IdFile
 from gscl_scale.graph.sources.id_index import IdIndex
 from gscl_scale.graph.sources.tableids import DistinctIds
-from gscl_scale.io.arrow import is_text
+from gscl_scale.io.arrow import arrow_of, is_text
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.raw import append_bytes, new_folder
 from gscl_scale.kernels.kernel import kernel
@@ -56,7 +56,7 @@ def group_ids(ids: pa.Array, number: int) -> GroupedIds:
     _partition(seeding.identities_of(ids.fill_null("" if is_text(ids.type) else 0)), missing, np.uint64(number), codes)
     bounds, order = _order_of(codes, number)
     order = order[: bounds[number]]
-    return GroupedIds(pc.take(ids, pa.array(order)), codes, bounds, order)
+    return GroupedIds(pc.take(ids, arrow_of(order)), codes, bounds, order)
 
 
 def _order_of(codes: npt.NDArray[np.uint8], number: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -150,7 +150,7 @@ def find_new(partition: Partition) -> IdFile:
     for file in partition.ends:
         for ends in file.parts():
             wanted = ends.cast(partition.cast)
-            distinct.add(wanted.filter(pa.array(index.find(wanted) < 0)))
+            distinct.add(wanted.filter(arrow_of(index.find(wanted) < 0)))
     new = IdFile(new_folder(partition.folder, f"new-{partition.number}") / "ids", partition.cast)
     ids = distinct.sorted()
     if len(ids):

@@ -12,7 +12,7 @@ from gscl_scale.errors import GraphError
 from gscl_scale.graph.label_sets import LabelSets, sets_from_pairs
 from gscl_scale.graph.sources.cells import numbers_of, storage_of
 from gscl_scale.graph.sources.tablefiles import Part
-from gscl_scale.io.arrow import is_text
+from gscl_scale.io.arrow import arrow_of, is_text
 from gscl_scale.text import quoted
 
 _NAMES = pa.list_(pa.large_string())
@@ -109,7 +109,7 @@ def _marked(part: Part, columns: Sequence[str]) -> pa.Array:
     marks = np.stack([_marks(part, name) for name in columns], axis=1)
     offsets = np.concatenate([[0], np.cumsum(marks.sum(axis=1))]).astype(np.int32)
     names = pa.array(np.array(columns, object)[np.nonzero(marks)[1]], pa.large_string())
-    return pa.ListArray.from_arrays(pa.array(offsets), names)
+    return pa.ListArray.from_arrays(arrow_of(offsets), names)
 
 
 def _marks(part: Part, name: str) -> npt.NDArray[np.bool_]:

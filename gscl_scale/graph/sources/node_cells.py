@@ -17,6 +17,7 @@ from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.tablefiles import Part, stream
 from gscl_scale.graph.sources.tableids import ids_of
 from gscl_scale.graph.types import ColumnSummary
+from gscl_scale.io.arrow import arrow_of
 
 _NUMBERS, _DATE, _TEXT = ("integer", "number"), "date", ("text", "true or false")
 
@@ -56,13 +57,13 @@ def read_cells(
     found: list[list[Any]] = [[] for _ in columns]
     for part in (part for file in node_files(config) for part in stream(file, [config.id_column, *names])):
         low, high = np.searchsorted(nodes, [first, first + part.rows.num_rows])
-        taken = Part(part.file, part.first_row, part.rows.take(pa.array(nodes[low:high] - first)))
+        taken = Part(part.file, part.first_row, part.rows.take(arrow_of(nodes[low:high] - first)))
         ids.append(ids_of(taken, config.id_column).cast(pa.large_string()))
         for one, values in zip(columns, found, strict=True):
             values.append(_cells_of(taken, one, orders.get(one["name"], DATE_ORDERS[0])))
         first += part.rows.num_rows
     read = pa.concat_arrays(ids)
-    if not read.equals(graph.ids.take(pa.array(nodes[: len(read)])).cast(pa.large_string())):
+    if not read.equals(graph.ids.take(arrow_of(nodes[: len(read)])).cast(pa.large_string())):
         raise GraphError(f"{config.nodes} has other ids than the graph that was made from it")
     return [_joined(one, values, nodes.size - len(read)) for one, values in zip(columns, found, strict=True)]
 

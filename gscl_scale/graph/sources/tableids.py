@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from gscl_scale import seeding
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.tablefiles import Part
-from gscl_scale.io.arrow import is_text
+from gscl_scale.io.arrow import arrow_of, is_text
 from gscl_scale.kernels.kernel import kernel
 
 _INTEGER_TEXT = r"^(0|-?[1-9][0-9]{0,18})$"  # read as an integer and written again, it is the same text
@@ -84,10 +84,10 @@ class DistinctIds:
     def sorted(self) -> pa.Array:
         """All distinct ids, ascending: integers of the type that was added, or all as text."""
         self._merge_text()
-        numbers = pa.array(self._numbers.sorted())
+        whole = arrow_of(self._numbers.sorted())
         if not len(self._text):
-            return numbers.cast(self._types.pop()) if len(self._types) == 1 else numbers
-        ids = pc.unique(pa.concat_arrays([self._text, numbers.cast(pa.large_string())]))
+            return whole.cast(self._types.pop()) if len(self._types) == 1 else whole
+        ids = pc.unique(pa.concat_arrays([self._text, whole.cast(pa.large_string())]))
         return pc.take(ids, pc.sort_indices(ids))
 
     def _merge_text(self) -> None:
@@ -132,11 +132,11 @@ class NumberSet:
 
     def sorted(self) -> npt.NDArray[np.int64]:
         """All numbers, ascending."""
-        numbers = self._slots[self._slots != 0]
+        found = self._slots[self._slots != 0]
         if self._state[1]:
-            numbers = np.append(numbers, np.int64(0))
-        numbers.sort()
-        return numbers
+            found = np.append(found, np.int64(0))
+        found.sort()
+        return found
 
 
 class NumberRows:
