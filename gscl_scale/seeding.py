@@ -85,7 +85,7 @@ def _hash_strings(offsets, data, out):
 def identities_of(ids: pa.Array) -> npt.NDArray[np.uint64]:
     """A 64-bit identity for each id of the user (integer or string), independent of its row."""
     if pa.types.is_integer(ids.type):
-        return numpy_of(ids.cast(pa.int64(), safe=False)).view(np.uint64)
+        return numpy_of(ids.cast(pa.int64(), safe=False)).astype(np.uint64)
     strings = pc.cast(ids, pa.large_string())
     _, offsets, data = strings.buffers()
     starts = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]

@@ -15,7 +15,7 @@ _SHARE_OF_MEMORY = 4  # as in embed.store: embeddings above a quarter of the mem
 _METHODS = 3
 _MAP_NODES = 100_000
 _MAP_BYTES = 3500  # of a node on the map: its nearest nodes, and what t-SNE keeps of them
-_MAP_FLOPS = 1.8e7  # as many take as long as a node on the map
+_MAP_S = 2.2e-3  # seconds of a core for a node on the map: t-SNE is not bound by what rates measure
 _SEARCHED = 4_000_000_000  # as in evaluate.search: most pairs of a query and a candidate
 _REPORT_S = 5.0
 _REPORT_BYTES = 4 << 20
@@ -69,7 +69,7 @@ def report_need(config: Config, shape: GraphShape, machines: Machines, rates: Ra
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
     on_map = min(shape.num_nodes, _MAP_NODES)
     allocated = REPORT + held + on_map * (2 * _FLOAT * width + _MAP_BYTES) + 24 * shape.num_nodes
-    core_s = _REPORT_S + shape.entries * rates.gather + on_map * _MAP_FLOPS * rates.flop
+    core_s = _REPORT_S + shape.entries * rates.gather + on_map * _MAP_S
     return StageNeed(
         "report", 1, 1, 1, allocated, shape.item * shape.entries + 16 * shape.num_nodes + file, 0, _REPORT_BYTES, file,
         0, core_s, 1, file * rates.write,

@@ -10,6 +10,7 @@ from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
 from gscl_scale.planning.sampling import ring_sizes
 from gscl_scale.rings.sample import target_sizes
+from gscl_scale.shards.reader import are_few
 from gscl_scale.train.device_plan import compared_bytes, step_bytes
 
 PROGRAM = 590 << 20  # bytes of the interpreter, torch and the compiled kernels
@@ -90,13 +91,14 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     anchors = min(total, -(-sized.train.batch_size // workers))
     batch = batch_shape(sized, shape, -(-anchors // sized.train.accumulate))
     sampled = sized.model.propagation == "sampled"
-    mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + round_bytes))
+    samples, chosen = _samples(shape, round_bytes, total)
+    mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + samples))
     steps = sized.train.num_epochs * (-(-total // sized.train.batch_size) if sized.train.reads_samples else 1)
     owned = _owned(sized, shape, workers)
-    random = (shape.feature_bytes * (not owned) + shape.item * shape.entries) * sampled + min(_MOST_MAPPED, round_bytes)
+    random = (shape.feature_bytes * (not owned) + shape.item * shape.entries) * sampled + min(_MOST_MAPPED, samples)
     weights = _weights(sized, shape)
     exchanged = 2.0 * _FLOAT * weights if workers > 1 else 0.0  # bytes of gradients in a step, and of rows
-    processes, allocated = -(-workers // here), _allocated(sized, shape, batch) + owned
+    processes, allocated = -(-workers // here), _allocated(sized, shape, batch) + owned + chosen
     room = max(0, machines.memory - processes * allocated)
     rows = _FLOAT * batch.nodes[0] * shape.num_features  # bytes of the features of a batch
     read = steps * rows * max(0.0, 1 - room / random) if sampled and not owned else 0.0
@@ -106,6 +108,15 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
         "train", steps, here, processes, allocated, mapped, random, 3 * _FLOAT * weights, 0, traffic,
         workers * steps * _seconds(sized, shape, batch, rates), workers * threads, max(traffic, read) * rates.write,
     )  # fmt: skip
+
+
+def _samples(shape: GraphShape, round_bytes: int, anchors: int) -> tuple[int, int]:
+    """Bytes of a round that are mapped, and that are held: the samples of few anchors are, beside mapped priorities."""
+    anchor = round_bytes / max(1, shape.num_nodes)
+    priorities = (8 + shape.item) * shape.num_nodes
+    if not are_few(anchors, shape.num_nodes, anchor):
+        return round_bytes, 0
+    return min(round_bytes, priorities), int(anchors * anchor)
 
 
 def _owned(config: Config, shape: GraphShape, workers: int) -> int:

@@ -18,6 +18,7 @@ from gscl_scale.shards.plan import Plan
 from gscl_scale.text import format_bytes
 
 _PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
+_PASSES = 100 << 20  # bytes of a process that makes passes in tiles, beside its bound: freed blocks, at most a level
 _PER_NODE = 26  # bytes while priorities are drawn and sorted: draws, order, both in order
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
 _PER_NODE_CHECK = 1  # byte of every process, beside the ranks, while it checks the order
@@ -63,9 +64,10 @@ def need_of_round(
     anchor = _PER_ANCHOR_COLUMNS + item * (members + config.beyond) + 8 * words
     part = config.part_anchors * (2 * anchor + row * (len(plan.radii) + 2 - plan.tiled) * bool(plan.radii))
     per_node = _PER_NODE * (not plan.tiled) + _PER_NODE_SCORES * (config.sampling == "pagerank")
-    driver = _PROGRAM + num_nodes * per_node + plan.memory * plan.tiled
+    program = _PROGRAM + min(_PASSES, num_nodes * row) * plan.tiled
+    driver = program + num_nodes * per_node + plan.memory * plan.tiled
     own = max(int(part) + _search_bytes(plan), plan.memory * plan.tiled)  # no search runs beside a pass
-    each = _PROGRAM + num_nodes * (_PER_NODE_CHECK + item * (not plan.tiled))  # what was drawn is in files by then
+    each = program + num_nodes * (_PER_NODE_CHECK + item * (not plan.tiled))  # what was drawn is in files by then
     rows = entries * item + num_nodes * (8 + row * bool(plan.radii and not plan.tiled))
     in_order = num_nodes * (16 + item)  # ids, priorities, and the nodes in their order
     return RoundNeed(

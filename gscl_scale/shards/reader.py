@@ -173,7 +173,7 @@ class RoundReader:
         those around.
         """
         number = sum(part.anchors.size for part in self.parts)
-        if anchors is not None and anchors.size <= _FEW * number and anchors.size * self._anchor_bytes() <= _KEPT:
+        if anchors is not None and are_few(anchors.size, number, self._anchor_bytes()):
             part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
             return replace(
                 self, parts=[self._some(part, anchors[part_of == part]) for part in np.unique(part_of)], gaps=True
@@ -228,6 +228,11 @@ class RoundReader:
         for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1) if anchors.size else ():
             part, some = self.parts[part_of[places[0]]], anchors[places]
             yield part, np.searchsorted(part.anchors, some) if self.gaps else some - part.anchors[0], places
+
+
+def are_few(anchors: int, num_nodes: int, anchor_bytes: float) -> bool:
+    """Whether a training reads the samples of its anchors once into memory."""
+    return anchors <= _FEW * num_nodes and anchors * anchor_bytes <= _KEPT
 
 
 def _take_lists(of_part: list[Lists], where: list[_Place], num_anchors: int, dtype: npt.DTypeLike) -> Lists:

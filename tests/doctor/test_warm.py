@@ -16,8 +16,10 @@ def test_after_it_a_first_run_compiles_nothing_and_nothing_is_left_behind(tmp_pa
     subprocess.run([sys.executable, "-m", "gscl_scale", "doctor", "--warm"], cwd=tmp_path, env=env, check=True)
     left = [path.name for path in (tmp_path / "temporary").iterdir()]
     assert not [name for name in left if not name.startswith("torch")]  # templates of torch-geometric, a cache of torch
-    run = ["run", "--set", "graph.source=digits", "--set", "train.epochs=1", "--run", "digits"]
-    record = [sys.executable, "-m", "gscl_scale.bench.compilation", "record.json"]
-    told = subprocess.run([*record, *run], cwd=tmp_path, env=env, check=True, capture_output=True, text=True)
-    assert json.loads((tmp_path / "record.json").read_text())["names"] == []
-    assert "Compiling" not in told.stderr
+    tiles = ["rings.engine=sketch", "rings.hops=3", "runtime.precompute_memory_gb=0.1", "runtime.embed_tiles=true"]
+    for name, settings in (("whole", []), ("tiles", tiles)):
+        command = ["run", *(f"--set={one}" for one in ("graph.source=digits", "train.epochs=1", *settings))]
+        record = [sys.executable, "-m", "gscl_scale.bench.compilation", f"{name}.json", *command, "--run", name]
+        told = subprocess.run(record, cwd=tmp_path, env=env, check=True, capture_output=True, text=True)
+        assert json.loads((tmp_path / f"{name}.json").read_text())["names"] == []
+        assert "Compiling" not in told.stderr

@@ -22,10 +22,12 @@ _SHORT = (
 _TINY = ("graph.source=synthetic", "graph.preset=tiny", "rings.per_ring=4", "rings.beyond=8", "rings.width=16")
 _TABLES = ("graph.source=tables", "graph.edges={folder}/edges.csv", "graph.weight_column=weight")
 _DROPOUT = ("model.feature_dropout=0.1", "model.hidden_dropout=0.1", "model.message_dropout=0.1")
+_TILES = ("runtime.precompute_memory_gb=0.1", "runtime.embed_tiles=true")
 _SAMPLED = ("model.propagation=sampled", "model.layers=2", *_DROPOUT)
 _RUNS = (
     ("graph.source=digits",),
     (*_TINY, "rings.engine=sketch", *_SAMPLED, "evaluate.held_out_edges=0.1"),
+    (*_TINY, "rings.engine=sketch", "rings.hops=3", "model.layers=2", *_TILES),
     (*_TINY, "rings.sharing=independent", "model.encoder=gat"),
     (*_TINY, "rings.sampling=pagerank", "train.members=random", "model.layers=2"),
     (*_TINY, "train.objective=grace", *_DROPOUT),
