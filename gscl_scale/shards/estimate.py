@@ -17,8 +17,8 @@ from gscl_scale.shards.levels import LevelFiles, levels_folder
 from gscl_scale.shards.plan import Plan
 from gscl_scale.text import format_bytes
 
-_PROGRAM = 300 << 20  # bytes of the interpreter, its libraries and the compiled kernels
-_PASSES = 100 << 20  # bytes of a process that makes passes in tiles, beside its bound: freed blocks, at most a level
+_PROGRAM = 260 << 20  # bytes of the interpreter, its libraries and the compiled kernels
+_PASSES = 140 << 20  # bytes of a process that makes passes in tiles, beside its bound: freed blocks, at most a level
 _PER_NODE = 26  # bytes while priorities are drawn and sorted: draws, order, both in order
 _PER_NODE_SCORES = 40  # bytes while PageRank is computed
 _PER_NODE_CHECK = 1  # byte of every process, beside the ranks, while it checks the order
