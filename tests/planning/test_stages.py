@@ -64,6 +64,13 @@ def test_anchors_that_are_held_out_take_no_steps():
     assert few.core_s < all_of_them.core_s / 40
 
 
+def test_samples_of_few_anchors_are_held_and_those_of_many_are_mapped():
+    many, few = (needs(f"train.held_out={share}", nodes=10**6, edges=10**7) for share in (0.5, 0.95))
+    samples = many["precompute"].disk
+    assert many["train"].mapped - few["train"].mapped == samples - 12 * 10**6  # priorities: a node and its draw
+    assert few["train"].allocated - many["train"].allocated == pytest.approx(0.05 * samples)
+
+
 def test_less_memory_for_sorting_lowers_the_plan_of_the_graph():
     usual, lower = (needs(f"graph.memory_mb={size}", edges=10**10)["graph"] for size in (4096, 16))
     assert lower.allocated < usual.allocated
