@@ -97,7 +97,7 @@ def test_numbers_become_a_column_and_a_part_of_it_numbers(kind, size):
             assert got.tolist() == part.to_pylist()
 
 
-def test_words_become_a_column_and_unreadable_letters_a_sign():
+def test_words_become_a_column_and_bytes_that_are_no_letters_question_marks():
     words = ["", "Ümit", "id-7", "\0"]
     column = text_of(words)
     column.validate(full=True)

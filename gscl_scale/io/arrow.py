@@ -113,7 +113,7 @@ def numpy_of(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def text_of(words: Iterable[str]) -> pa.Array:
-    """A column of words; what the shell gave in no readable letters becomes the sign for that."""
+    """A column of words. Bytes of the shell that are no letters become question marks."""
     written = [word.encode(errors="replace") for word in words]
     ends = np.cumsum([0, *map(len, written)], dtype=np.int64)
     return pa.LargeStringArray.from_buffers(len(written), pa.py_buffer(ends), pa.py_buffer(b"".join(written)))
