@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +16,21 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.batches.collate import Batch, collate
 from gscl_scale.batches.device_collate import DeviceRound
-from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
+from gscl_scale.batches.neighbours import Draw
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.schedule import Schedule
 from gscl_scale.batches.side_stream import Made, SideStream
 from gscl_scale.config.loss import LossConfig
 from gscl_scale.config.sections import RingsConfig, TrainConfig
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
+from gscl_scale.rings.priorities import Priorities
+from gscl_scale.rings.sample import RingSample
 from gscl_scale.shards.reader import RoundReader, RoundSource
 from gscl_scale.text import format_bytes
 
-ReadFeatures = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32] | SparseFeatures]
+Nodes = npt.NDArray[np.int64]
+ReadFeatures = Callable[[Nodes], npt.NDArray[np.float32] | SparseFeatures]
 
 _AHEAD = 2  # micro-batches that are made while the caller works on one
 
@@ -61,12 +66,28 @@ class Share:
         return anchors[bounds[0] : bounds[1]]
 
 
+class AnchorSamples(Protocol):
+    """Where the samples of anchors come from."""
+
+    def decided(self, anchors: Nodes) -> npt.NDArray[np.float64]:
+        """As `RoundReader.decided`."""
+        ...
+
+    def take(self, anchors: Nodes) -> RingSample:
+        """As `RoundReader.take`."""
+        ...
+
+
+KeepSamples = Callable[[RoundReader, Nodes | None], AnchorSamples]  # of the anchors of a training, None: of all
+
+
 @dataclass(frozen=True)
 class _OpenRound:
-    """A round by its number, its draw of neighbours, and its copy on the device, if there is one."""
+    """A round by its number, where batches read it, its draw of neighbours, and its copy on the device, if any."""
 
     number: int
-    reader: RoundReader
+    priorities: Priorities | None
+    samples: AnchorSamples
     draw: Draw | None
     there: DeviceRound | None
 
@@ -96,8 +117,9 @@ class BatchStream:
         sampler: NeighbourSampler | None = None,
         share: Share | None = None,
         read_features: ReadFeatures | None = None,
-        anchors: npt.NDArray[np.int64] | None = None,
+        anchors: Nodes | None = None,
         device: DeviceRoom | None = None,
+        keep_samples: KeepSamples = RoundReader.in_any_order,
     ) -> None:
         self._anchors, self._num_anchors = anchors, num_nodes if anchors is None else anchors.size
         self.schedule = Schedule(self._num_anchors, train.batch_size)
@@ -105,7 +127,7 @@ class BatchStream:
         self._samples, self._num_nodes = samples, num_nodes
         self._rings, self._train, self._loss = rings, train, loss
         self._sampler, self._share, self._read_features = sampler, share or Share(), read_features
-        self._device, self._told = device, False
+        self._device, self._told, self._keep_samples = device, False, keep_samples
         self._open: _OpenRound | None = None
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
         self._making = threading.Lock()
@@ -115,12 +137,12 @@ class BatchStream:
         epoch, seen = self.schedule.at(step)
         with self._making:
             opened = self._round(epoch)
-            reader, settings = opened.reader, (self._rings, self._train, self._loss, epoch, step)
+            samples, settings = opened.samples, (self._rings, self._train, self._loss, epoch, step)
             anchors = self._epoch(epoch)[seen : seen + self._train.batch_size]
             own = self._share.micro_batch(micro_batch, self.num_micro_batches).of(anchors)
             if opened.there is None:
-                decided = reader.decided(anchors)
-                batch = collate(reader.take(own), decided, reader.priorities, self._num_nodes, *settings)
+                decided = samples.decided(anchors)
+                batch = collate(samples.take(own), decided, opened.priorities, self._num_nodes, *settings)
             else:
                 all_encoded = self._sampler is None
                 batch = opened.there.collate(own, opened.there.decided[anchors], *settings, all_encoded)
@@ -160,9 +182,8 @@ class BatchStream:
                 assert reader.priorities is not None
                 draw = Draw(reader.priorities, reader.priorities.rank(), reader.weights)
             there = self._there(reader)
-            if there is None:
-                reader = reader.in_any_order(self._anchors)
-            self._open = _OpenRound(number, reader, draw, there)
+            samples = self._keep_samples(reader, self._anchors) if there is None else reader
+            self._open = _OpenRound(number, reader.priorities, samples, draw, there)
         return self._open
 
     def _there(self, reader: RoundReader) -> DeviceRound | None:

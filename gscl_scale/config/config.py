@@ -56,10 +56,11 @@ class Config(Section):
                 f"train.objective: {self.train.objective} takes a step over the whole graph and cannot read samples of "
                 "the neighbours; set model.propagation to full"
             )
-        if self.runtime.features == "owned" and not sampled:
-            raise ValueError(
-                "runtime.features: owned needs model.propagation: sampled; with full each process reads all features"
-            )
+        for key in ("features", "edges"):
+            if getattr(self.runtime, key) == "owned" and not sampled:
+                raise ValueError(
+                    f"runtime.{key}: owned needs model.propagation: sampled; with full each process reads all {key}"
+                )
         if self.model.norm == "batch" and self.train.reads_samples:
             raise ValueError(
                 "model.norm: with gscl a node's embedding must not depend on the others of its batch; set it to none"

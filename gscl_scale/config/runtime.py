@@ -52,6 +52,11 @@ class RuntimeConfig(Section):
         ge=0,
         description="owned: memory of a process in GB for rows that it need not ask for, of nodes with many edges.",
     )
+    edges: Literal["mapped", "owned"] = Field(
+        "mapped",
+        description="Sampled training by several processes: mapped: each reads edges and samples in the run folder; "
+        "owned: each keeps a share of them in memory and draws the neighbours of its nodes for all.",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device for training and embedding.")
     tensorboard: bool = Field(False, description="Write the training curves for TensorBoard as well.")
     npy: bool = Field(False, description="Write embeddings.npy as well as the Parquet file.")

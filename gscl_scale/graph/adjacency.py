@@ -1,13 +1,14 @@
 """The normalised adjacency of message passing: the neighbours that a node gathers from, and their weights."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.graph.graph import Graph
+from gscl_scale.kernels.kernel import read_only
 
 _AT_ONCE = 1 << 24
 
@@ -57,6 +58,18 @@ class NormalisedAdjacency:
     def symmetric(self) -> bool:
         """Whether two neighbours in an undirected graph have the same weight for each other."""
         return self.row_scale is self.column_scale
+
+    def rows(self, first: int, end: int) -> "NormalisedAdjacency":
+        """A copy of the rows first..end in memory; columns keep their numbers."""
+        edges = slice(int(self.indptr[first]), int(self.indptr[end]))
+        weights = None if self.weights is None else read_only(np.array(self.weights[edges]))
+        return replace(
+            self,
+            indptr=read_only(self.indptr[first : end + 1] - self.indptr[first]),
+            indices=read_only(np.array(self.indices[edges])),
+            row_scale=self.row_scale[first:end],
+            weights=weights,
+        )
 
     @property
     def num_nodes(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 _SIGNS = (b"import numba", b"from numba", b"from gscl_scale.kernels.kernel import")
 _MAKING = threading.Lock()
 
@@ -57,6 +59,13 @@ class Kernel:
     def py_func(self) -> Any:
         """The function as it is written."""
         return self.__wrapped__  # type: ignore[attr-defined]  # of update_wrapper
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array as it is mapped from a file: numba compiles a kernel once more for an array that can be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def instruction(definition: Callable[..., Any]) -> Any:

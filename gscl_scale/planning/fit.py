@@ -114,8 +114,10 @@ def _candidates(stage: str, config: Config, machines: Machines) -> Iterator[str]
     elif stage == "train":
         if config.model.propagation == "full" and config.train.reads_samples:
             yield "model.propagation=sampled"
-        if config.model.propagation == "sampled" and config.runtime.features == "mapped":
-            yield "runtime.features=owned"
+        if config.model.propagation == "sampled":
+            yield from (
+                f"runtime.{key}=owned" for key in ("features", "edges") if getattr(config.runtime, key) == "mapped"
+            )
         if config.runtime.for_training().workers[1] < machines.number:
             yield f"runtime.train_workers={machines.number}"
         yield from (f"train.accumulate={number}" for number in (2, 4, 8, 16) if config.train.accumulate < number)

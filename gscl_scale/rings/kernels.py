@@ -46,13 +46,6 @@ class SampleColumns(NamedTuple):
     first_near: npt.NDArray[np.int64]
 
 
-def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array as it is mapped from a file: numba compiles a kernel once more for an array that can be written."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 @instruction
 def ones(typingctx: Any, word: Any) -> Any:
     """Number of bits that are set."""

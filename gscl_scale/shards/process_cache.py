@@ -12,9 +12,9 @@ import numpy.typing as npt
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.io.arrow import map_array
+from gscl_scale.kernels.kernel import read_only
 from gscl_scale.machine import expect_random_reads, trim_heap
 from gscl_scale.rings.exact.workspace import free_buffers
-from gscl_scale.rings.kernels import read_only
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sketch.level import Level
 from gscl_scale.shards.drawing import ranks_path

@@ -172,14 +172,24 @@ class RoundReader:
         Few are kept in memory, for which each part is read once; of many, pages are read as they are asked for, without
         those around.
         """
-        number = sum(part.anchors.size for part in self.parts)
-        if anchors is not None and are_few(anchors.size, number, self._anchor_bytes()):
-            part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
-            return replace(
-                self, parts=[self._some(part, anchors[part_of == part]) for part in np.unique(part_of)], gaps=True
-            )
+        if anchors is not None and self.keeps(anchors):
+            return self.in_memory(anchors)
         expect_random_reads(self.folder)
         return self
+
+    def keeps(self, anchors: npt.NDArray[np.int64]) -> bool:
+        """Whether these anchors are few."""
+        return are_few(anchors.size, sum(part.anchors.size for part in self.parts), self._anchor_bytes())
+
+    def bytes_of(self, anchors: npt.NDArray[np.int64]) -> float:
+        """About how many bytes the samples of some anchors take in memory."""
+        return anchors.size * self._anchor_bytes()
+
+    def in_memory(self, anchors: npt.NDArray[np.int64]) -> "RoundReader":
+        """The samples of ascending anchors, read once, part by part."""
+        part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
+        numbers = np.unique(part_of) if anchors.size else [0]
+        return replace(self, parts=[self._some(part, anchors[part_of == part]) for part in numbers], gaps=True)
 
     def _some(self, part: int, anchors: npt.NDArray[np.int64]) -> RingSample:
         """The samples of some anchors of a part, which is read whole."""
@@ -223,9 +233,11 @@ class RoundReader:
 
     def _where(self, anchors: npt.NDArray[np.int64]) -> Iterator[_Place]:
         """The parts that hold anchors, with their rows there and their places among the anchors."""
+        if not anchors.size:
+            return
         part_of = np.searchsorted(self._starts(), anchors, side="right") - 1
         order = np.argsort(part_of, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1) if anchors.size else ():
+        for places in np.split(order, np.flatnonzero(np.diff(part_of[order])) + 1):
             part, some = self.parts[part_of[places[0]]], anchors[places]
             yield part, np.searchsorted(part.anchors, some) if self.gaps else some - part.anchors[0], places
 

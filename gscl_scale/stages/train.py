@@ -6,35 +6,31 @@ import threading
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from typing_extensions import TypedDict
 
-from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.batches.schedule import steps_per_epoch
-from gscl_scale.batches.stream import BatchStream, DeviceRoom, ReadFeatures, Share, held_out
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.embed.layers import EncodingSettings, encode_nodes
 from gscl_scale.errors import ConfigError
 from gscl_scale.evaluate.measures import refuse_measure
 from gscl_scale.evaluate.splits import make_splits, why_no_class, why_no_splits
-from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SPLIT_CODES, SparseFeatures
 from gscl_scale.machine import available_memory, keep_freed_memory, processor_name, total_memory, usable_cores
 from gscl_scale.model.captured import CapturedEncoder
 from gscl_scale.model.device import chosen_device, gpu_arithmetic
 from gscl_scale.model.fused.availability import has_kernels
-from gscl_scale.model.inputs import Inputs, MappedFeatures, prepare_inputs
+from gscl_scale.model.inputs import Inputs, prepare_inputs
 from gscl_scale.model.model import Model, build_model
 from gscl_scale.model.scaling import Scaling
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.extras import need_package
 from gscl_scale.runtime.runner import train_together
-from gscl_scale.runtime.settings import MemoryNeed, Meter
-from gscl_scale.shards.reader import RoundSource
+from gscl_scale.runtime.settings import Meter
+from gscl_scale.stages.batches import anchors_of, make_batches, memory_of_process
 from gscl_scale.stages.collapse import warn_of_collapse
 from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.stages.rounds import rounds_of_training
@@ -42,18 +38,13 @@ from gscl_scale.stages.selection import quick_figure, selection_for_training
 from gscl_scale.text import format_bytes
 from gscl_scale.train.checkpoint import load_state, load_weights
 from gscl_scale.train.device_plan import DevicePlan, plan_device
-from gscl_scale.train.exchange import Exchange
 from gscl_scale.train.follow_log import follow
 from gscl_scale.train.loop import Stream, Trainer, Training, Validate, encode_all
 from gscl_scale.train.objectives.methods import build_objective, objective_of
 from gscl_scale.train.objectives.objective import Objective
 from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.objectives.views import ViewStream
-from gscl_scale.train.owned_features import OwnedFeatures, features_bytes, frequent_nodes, owned_bytes
 from gscl_scale.train.process_group import World, join_world
-
-_PROGRAM = 300 << 20  # bytes of torch and the interpreter
-_ENTRY = 8  # bytes of an entry of the adjacency: its column and its weight
 
 
 def refuse_untrainable(config: Config, run: Run) -> None:
@@ -135,7 +126,7 @@ def train_here(
         if config.train.reads_samples:
             rounds = stack.enter_context(rounds_of_training(config, run, world))
             plan = device_plan(config, graph, device)
-            stream = _batches(config, graph, inputs, rounds, world, console, plan, stack)
+            stream = make_batches(config, graph, inputs, rounds, world, console, plan, stack)
             if plan is not None and plan.graphs:  # before a thread makes batches: recording has the device for itself
                 _record(model, inputs, config.train, console)
             trainer = Trainer(model, config.train)
@@ -176,52 +167,6 @@ def _record(model: Model, inputs: Inputs, config: TrainConfig, console: Console)
         console.say(f"Each step starts its kernels one by one: {error}")
 
 
-def _batches(
-    config: Config, graph: Graph, inputs: Inputs, rounds: RoundSource, world: World, console: Console,
-    plan: DevicePlan | None, stack: contextlib.ExitStack,
-) -> BatchStream:  # fmt: skip
-    sampler = None
-    if plan is not None:
-        console.say(plan.reason)
-        console.event("train", "device plan", whole_graph=plan.whole, room_for_rounds=plan.room)
-    if plan is None or not plan.whole:
-        if config.train.cuda_graphs is True:
-            reason = "this process has no GPU" if plan is None else plan.reason.rstrip(".")
-            raise ConfigError(f"train.cuda_graphs: needs steps over the whole graph ({reason}); set it to false")
-        messages = NormalisedAdjacency.of(graph, *config.model.messages())
-        sampler = NeighbourSampler(messages, config.model.layers, config.model.fanouts(), inputs.propagated is not None)
-    room = None if plan is None else DeviceRoom(inputs.device, plan.room, console.say)
-    read = _read_features(config, graph, world, console, stack) if inputs.features is None else None
-    return BatchStream(
-        rounds, graph.num_nodes, config.rings, config.train, config.loss,
-        sampler, Share(world.rank, world.size), read, _anchors(config, graph), room,
-    )  # fmt: skip
-
-
-def _read_features(
-    config: Config, graph: Graph, world: World, console: Console, stack: contextlib.ExitStack
-) -> ReadFeatures:
-    """How batches read rows of features: from the graph folder, or from the processes that own them."""
-    if config.runtime.features == "mapped" or world.size == 1:
-        return MappedFeatures.of(graph, config.model).rows
-    need = owned_bytes(graph, config.runtime.frequent_memory, world.size)
-    if need > (free := available_memory()):
-        raise ConfigError(
-            f"runtime.features: owned keeps {format_bytes(need)} of features in each of {world.size} processes, and "
-            f"{format_bytes(free)} are available here; start more processes, lower runtime.frequent_gb, or set it to "
-            "mapped"
-        )
-    exchange, frequent = Exchange(world), frequent_nodes(graph, config.runtime.frequent_memory)
-    owned = world.together(lambda: OwnedFeatures(graph, config.model.feature_scaling, exchange))
-    owned.keep(frequent)
-    console.say(
-        f"Each of {world.size} processes keeps {format_bytes(owned.nbytes)} of features in memory: its share of the "
-        f"rows, and those of the {frequent.size:,} nodes with the most edges."
-    )
-    stack.callback(lambda: console.event("train", "features", **vars(owned.counts)))
-    return owned.rows
-
-
 def device_plan(config: Config, graph: Graph, device: torch.device) -> DevicePlan | None:
     """What a training keeps on its GPU; None on a CPU, whose samples stay mapped files."""
     if device.type != "cuda":
@@ -232,16 +177,6 @@ def device_plan(config: Config, graph: Graph, device: torch.device) -> DevicePla
     num_values = 3 * features.indices.size if isinstance(features, SparseFeatures) else features.size
     num_messages = graph.indices.size + graph.num_nodes
     return plan_device(config, graph.num_nodes, num_values, num_messages, free, has_kernels(device))
-
-
-def _anchors(config: Config, graph: Graph) -> npt.NDArray[np.int64] | None:
-    """The nodes to train on; None for all."""
-    if not config.train.held_out:
-        return None
-    anchors = np.flatnonzero(~held_out(graph, config.train.held_out, config.train.seed))
-    if not anchors.size:
-        raise ConfigError(f"train.held_out: {config.train.held_out:g} leaves no node to train on; set a lower share")
-    return anchors
 
 
 def _refuse_without_memory(config: Config, graph: Graph, device: torch.device) -> None:
@@ -296,7 +231,7 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
     device = "cuda" if config.runtime.worker_gpus else "cpu"
     there = config.model_copy(update={"runtime": config.runtime.model_copy(update={"device": device})})
     graph = Graph.open(run.graph)
-    anchors = _anchors(config, graph)
+    anchors = anchors_of(config, graph)
     number = graph.num_nodes if anchors is None else anchors.size
     batch_size = config.train.among(config.runtime.for_training().workers[1]).batch_size
     steps = steps_per_epoch(number, batch_size) if config.train.reads_samples else 1
@@ -311,17 +246,6 @@ def _train_on_cluster(config: Config, run: Run, console: Console) -> None:
             watch,
             memory_of_process(graph, config),
         )
-
-
-def memory_of_process(graph: Graph, config: Config) -> MemoryNeed:
-    """What a training process takes at least: the program and, unless it samples neighbours, features and edges."""
-    runtime = config.runtime
-    if runtime.features == "owned":
-        owned = owned_bytes(graph, runtime.frequent_memory, runtime.for_training().workers[0])
-        return MemoryNeed(each=_PROGRAM + owned)
-    if config.model.propagation == "sampled":
-        return MemoryNeed(each=_PROGRAM)
-    return MemoryNeed(each=_PROGRAM + features_bytes(graph) + graph.indices.size * _ENTRY)
 
 
 def _refuse_shared_work(config: Config, world: World) -> None:

@@ -1,5 +1,6 @@
 """Arrays that the processes of a training send each other beside the steps."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,8 @@ from gscl_scale.train.process_group import World, peers
 
 Array = npt.NDArray[Any]
 Nodes = npt.NDArray[np.int64]
+
+_AS_THERE = {"u8": np.int64, "b1": np.uint8}  # types that gloo cannot send travel as others of their size
 
 
 class Exchange:
@@ -30,10 +33,23 @@ class Exchange:
 
         Rows differ in the first axis only.
         """
-        sent, going = torch.from_numpy(rows), torch.from_numpy(counts)
+        there = _AS_THERE.get(rows.dtype.str[1:], rows.dtype)
+        sent, going = torch.from_numpy(rows.view(there)), torch.from_numpy(counts)
         with peers():
             coming = torch.empty_like(going)
             dist.all_to_all_single(coming, going, group=self._group)
             received = sent.new_empty(int(coming.sum()), *sent.shape[1:])
             dist.all_to_all_single(received, sent, coming.tolist(), going.tolist(), group=self._group)
-        return received.numpy(), coming.numpy()
+        return received.numpy().view(rows.dtype), coming.numpy()
+
+    def trade_lists(self, offsets: Array, columns: Iterable[Array], counts: Nodes) -> tuple[Nodes, list[Array]]:
+        """Send so many lists to each process, whose members have some columns; returns the lists that are sent here."""
+        lengths, _ = self.trade(np.diff(offsets), counts)
+        members = np.diff(offsets[np.concatenate([[0], np.cumsum(counts)])]).astype(np.int64)
+        received = [self.trade(column, members)[0] for column in columns]
+        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), received
+
+
+def owners(starts: Nodes, numbers: Nodes) -> Nodes:
+    """Who owns each number: range r goes from starts[r] to starts[r + 1]."""
+    return np.searchsorted(starts[1:-1], numbers, side="right")

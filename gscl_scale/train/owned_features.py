@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.types import SparseFeatures
 from gscl_scale.model.scaling import Scaling, sparse_rows
-from gscl_scale.train.exchange import Array, Exchange
+from gscl_scale.train.exchange import Array, Exchange, owners
 
 Nodes = npt.NDArray[np.int64]
 Features = npt.NDArray[np.float32] | SparseFeatures
@@ -71,20 +71,17 @@ class OwnedFeatures:
         return replace(rows, values=self._scaling.sparse(rows))
 
     def _owners(self, nodes: Nodes) -> Nodes:
-        return np.searchsorted(self._starts, nodes, side="right") - 1
+        return owners(self._starts, nodes)
 
     def _collected(self, nodes: Nodes) -> Features:
         """The rows of nodes whose owners ascend, from these."""
         counts = np.bincount(self._owners(nodes), minlength=self._exchange.size)
         asked, by = self._exchange.trade(nodes, counts)
-        rows, trade = _take(self._own, asked - self._first), self._exchange.trade
+        rows = _take(self._own, asked - self._first)
         if not isinstance(rows, SparseFeatures):
-            return trade(rows, by)[0]
-        values = np.diff(rows.indptr[np.concatenate([[0], np.cumsum(by)])])
-        lengths, indices, numbers = (
-            trade(part, each)[0] for part, each in zip(_parts(rows), (by, values, values), strict=True)
-        )
-        return SparseFeatures(np.concatenate([[0], np.cumsum(lengths)]), indices, numbers, self._width)
+            return self._exchange.trade(rows, by)[0]
+        offsets, (indices, numbers) = self._exchange.trade_lists(rows.indptr, (rows.indices, rows.values), by)
+        return SparseFeatures(offsets, indices, numbers, self._width)
 
 
 @dataclass(frozen=True)

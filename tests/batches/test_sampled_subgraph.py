@@ -7,7 +7,8 @@ import scipy.sparse as sp
 import torch
 
 from gscl_scale.batches.collate import Batch, Pairs
-from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
+from gscl_scale.batches.neighbours import Draw
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.types import SparseFeatures

@@ -8,7 +8,8 @@ import torch
 from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from gscl_scale.batches.sampled_subgraph import Draw, NeighbourSampler
+from gscl_scale.batches.neighbours import Draw
+from gscl_scale.batches.sampled_subgraph import NeighbourSampler
 from gscl_scale.config.sections import ModelConfig
 from gscl_scale.embed import blocks
 from gscl_scale.embed.aggregate import GpuGather

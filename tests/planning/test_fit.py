@@ -73,6 +73,22 @@ def test_features_that_the_processes_own_need_no_room_for_all_of_them_on_a_machi
     assert owned.network > shape.folder_bytes
 
 
+def test_edges_and_samples_that_the_processes_own_are_read_by_none_at_random():
+    more = ["runtime.train_workers=8", "runtime.precompute_memory_gb=2", "runtime.task_cpus=16", SAMPLED]
+    more += ["runtime.features=owned"]
+    misfit, config, shape, machines = asked(25, *more, nodes=10**8, edges=10**10, features=1, number=8, cores=16)
+    assert misfit is not None
+    assert (misfit.stage, misfit.settings) == ("train", ["runtime.edges=owned"])
+    before, owned = (
+        next(need for need in stage_needs(one, shape, machines, REFERENCE) if need.stage == "train")
+        for one in (config, Config.load(None, misfit.settings, config.dump()))
+    )
+    edges = 4 * shape.entries
+    assert owned.allocated - before.allocated >= edges // 8
+    assert before.random - owned.random >= edges
+    assert owned.network > before.network
+
+
 def test_where_no_setting_helps_the_memory_that_would_is_named():
     misfit = asked(20, nodes=10**9, edges=10**10, number=8, cores=16)[0]
     assert misfit is not None

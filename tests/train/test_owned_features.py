@@ -25,6 +25,7 @@ from gscl_scale.model.inputs import MappedFeatures
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
+from gscl_scale.stages import batches as batches_stage
 from gscl_scale.stages import train as stage
 from gscl_scale.train import loop
 from gscl_scale.train.exchange import Exchange
@@ -193,7 +194,7 @@ def test_owned_features_need_sampled_steps_and_memory(tmp_path, monkeypatch):
     graph = make_graph(
         tmp_path / "graph", random_edges(NODES, 300, seed=1), NODES, features=random_features(NODES, FEATURES)
     )
-    monkeypatch.setattr(stage, "available_memory", lambda: 1000)
+    monkeypatch.setattr(batches_stage, "available_memory", lambda: 1000)
     words = "owned keeps .* of features in each of 2 processes, and .* are available here; start more processes"
     with contextlib.ExitStack() as stack, pytest.raises(ConfigError, match=words):
-        stage._read_features(Config.parse(OWNED), graph, World(0, 2), Console(quiet=True), stack)
+        batches_stage._Owners(Config.parse(OWNED), graph, World(0, 2), Console(quiet=True), stack).read_features()

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.kernel import kernel, read_only
 from gscl_scale.rings.exact import frontier
-from gscl_scale.rings.kernels import read_only
 
 
 def ring_profile(
