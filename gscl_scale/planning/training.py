@@ -92,22 +92,27 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     anchors = min(total, -(-sized.train.batch_size // workers))
     batch = batch_shape(sized, shape, -(-anchors // sized.train.accumulate))
     sampled = sized.model.propagation == "sampled"
-    sharing = workers if sized.runtime.edges == "owned" else 1  # processes that keep edges and samples among them
-    samples, chosen = _samples(shape, round_bytes, total, sharing)
-    mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + samples))
     steps = sized.train.num_epochs * (-(-total // sized.train.batch_size) if sized.train.reads_samples else 1)
     owned = _owned(sized, shape, workers)
+    shared = sized.runtime.edges == "owned" and workers > 1
     edges = shape.item * shape.entries
-    random = (shape.feature_bytes * (not owned) + edges * (sharing == 1)) * sampled + min(_MOST_MAPPED, samples)
+    processes, allocated = -(-workers // here), _allocated(sized, shape, batch) + owned
+    allocated += (edges + 8 * shape.num_nodes) // workers if shared else 0
+    samples, chosen = _samples(shape, round_bytes, total)
+    if shared and not chosen:
+        priorities, lists = _samples(shape, round_bytes, total, few=True)
+        if processes * (allocated + lists // workers) <= machines.memory:
+            samples, chosen = priorities, lists // workers
+    allocated += chosen
+    mapped = max(shape.folder_bytes, min(_MOST_MAPPED, shape.folder_bytes + samples))
+    random = (shape.feature_bytes * (not owned) + edges * (not shared)) * sampled + min(_MOST_MAPPED, samples)
     weights = _weights(sized, shape)
     exchanged = 2.0 * _FLOAT * weights if workers > 1 else 0.0  # bytes of gradients in a step, and of rows
-    rows_of_edges = (edges + 8 * shape.num_nodes) // sharing if sharing > 1 else 0
-    processes, allocated = -(-workers // here), _allocated(sized, shape, batch) + owned + rows_of_edges + chosen
     room = max(0, machines.memory - processes * allocated)
     rows = _FLOAT * batch.nodes[0] * shape.num_features  # bytes of the features of a batch
     read = steps * rows * max(0.0, 1 - room / random) if sampled and not owned else 0.0
     exchanged += 2 * rows * (1 - owned / shape.feature_bytes) if owned else 0.0
-    exchanged += 2 * _DRAWN * sum(batch.messages) * (sharing > 1)
+    exchanged += 2 * _DRAWN * sum(batch.messages) * shared
     traffic = 0 if machines.number == 1 else int(shape.folder_bytes + workers * (read + steps * exchanged) / here)
     return StageNeed(
         "train", steps, here, processes, allocated, mapped, random, 3 * _FLOAT * weights, 0, traffic,
@@ -115,16 +120,13 @@ def training_need(config: Config, shape: GraphShape, machines: Machines, rates: 
     )  # fmt: skip
 
 
-def _samples(shape: GraphShape, round_bytes: int, anchors: int, sharing: int) -> tuple[int, int]:
-    """Bytes of a round that are mapped, and that a process holds, beside mapped priorities.
-
-    Each process holds the samples of few anchors, and of many its share, where some are `sharing` them.
-    """
+def _samples(shape: GraphShape, round_bytes: int, anchors: int, few: bool = False) -> tuple[int, int]:
+    """Bytes of a round that are mapped, and that are held: the samples of few anchors are, beside mapped priorities."""
     anchor = round_bytes / max(1, shape.num_nodes)
-    priorities = min(round_bytes, (8 + shape.item) * shape.num_nodes)
-    if are_few(anchors, shape.num_nodes, anchor):
-        return priorities, int(anchors * anchor)
-    return (priorities, int(anchors * anchor / sharing)) if sharing > 1 else (round_bytes, 0)
+    priorities = (8 + shape.item) * shape.num_nodes
+    if not few and not are_few(anchors, shape.num_nodes, anchor):
+        return round_bytes, 0
+    return min(round_bytes, priorities), int(anchors * anchor)
 
 
 def _owned(config: Config, shape: GraphShape, workers: int) -> int:

@@ -201,9 +201,11 @@ class RoundReader:
         return np.array([part.anchors[0] for part in self.parts])
 
     def _anchor_bytes(self) -> float:
-        """Bytes of the lists of an anchor, on average over the first part."""
+        """Bytes of the samples of an anchor, on average over the first part."""
         part = self.parts[0]
-        return sum(lists.members.nbytes for lists in (*part.lists, part.near) if lists) / part.anchors.size
+        lists = sum(each.members.nbytes + each.offsets.nbytes for each in (*part.lists, part.near) if each)
+        columns = (part.anchors, part.decided, part.ring_size, part.ring_size_exact)
+        return (lists + sum(column.nbytes for column in columns)) / part.anchors.size
 
     def decided(self, anchors: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The column `decided` of some anchors."""

@@ -37,7 +37,7 @@ from gscl_scale.train.process_group import World
 
 _PROGRAM = 300 << 20  # bytes of torch and the interpreter
 _ENTRY = 8  # bytes of an entry of the adjacency: its column and its weight
-_MORE = "start more processes, or set it to mapped"
+_MOST_FREE = 0.6  # of the free memory, for samples: what batches and steps take is not known before
 
 
 def make_batches(
@@ -84,9 +84,7 @@ class _Owners:
         if runtime.features == "mapped" or self.world.size == 1:
             return MappedFeatures.of(graph, config.model).rows
         need = owned_bytes(graph, runtime.frequent_memory, self.world.size)
-        self._refuse(
-            "features", need, "features", "start more processes, lower runtime.frequent_gb, or set it to mapped"
-        )
+        self._refuse("features", need, "start more processes, lower runtime.frequent_gb, or set it to mapped")
         exchange, frequent = self._exchange, frequent_nodes(graph, runtime.frequent_memory)
         owned = self.world.together(lambda: OwnedFeatures(graph, config.model.feature_scaling, exchange))
         owned.keep(frequent)
@@ -101,7 +99,9 @@ class _Owners:
         """Who draws the neighbours of nodes; None: this process reads them in the graph folder."""
         if not self.of_edges:
             return None
-        self._refuse("edges", owned_rows_bytes(self.graph, self.world.size), "edges", _MORE)
+        self._refuse(
+            "edges", owned_rows_bytes(self.graph, self.world.size), "start more processes, or set it to mapped"
+        )
         exchange = self._exchange
         owned = self.world.together(lambda: OwnedNeighbours(messages, fanout, exchange))
         self.console.say(
@@ -114,14 +114,14 @@ class _Owners:
         """Where batches read the samples of anchors, once a round is open."""
         if not self.of_edges:
             return RoundReader.in_any_order
-        exchange = self._exchange
+        exchange, free = self._exchange, available_memory()  # now: before the first round is read
 
         def keep(reader: RoundReader, anchors: npt.NDArray[np.int64] | None) -> AnchorSamples:
             anchors = np.arange(self.graph.num_nodes) if anchors is None else anchors
-            if reader.keeps(anchors):
-                return reader.in_any_order(anchors)
-            self._refuse("edges", int(reader.bytes_of(anchors)) // self.world.size, "samples", _MORE)
-            return OwnedSamples(reader, anchors, exchange)
+            share = int(reader.bytes_of(anchors)) // self.world.size
+            if not reader.keeps(anchors) and exchange.agree(share <= _MOST_FREE * free):
+                return OwnedSamples(reader, anchors, exchange)
+            return reader.in_any_order(anchors)
 
         return keep
 
@@ -130,10 +130,10 @@ class _Owners:
         """Whether they keep edges and samples."""
         return self.config.runtime.edges == "owned" and self.world.size > 1
 
-    def _refuse(self, key: str, need: int, what: str, cure: str) -> None:
+    def _refuse(self, key: str, need: int, cure: str) -> None:
         if need > (free := available_memory()):
             raise ConfigError(
-                f"runtime.{key}: owned keeps {format_bytes(need)} of {what} in each of {self.world.size} processes, "
+                f"runtime.{key}: owned keeps {format_bytes(need)} of {key} in each of {self.world.size} processes, "
                 f"and {format_bytes(free)} are available here; {cure}"
             )
 

@@ -42,6 +42,11 @@ class Exchange:
             dist.all_to_all_single(received, sent, coming.tolist(), going.tolist(), group=self._group)
         return received.numpy().view(rows.dtype), coming.numpy()
 
+    def agree(self, answer: bool) -> bool:
+        """Whether all processes say yes."""
+        answers, _ = self.trade(np.full(self.size, answer), np.ones(self.size, np.int64))
+        return bool(answers.all())
+
     def trade_lists(self, offsets: Array, columns: Iterable[Array], counts: Nodes) -> tuple[Nodes, list[Array]]:
         """Send so many lists to each process, whose members have some columns; returns the lists that are sent here."""
         lengths, _ = self.trade(np.diff(offsets), counts)

@@ -185,11 +185,11 @@ def test_a_training_whose_controller_is_killed_with_what_cleans_up_after_it_goes
     assert "training was interrupted because" in capfd.readouterr().err
 
 
-def test_processes_that_own_the_features_have_the_losses_of_one_also_when_one_is_killed(
+def test_processes_that_own_features_edges_and_samples_have_the_losses_of_one_also_when_one_is_killed(
     two, prepared, undisturbed_with_samples, tmp_path
 ):
     run, runtime = copied(prepared, tmp_path, SLOW), on(two, 2).runtime.model_dump()
-    owned = {"model": SAMPLED, "runtime": runtime | {"features": "owned", "frequent_gb": 1e-6}}
+    owned = {"model": SAMPLED, "runtime": runtime | {"features": "owned", "frequent_gb": 1e-6, "edges": "owned"}}
 
     def blow():
         os.kill(process(run.folder, 1), signal.SIGKILL)

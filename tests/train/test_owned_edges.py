@@ -128,6 +128,26 @@ def test_samples_have_the_bytes_of_their_folder_which_nobody_reads(tmp_path, som
         assert told == expected
 
 
+def readers_of_each(file, folder, graph, without):
+    """Where one of two processes reads the samples of all anchors, if some processes have no memory for them."""
+    with join_world(20.0) as world, pytest.MonkeyPatch.context() as patch:
+        if world.rank in without:
+            patch.setattr(stage, "available_memory", lambda: 1000)
+        among = stage._Owners(
+            Config.parse(EDGES), Graph.open(graph), world, Console(quiet=True), contextlib.ExitStack()
+        )
+        kept = among.keep_samples()(Samples.open(folder).round(0), None)
+    file.write_text(json.dumps(type(kept).__name__))
+
+
+@pytest.mark.parametrize(("without", "reader"), [([], "OwnedSamples"), ([1], "RoundReader")])
+def test_all_read_the_run_folder_where_the_samples_do_not_fit_in_one(tmp_path, without, reader):
+    make_graph(tmp_path / "graph", random_edges(NODES, 300, seed=1, hubs=4), NODES)
+    make_samples(tmp_path / "graph", tmp_path / "samples", RINGS)
+    folders = tmp_path / "samples", tmp_path / "graph"
+    assert in_world(2, readers_of_each, tmp_path, *folders, without) == [reader, reader]
+
+
 def test_owners_of_empty_ranges_are_asked_for_nothing():
     assert owners(np.array([0, 0, 3, 3, 7]), np.array([0, 2, 3, 6])).tolist() == [1, 1, 3, 3]
 
