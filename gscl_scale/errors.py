@@ -12,6 +12,7 @@ GsclError                 base of all; the message is one sentence for the reade
     ├── OvertakenError    another process wrote the same run to its store, and was faster
     ├── PeerError         another process of a training has ended or is silent
     ├── DivergedError     training left the finite numbers
+    ├── LostRowsError     a machine that had rows of a layer on its disk has gone
     └── TaskError         a task of a stage failed
 
 Each takes exactly one message, so that all of them pickle across processes.
@@ -82,6 +83,10 @@ class PeerError(RunError):
 
 class DivergedError(RunError):
     """Training produced numbers that are not finite."""
+
+
+class LostRowsError(RunError):
+    """A machine that had rows of a layer on its disk has gone."""
 
 
 class TaskError(RunError):

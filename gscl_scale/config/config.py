@@ -56,6 +56,11 @@ class Config(Section):
                 f"train.objective: {self.train.objective} takes a step over the whole graph and cannot read samples of "
                 "the neighbours; set model.propagation to full"
             )
+        if self.runtime.embed_scratch and self.model.encoder == "gat":
+            raise ValueError(
+                "runtime.embed_scratch: the encoder gat reads rows of neighbours in no order, from the run folder; "
+                "leave it empty"
+            )
         for key in ("features", "edges"):
             if getattr(self.runtime, key) == "owned" and not sampled:
                 raise ValueError(

@@ -69,7 +69,11 @@ class RuntimeConfig(Section):
         description="Embedding: read the rows of neighbours in tiles, for groups of nodes that fit embed_memory_gb; "
         "auto: where the memory that is left has no room for these rows. Same bytes.",
     )
-
+    embed_scratch: str = Field(
+        "",
+        description="Ray: folder on the disk of each machine for the layers before the last one, whose rows machines "
+        "fetch from each other; empty: the run folder.",
+    )
     embed_part_rows: int = Field(
         2_097_152,
         ge=0,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gscl_scale.embed.spread import RowSource
 from gscl_scale.embed.tiles import TiledGather
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.model import kernels
@@ -29,7 +30,7 @@ _SHARE = 0.7  # of a GPU's free memory that rows may fill
 
 
 def gatherer(
-    adjacency: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: GraphLayer, device: torch.device, tile: int
+    adjacency: NormalisedAdjacency, rows: RowSource, layer: GraphLayer, device: torch.device, tile: int
 ) -> Gather:
     """The function that gathers for a layer: on the GPU where all rows fit there, otherwise on the CPU.
 
@@ -39,6 +40,7 @@ def gatherer(
         return GpuGather(adjacency, rows, layer, device)
     if tile:
         return TiledGather(adjacency, rows, tile, device)
+    assert isinstance(rows, np.ndarray)  # those of several machines are read in tiles
     return CpuGather(adjacency, rows, layer, device)
 
 
@@ -64,7 +66,7 @@ class GpuGather:
     """Holds all rows on a device; a block brings its neighbours there."""
 
     def __init__(
-        self, adjacency: NormalisedAdjacency, rows: npt.NDArray[np.float32], layer: GraphLayer, device: torch.device
+        self, adjacency: NormalisedAdjacency, rows: RowSource, layer: GraphLayer, device: torch.device
     ) -> None:
         self._adjacency, self._layer, self._device = adjacency, layer, device
         self._row_scale = torch.from_numpy(adjacency.row_scale).to(device)

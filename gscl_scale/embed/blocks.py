@@ -17,6 +17,7 @@ from gscl_scale.embed.aggregate import Gather, GpuGather, gatherer
 from gscl_scale.embed.layer_files import Sizes, Step
 from gscl_scale.embed.plan import aligned, pieces_of, plan_steps, reads_tiles, sizes_of, stays_sparse
 from gscl_scale.embed.scratch import map_rows
+from gscl_scale.embed.spread import MachineDisks, Place, RowSource, SpreadRows
 from gscl_scale.embed.tiles import InPieces, Ranges, TiledGather
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
@@ -26,6 +27,7 @@ from gscl_scale.model.propagation import SparsePair, csr_tensor
 from gscl_scale.model.scaling import Scaling, sparse_rows
 
 Rows = npt.NDArray[np.float32]
+Places = tuple[tuple[str, tuple[Place, ...]], ...]  # of the rows of each file
 
 
 @contextlib.contextmanager
@@ -79,6 +81,19 @@ class Blocks:
         self.sizes: Sizes = sizes_of(graph, scaling, self.steps, memory_gb, threads, rows, tiled)
         self._widths = {step.file: step.width for step in self.steps}
         self._gather: tuple[str, Gather | None] = ("", None)
+        self._spread: dict[str, SpreadRows] = {}
+        self._places: Places = ()
+
+    @property
+    def num_nodes(self) -> int:
+        """Rows of a file."""
+        return self._graph.num_nodes
+
+    def read_from(self, disks: MachineDisks | None, places: Places) -> None:
+        """Read some files from the disks of machines on which their rows are now."""
+        if disks and places != self._places:
+            self._gather, self._places = ("", None), places
+            self._spread = {file: SpreadRows(disks, file, self._widths[file], found) for file, found in places}
 
     def compute(self, step: Step, first: int, end: int, in_pieces: InPieces) -> Rows:
         """The rows first..end of a step's file."""
@@ -98,7 +113,9 @@ class Blocks:
             self._gather = (step.file, self._gatherer(step) if step.kind == "gather" else None)
         return self._gather[1]
 
-    def _map(self, file: str) -> Rows:
+    def _map(self, file: str) -> RowSource:
+        if file in self._spread:
+            return self._spread[file]
         return map_rows(self._folder / file, self._widths[file])
 
     def _entries(self, step: Step, gather: Gather | None) -> npt.NDArray[np.int64] | None:
@@ -114,7 +131,7 @@ class Blocks:
         return gatherer(self._adjacency, source, self._encoder.layer(step.layer), self._device, self.sizes.tile)
 
     def _piece(
-        self, step: Step, below: Rows | None, gather: Gather | None, out: Rows, first: int, low: int, high: int
+        self, step: Step, below: RowSource | None, gather: Gather | None, out: Rows, first: int, low: int, high: int
     ) -> None:
         """Compute rows low..high of a step's file, into a block that begins with row `first`."""
         layer = self._encoder.layer(step.layer)
@@ -136,7 +153,7 @@ class Blocks:
             computed = self._encoder.activate(step.layer, layer.finish(gathered, own))
         out[low - first : high - first] = computed.cpu().numpy()
 
-    def _rows(self, below: Rows | None, low: int, high: int) -> Tensor | SparsePair:
+    def _rows(self, below: RowSource | None, low: int, high: int) -> Tensor | SparsePair:
         """Rows of the layer below on the device; those of the features are scaled, and sparse where they can be."""
         features, device = self._graph.features, self._device
         if below is not None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gscl_scale.embed.spread import RowSource
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.model.kernels import AHEAD, LINE, RUN
@@ -26,7 +27,7 @@ InPieces = Callable[[Callable[[int, int], None], Ranges], None]
 class TiledGather:
     """Sums of neighbours' rows, which are mapped from a file, for one group of nodes at a time."""
 
-    def __init__(self, adjacency: NormalisedAdjacency, rows: Rows, tile: int, device: torch.device) -> None:
+    def __init__(self, adjacency: NormalisedAdjacency, rows: RowSource, tile: int, device: torch.device) -> None:
         self._adjacency, self._rows, self._tile, self._device = adjacency, rows, tile, device
         self._first, self._sums = 0, np.empty((0, rows.shape[1]), np.float32)
 

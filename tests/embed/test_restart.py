@@ -80,17 +80,20 @@ def encoded(tmp_path, graph, made_from="made from this", disk_is_full=False):
     return found, events(tmp_path)
 
 
-@pytest.mark.parametrize("file", ["layer-0.raw", "layer-1.raw"])
-def test_a_flipped_bit_costs_its_block_and_no_other(tmp_path, graph, file):
+@pytest.mark.parametrize(
+    ("files", "blocks"),
+    [(["layer-0.raw"], [0, 0]), (["layer-1.raw"], [0, 1]), (["layer-0.raw", "layer-1.raw"], [1, 1])],
+)
+def test_a_flipped_bit_costs_its_block_and_no_other_where_a_missing_row_depends_on_it(tmp_path, graph, files, blocks):
     expected, _ = encoded(tmp_path, graph, disk_is_full=True)
-    path = tmp_path / "scratch" / file
-    content = bytearray(path.read_bytes())
-    content[16 * 5 * 64 + 3] ^= 4  # in the block that begins at row 80
-    path.write_bytes(content)
+    for path in (tmp_path / "scratch" / file for file in files):
+        content = bytearray(path.read_bytes())
+        content[16 * 5 * 64 + 3] ^= 4  # in the block that begins at row 80
+        path.write_bytes(content)
     found, (begun, *steps) = encoded(tmp_path, graph)
     assert found.tobytes() == expected.tobytes()
-    assert begun["rows"] == 16
-    assert [step["blocks"] for step in steps] == ([1, 0] if file == "layer-0.raw" else [0, 1])
+    assert begun["rows"] == 16 * sum(blocks)
+    assert [step["blocks"] for step in steps] == blocks
 
 
 def test_what_a_kill_left_of_a_line_or_a_file_is_made_again(tmp_path, graph):

@@ -10,6 +10,7 @@ import pytest
 
 from gscl_scale import pipeline
 from gscl_scale.config.config import Config
+from gscl_scale.embed import layers
 from gscl_scale.embed.store import FILE
 from gscl_scale.errors import ConfigError
 from gscl_scale.io.json import read_json, read_json_lines
@@ -22,6 +23,7 @@ from tests.ray.clusters import wait_until
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 NODES = 30_000  # 8 blocks of a step, of at most 4,096 rows
+STEPS = ["messages-0.raw", "layer-0.raw", "layer-1.raw", "layer-2.raw", "joined.raw"]  # of three layers
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,81 @@ def test_a_killed_process_and_a_killed_machine_change_no_byte(three, values, fin
         embed(on(three, values), Run.at(run), Console(quiet=True))
         fallen.result()
     assert_same(run, finished)
+
+
+@pytest.fixture(scope="module")
+def deep(values, tmp_path_factory):
+    """The values of a run with two layers before the last one, and that run on this machine."""
+    values = {**values, "model": {**values["model"], "layers": 3}}
+    folder = tmp_path_factory.mktemp("deep") / "run"
+    pipeline.run(Config.parse(values), folder, Console(quiet=True), pages=False)
+    return values, folder
+
+
+def after_step(monkeypatch, number, act):
+    """Do something once all rows of a step's file are computed for the first time."""
+    compute, computed = layers._Encoding._compute, []
+
+    def watched(self, step, *rest):
+        compute(self, step, *rest)
+        computed.append(step.file)
+        if len(computed) == number + 1:
+            act()
+
+    monkeypatch.setattr(layers._Encoding, "_compute", watched)
+    return computed
+
+
+def test_layers_on_the_disks_of_the_machines_have_the_same_bytes_and_are_removed(two, deep, tmp_path, monkeypatch):
+    values, finished = deep
+    run, disks, seen = trained(finished, tmp_path), tmp_path / "disks", []
+
+    def look():
+        seen.extend(
+            sorted(path.relative_to(folder).name for path in folder.rglob("*.raw"))
+            for folder in (run, *disks.glob("*"))
+        )
+
+    after_step(monkeypatch, 3, look)
+    embed(on(two, values, embed_scratch=str(disks)), Run.at(run), Console(run / "log.jsonl", quiet=True))
+    assert_same(run, finished)
+    assert seen == [["joined.raw"], *[sorted(STEPS[:-1])] * 2]
+    assert list(disks.iterdir()) == []
+
+
+def test_rows_that_are_lost_with_a_machine_are_computed_again(three, deep, tmp_path, monkeypatch):
+    values, finished = deep
+    run = trained(finished, tmp_path)
+    computed = after_step(monkeypatch, 1, three.alive[-1].kill)
+    config = on(three, values, embed_scratch=str(tmp_path / "disks"))
+    embed(config, Run.at(run), Console(run / "log.jsonl", quiet=True))
+    assert_same(run, finished)
+    assert computed == [*STEPS[:2], *STEPS]
+    log = read_json_lines(run / "log.jsonl")
+    assert [event["reason"] for event in log if event["event"] == "lost rows"]
+    again = [event for event in log if event["event"] == "encoding"][-1]
+    assert 3 * NODES < again["rows"] < 5 * NODES  # the rows of two machines are kept
+
+
+def test_a_command_that_was_killed_goes_on_with_the_rows_on_the_disks(two, deep, tmp_path, monkeypatch):
+    values, finished = deep
+    run, config = trained(finished, tmp_path), on(two, values, embed_scratch=str(tmp_path / "disks"))
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        after_step(patch, 1, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            embed(config, Run.at(run), Console(quiet=True))
+    damaged = next((tmp_path / "disks").glob("*/layer-0.raw"))
+    content = bytearray(damaged.read_bytes())
+    content[next(at for at, byte in enumerate(content) if byte) + 1] ^= 4
+    damaged.write_bytes(content)
+    embed(config, Run.at(run), Console(run / "log.jsonl", quiet=True))
+    assert_same(run, finished)
+    (again,) = [event for event in read_json_lines(run / "log.jsonl") if event["event"] == "encoding"]
+    assert 3 * NODES < again["rows"] <= 3 * NODES + again["block_rows"]
 
 
 def test_a_process_that_no_machine_has_room_for_is_refused_with_the_key_of_the_training(
