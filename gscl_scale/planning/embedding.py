@@ -86,7 +86,7 @@ def layer_need(
 
 def _in_tiles(config: Config, rows: int, memory: int) -> bool:
     """As `embed.plan.reads_tiles`, for so many bytes of rows."""
-    setting = config.runtime.embed_tiles
+    setting = bool(config.runtime.embed_scratch) or config.runtime.embed_tiles
     if config.model.encoder == "gat" or setting is False:
         return False
     return setting is True or rows > memory - config.runtime.embed_memory_gb * (1 << 30)

@@ -89,6 +89,16 @@ def test_edges_and_samples_that_the_processes_own_are_read_by_none_at_random():
     assert owned.network > before.network
 
 
+def test_layers_on_the_disks_of_the_machines_are_read_in_tiles():
+    _, config, shape, machines = asked(400, "runtime.engine=ray", number=8)
+    spread = Config.load(None, ["runtime.embed_scratch=/disk"], config.dump())
+    before, after = (
+        next(need for need in stage_needs(one, shape, machines, REFERENCE) if need.stage == "embed")
+        for one in (config, spread)
+    )
+    assert (before.random > 0, after.random) == (True, 0)
+
+
 def test_where_no_setting_helps_the_memory_that_would_is_named():
     misfit = asked(20, nodes=10**9, edges=10**10, number=8, cores=16)[0]
     assert misfit is not None
