@@ -11,9 +11,11 @@ import time
 import psutil
 import pytest
 import ray
+from ray.exceptions import LocalRayletDiedError, WorkerCrashedError
 
 from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
 from gscl_scale.runtime.cluster import runner as runner_module
+from gscl_scale.runtime.cluster.retry import Attempt, next_attempt
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
 from tests.ports import free_port
@@ -443,3 +445,10 @@ def test_a_cluster_of_this_machine_is_found_and_left_running(two):
     assert process.returncode == 0, err
     assert out.split() == ["8", "2"]
     assert two.machines[0].process.poll() is None
+
+
+@pytest.mark.parametrize("error", [LocalRayletDiedError, WorkerCrashedError])
+def test_a_task_whose_machine_or_process_ended_is_tried_again_so_many_times(error):
+    again = next_attempt(Attempt("task"), error(), 1)
+    assert again == Attempt("task", 1)
+    assert isinstance(next_attempt(again, error(), 1), TaskError)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ray.exceptions import (
+    LocalRayletDiedError,
     NodeDiedError,
     ObjectLostError,
     OutOfMemoryError,
@@ -15,7 +16,7 @@ from ray.exceptions import (
 from gscl_scale.errors import GsclError, TaskError
 from gscl_scale.runtime.cluster.connect import error_line
 
-_LOST = (WorkerCrashedError, NodeDiedError, OutOfMemoryError, ObjectLostError)
+_LOST = (WorkerCrashedError, NodeDiedError, LocalRayletDiedError, OutOfMemoryError, ObjectLostError)
 _KEPT = "finished work is kept"
 
 
