@@ -1,7 +1,6 @@
 # make demo: set everything up in .venv and run the quick start.    make test: set everything up and run every check.
 # make test-slow: tests that take long: a disk that is full, what a bench of memory measures, nights that are killed ten times, the installation of cluster/Dockerfile.
 # make test-ray: the tests that start Ray clusters of several machines on this one; make test-ray-slow: the longest of them.
-# make test-long: test-slow, test-ray, test-ray-slow and test-docs at once, in nine tenths of their time.
 # make test-gpu: on a machine with a GPU: kernels, batches, steps and embeddings beside the CPU, then bench train on a graph of
 #                ogbn-arxiv's size; all of it is in gpu-report.txt, the one file to send back.
 # make test-docs: the tutorial, the blocks of the README and docs that take long, and the site.
@@ -25,7 +24,7 @@ BASE_TESTS := tests/batches tests/embed tests/evaluate tests/model tests/rings t
 LOWEST_TORCH ?= $(shell grep '^torch==' lowest.txt)
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test test-slow test-docs test-long test-gpu test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
+.PHONY: demo test test-slow test-docs test-gpu test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale demo --run $(RUN)
@@ -43,10 +42,6 @@ test-ray: $(VENV)/.installed-dev
 
 test-ray-slow: $(VENV)/.installed-dev
 	$(RAY_TESTS) -m "ray and slow" tests/ray
-
-# the two longest files come first, since a process does a whole file
-test-long: $(VENV)/.installed-docs
-	$(RAY_TESTS) -m "ray or slow" tests/ray/test_training_on_ray.py tests/docs/test_blocks.py tests
 
 GPU_BENCH := --device cuda --steps 14 --set graph.source=synthetic --set graph.preset=large --set graph.num_nodes=169343 \
 	--set graph.mean_degree=13.7 --set graph.num_features=128 --set rings.rounds=2 --set model.layers=3 --set model.feature_dropout=0 --set train.batch_size=4096
