@@ -12,6 +12,7 @@ from gscl_scale.model.model import build_model
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.shards.reader import Samples
+from gscl_scale.stages import batches
 from gscl_scale.stages import train as training
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.train.device_plan import DevicePlan, batch_bytes, plan_device, step_bytes
@@ -120,9 +121,9 @@ def test_a_cpu_has_no_plan(folder):
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_training_by_a_plan_tells_it_and_is_the_one_without(folder, tmp_path, monkeypatch, capsys, whole):
     curves, made, computed = [], [], []
-    real, arithmetic = training.NeighbourSampler, training.gpu_arithmetic
+    real, arithmetic = batches.NeighbourSampler, training.gpu_arithmetic
     monkeypatch.setattr(training, "gpu_arithmetic", lambda *given: computed.append(given) or arithmetic(*given))
-    monkeypatch.setattr(training, "NeighbourSampler", lambda *arguments: made.append(arguments) or real(*arguments))
+    monkeypatch.setattr(batches, "NeighbourSampler", lambda *arguments: made.append(arguments) or real(*arguments))
     for plan in (None, DevicePlan(whole, GIB, "Each step encodes what fits.")):
         monkeypatch.setattr(training, "device_plan", lambda *_, plan=plan: plan)
         config = configured(train={"batch_size": 400, "epochs": 2, "negatives": 20}, layers=2, feature_dropout=0.2)
