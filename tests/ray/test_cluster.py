@@ -15,6 +15,7 @@ from ray.exceptions import LocalRayletDiedError, WorkerCrashedError
 
 from gscl_scale.errors import ConfigError, FolderError, RunError, TaskError
 from gscl_scale.runtime.cluster import runner as runner_module
+from gscl_scale.runtime.cluster.control_actor import _Gauges
 from gscl_scale.runtime.cluster.retry import Attempt, next_attempt
 from gscl_scale.runtime.runner import start_runner
 from gscl_scale.runtime.settings import RunnerSettings
@@ -452,3 +453,9 @@ def test_a_task_whose_machine_or_process_ended_is_tried_again_so_many_times(erro
     again = next_attempt(Attempt("task"), error(), 1)
     assert again == Attempt("task", 1)
     assert isinstance(next_attempt(again, error(), 1), TaskError)
+
+
+@pytest.mark.parametrize("run", ["plain 1", "läufe 1"])
+def test_figures_of_a_run_whose_name_has_other_letters_reach_ray(two, run):
+    with on(two):
+        _Gauges(run, 0)({"loss": 1.5})

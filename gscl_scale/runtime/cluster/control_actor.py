@@ -2,12 +2,14 @@
 
 import contextlib
 import re
+import string
 import threading
 import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import ray
 import ray.train
@@ -113,10 +115,13 @@ def _stop_event(control: Any) -> Iterator[threading.Event]:
 
 
 class _Gauges:
-    """A meter: every figure is a gauge with the name of the run and the number of the process."""
+    """A meter: every figure is a gauge with the name of the run and the number of the process.
+
+    Ray takes ASCII alone: other letters of the name are written as in a URL.
+    """
 
     def __init__(self, run: str, process: int) -> None:
-        self._tags = {"run": run, "process": str(process)}
+        self._tags = {"run": quote(run, safe=string.printable), "process": str(process)}
         self._gauges: dict[str, Gauge] = {}
 
     def __call__(self, figures: dict[str, float]) -> None:
