@@ -129,7 +129,8 @@ class Scratch:
     def _intact_blocks(self, name: str) -> list[tuple[int, int]]:
         """The blocks whose bytes are as recorded; the others are forgotten."""
         blocks = list(self._last(name).values())
-        intact = {id(block) for block in blocks if "node" not in block and self._is_intact(block)}
+        shared = self._disks is None or name == list(self._widths)[-1]
+        intact = {id(block) for block in blocks if shared and "node" not in block and self._is_intact(block)}
         spread = [block for block in blocks if "node" in block]
         if self._disks and spread:
             places = [Place(block["first"], block["end"], block["node"]) for block in spread]

@@ -57,7 +57,7 @@ class MachineDisks:
     name: str
 
     def folder(self, node: str) -> Path:
-        """The folder of a machine; several nodes of a test may share a disk."""
+        """The folder of a node of the cluster: nodes may share a disk."""
         return self.root / f"gscl-scale-{self.name[:16]}-{node[:16]}"
 
     def write(self, file: str, num_rows: int, first: int, rows: Rows) -> tuple[int, str]:

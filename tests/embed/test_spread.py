@@ -59,6 +59,17 @@ def test_without_the_disks_rows_of_machines_are_missing(tmp_path):
     assert alone.places("rows.raw") == ()
 
 
+def test_blocks_in_the_shared_folder_are_missing_once_files_are_on_the_disks_of_machines(tmp_path):
+    files = {"rows.raw": 2, "last.raw": 2}
+    before = Scratch(tmp_path / "scratch", "a", 100, files)
+    for file in files:
+        before.record(file, 0, 40, before.write(file, 0, ROWS[:40]))
+    after = Scratch(tmp_path / "scratch", "a", 100, files, Disks(tmp_path, "name"))
+    assert after.resumed
+    assert after.missing("rows.raw") == [(0, 100)]
+    assert after.missing("last.raw") == [(40, 100)]
+
+
 def test_only_the_last_file_is_in_the_shared_folder(tmp_path):
     recorded(tmp_path, [])
     assert sorted(path.name for path in (tmp_path / "scratch").iterdir()) == ["journal.jsonl", "last.raw"]

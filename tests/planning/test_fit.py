@@ -23,6 +23,13 @@ def asked(memory, *settings, nodes=10**7, edges=10**8, features=64, number=1, co
     return first_misfit(config, shape, machines, disk), config, shape, machines
 
 
+def without_and_with(settings, stage, config, shape, machines):
+    """What a stage takes without some settings, and with them."""
+    changed = Config.load(None, settings, config.dump())
+    needs = (stage_needs(one, shape, machines, REFERENCE) for one in (config, changed))
+    return [next(need for need in each if need.stage == stage) for each in needs]
+
+
 def test_where_there_is_room_nothing_is_said():
     assert asked(400, SAMPLED)[0] is None
 
@@ -63,10 +70,7 @@ def test_features_that_the_processes_own_need_no_room_for_all_of_them_on_a_machi
     misfit, config, shape, machines = asked(32, *more, nodes=10**8, edges=10**9, features=128, number=8, cores=16)
     assert misfit is not None
     assert (misfit.stage, misfit.settings) == ("train", ["runtime.features=owned"])
-    before, owned = (
-        next(need for need in stage_needs(one, shape, machines, REFERENCE) if need.stage == "train")
-        for one in (config, Config.load(None, misfit.settings, config.dump()))
-    )
+    before, owned = without_and_with(misfit.settings, "train", config, shape, machines)
     share = shape.feature_bytes // 8 + config.runtime.frequent_memory
     assert owned.allocated - before.allocated == share
     assert before.random - owned.random == shape.feature_bytes
@@ -79,10 +83,7 @@ def test_edges_and_samples_that_the_processes_own_are_read_by_none_at_random():
     misfit, config, shape, machines = asked(25, *more, nodes=10**8, edges=10**10, features=1, number=8, cores=16)
     assert misfit is not None
     assert (misfit.stage, misfit.settings) == ("train", ["runtime.edges=owned"])
-    before, owned = (
-        next(need for need in stage_needs(one, shape, machines, REFERENCE) if need.stage == "train")
-        for one in (config, Config.load(None, misfit.settings, config.dump()))
-    )
+    before, owned = without_and_with(misfit.settings, "train", config, shape, machines)
     edges = 4 * shape.entries
     assert owned.allocated - before.allocated >= edges // 8
     assert before.random - owned.random >= edges
@@ -91,11 +92,7 @@ def test_edges_and_samples_that_the_processes_own_are_read_by_none_at_random():
 
 def test_layers_on_the_disks_of_the_machines_are_read_in_tiles():
     _, config, shape, machines = asked(400, "runtime.engine=ray", number=8)
-    spread = Config.load(None, ["runtime.embed_scratch=/disk"], config.dump())
-    before, after = (
-        next(need for need in stage_needs(one, shape, machines, REFERENCE) if need.stage == "embed")
-        for one in (config, spread)
-    )
+    before, after = without_and_with(["runtime.embed_scratch=/disk"], "embed", config, shape, machines)
     assert (before.random > 0, after.random) == (True, 0)
 
 
