@@ -8,12 +8,16 @@ import sys
 import threading
 from typing import Any
 
-from gscl_scale.errors import INTERRUPTED
+from gscl_scale.errors import INTERRUPTED, STOPPED
 
 
 def main() -> None:
     """Set how threads wait, import the command line and call it."""
     sys.unraisablehook = _unraisable
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored in the background
+        interrupt = _Interrupt()
+        signal.signal(signal.SIGINT, interrupt)
+        sys.excepthook = interrupt.at_an_error
     try:
         try:
             from gscl_scale.runtime.native_threads import set_thread_variables
@@ -28,6 +32,26 @@ def main() -> None:
         if leaving.code == INTERRUPTED:
             _end()
         raise
+
+
+class _Interrupt:
+    """Raises KeyboardInterrupt at Ctrl-C, and remembers it: native libraries turn that into errors of their own."""
+
+    def __init__(self) -> None:
+        self._heard = False
+
+    def __call__(self, *_: object) -> None:
+        """Handle the signal."""
+        self._heard = True
+        raise KeyboardInterrupt
+
+    def at_an_error(self, *error: Any) -> None:
+        """Say that the command was stopped, where an interrupt came before an error that nobody caught."""
+        if not self._heard:
+            sys.__excepthook__(*error)
+            return
+        print(f"gscl-scale: {STOPPED}", file=sys.stderr)
+        _end()
 
 
 def _end() -> None:

@@ -19,6 +19,7 @@ Each takes exactly one message, so that all of them pickle across processes.
 """
 
 INTERRUPTED = 130  # exit code after Ctrl-C
+STOPPED = "stopped; finished work is kept, rerun the command to resume"
 
 
 class GsclError(Exception):

@@ -346,7 +346,7 @@ def test_a_run_that_is_interrupted_says_so_in_one_sentence(tables):
             time.sleep(0.005)
         run.send_signal(signal.SIGINT)
         told = run.communicate()[1]
-    assert run.returncode == 130
+    assert run.returncode == 130, told
     sentences = [line for line in told.splitlines() if line.startswith("gscl-scale: ")]
     assert sentences == ["gscl-scale: stopped; finished work is kept, rerun the command to resume"]
 
@@ -380,6 +380,19 @@ def command():
     atexit.register(lambda: print("cleared away", file=sys.stderr))
     sys.exit(130)
 """
+TURNED_INTO_AN_ERROR = """
+def command():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(20)
+    except KeyboardInterrupt as interrupt:  # pydantic does so while it builds a schema
+        raise ValueError(repr(interrupt)) from None
+"""
+AN_ERROR = """
+def command():
+    sys.tracebacklimit = 0
+    raise ValueError("of the code")
+"""
 TWICE = """
 def command():
     atexit.register(lambda: print("slow", file=sys.stderr))
@@ -404,6 +417,12 @@ main()
         (AROUND.format(command=BREAKS_AT_THE_END), 130, "cleared away\n"),
         (AROUND.format(command=TWICE), 130, ""),
         (AROUND.format(command=DROPPED), 1, "heard\n"),
+        (
+            AROUND.format(command=TURNED_INTO_AN_ERROR),
+            130,
+            "gscl-scale: stopped; finished work is kept, rerun the command to resume\n",
+        ),
+        (AROUND.format(command=AN_ERROR), 1, "ValueError: of the code\n"),
         (TOO_EARLY, 130, "gscl-scale: stopped before it started; rerun the command\n"),
     ],
 )

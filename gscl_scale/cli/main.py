@@ -18,7 +18,7 @@ from gscl_scale.cli.plan import plan
 from gscl_scale.cli.show import config, stats, status
 from gscl_scale.cli.stages import embed, evaluate, ingest, precompute, report, run, train
 from gscl_scale.cli.studies import compare, reproduce, retrain, tune
-from gscl_scale.errors import INTERRUPTED, GsclError, LeaseError, UserError
+from gscl_scale.errors import INTERRUPTED, STOPPED, GsclError, LeaseError, UserError
 from gscl_scale.machine import is_lack_of_memory
 
 app = typer.Typer(
@@ -83,7 +83,7 @@ def main() -> None:
         )
     except SystemExit as leaving:
         if leaving.code == INTERRUPTED:  # typer has handled the interrupt without a message
-            _fail("stopped; finished work is kept, rerun the command to resume", INTERRUPTED)
+            _fail(STOPPED, INTERRUPTED)
         raise
 
 
