@@ -49,10 +49,9 @@ class EdgeBuckets:
     the bits of the weight, which is negative for an entry against the direction in which the edge was given.
     """
 
-    def __init__(self, folder: Path, num_nodes: int, origin: str, undirected: bool) -> None:
-        self.num_nodes = num_nodes
-        self.num_edges = 0
-        self.self_loops = 0
+    def __init__(self, folder: Path, num_nodes: int, origin: str, undirected: bool, first_edge: int = 0) -> None:
+        self.num_nodes, self._first_edge = num_nodes, first_edge
+        self.num_edges = self.self_loops = 0
         self.weighted: bool | None = None  # not known before the first edges
         self.dtype = index_dtype(num_nodes)
         self._shift = _shift_of(num_nodes)
@@ -60,9 +59,9 @@ class EdgeBuckets:
         self.folder, self.undirected = folder, undirected
         self._folders, self._origin = [folder], origin
 
-    def empty(self, name: str) -> "EdgeBuckets":
-        """Buckets for some edges of the same graph, in a folder of their own below the one of these."""
-        return EdgeBuckets(new_folder(self.folder, name), self.num_nodes, self._origin, self.undirected)
+    def empty(self, name: str, first_edge: int = 0) -> "EdgeBuckets":
+        """Buckets for edges of the same graph from one on, in a folder of their own below the one of these."""
+        return EdgeBuckets(new_folder(self.folder, name), self.num_nodes, self._origin, self.undirected, first_edge)
 
     def join(self, others: "EdgeBuckets") -> None:
         """Take over the edges of other buckets, behind those that are here."""
@@ -74,12 +73,11 @@ class EdgeBuckets:
 
     def add(self, source: npt.NDArray[Any], target: npt.NDArray[Any], weights: npt.NDArray[Any] | None = None) -> None:
         """Append edges between node indices; GraphError with the position of an index outside 0..N-1, or a weight."""
-        for ends in (source, target):
-            if ends.ndim != 1 or ends.dtype.kind not in "iu" or ends.size != source.size:
-                raise GraphError(
-                    f"{self._origin}: edges are {source.dtype} of shape {source.shape} and {target.dtype} of shape "
-                    f"{target.shape}, expected two equally long rows of integers"
-                )
+        if any(ends.ndim != 1 or ends.dtype.kind not in "iu" or ends.size != source.size for ends in (source, target)):
+            raise GraphError(
+                f"{self._origin}: edges are {source.dtype} of shape {source.shape} and {target.dtype} of shape "
+                f"{target.shape}, expected two equally long rows of integers"
+            )
         self._check_kind(source, weights)
         for low in range(0, source.size, _CHUNK_EDGES):
             part = slice(low, low + _CHUNK_EDGES)
@@ -100,8 +98,12 @@ class EdgeBuckets:
     def _checked_weights(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if flaw := flaw_of_weights(weights):
             at, reason = flaw
-            raise GraphError(f"{self._origin}: the weight of edge {self.num_edges + at:,} is {reason}")
+            raise GraphError(f"{self._origin}: the weight of edge {self._number(at):,} is {reason}")
         return np.ascontiguousarray(weights, self.weight_dtype)
+
+    def _number(self, at: int) -> int:
+        """The number of an edge among all, by its place among those that are being added."""
+        return self._first_edge + self.num_edges + at
 
     @property
     def weight_dtype(self) -> np.dtype[Any]:
@@ -112,7 +114,7 @@ class EdgeBuckets:
         if ends.min() < 0 or ends.max() >= self.num_nodes:
             at = int(np.argmax((ends < 0) | (ends >= self.num_nodes)))
             raise GraphError(
-                f"{self._origin}: edge {self.num_edges + at:,} names node {ends[at]}, "
+                f"{self._origin}: edge {self._number(at):,} names node {ends[at]}, "
                 f"expected 0 to {self.num_nodes - 1:,}; correct the edge or the number of nodes"
             )
         return np.ascontiguousarray(ends, self.dtype)

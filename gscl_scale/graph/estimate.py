@@ -60,7 +60,7 @@ def read_if_it_fits(
     """Read a source that fits this machine; sources that do not know their size are checked again once read.
 
     scratch   a folder for ids that do not fit the memory
-    runner    reads the edges of tables by tasks, on machines that share this folder
+    runner    reads edges by tasks, on machines that share this folder
     """
     size = source_size(config)
     by_tasks = runner is not None
@@ -110,9 +110,16 @@ def estimate_need(
         memory=_PROGRAM + working,
         working=working,
         sorting=sorting,
-        disk=size.spooled * num_nodes + max(spooled * item * entries + waiting, stored * entries + columns + structure),
+        disk=size.unpacked
+        + size.spooled * num_nodes
+        + max(spooled * item * entries + waiting, stored * entries + columns + structure),
         waiting=waiting,
     )
+
+
+def has_sections(config: GraphConfig) -> bool:
+    """Whether tasks can read sections of a source's edges."""
+    return config.source == "tables" or source_size(config).mapped
 
 
 def memory_of_tasks(config: GraphConfig) -> MemoryNeed:
@@ -128,7 +135,8 @@ def task_bytes(size: SourceSize, config: GraphConfig) -> int:
     chunks = size.chunks * _PARTS_OF_TASK // (num_threads() + _PARTS_OF_TASK - 1)
     ids = size.resident * (size.num_nodes or 0)
     partition = max(min(ids, config.memory_mb << 20), ids // MOST_PARTITIONS)
-    return max(chunks, partition, _sorting_bytes(size, config, 1))
+    adding = csr.collecting_bytes(size.num_nodes or 0, size.num_edges or 0, config.undirected, 2 + size.weighted)
+    return max(chunks, partition, adding, _sorting_bytes(size, config, 1))
 
 
 def _sorting_bytes(size: SourceSize, config: GraphConfig, threads: int) -> int:

@@ -105,8 +105,10 @@ class SourceSize:
     fixed      bytes in memory all the time
     chunks     bytes of the edges that are read or drawn at once
     spooled    bytes per node of features that wait in a temporary file
+    unpacked   bytes of arrays that wait in temporary files
     weighted   whether edges have weights
     spills     whether ids wait on disk where `resident` is more than a share of the memory
+    mapped     whether the edges are an array in a file, which is mapped
     """
 
     num_nodes: int | None = None
@@ -117,8 +119,10 @@ class SourceSize:
     fixed: int = 0
     chunks: int = 0
     spooled: int = 0
+    unpacked: int = 0
     weighted: bool = False
     spills: bool = False
+    mapped: bool = False
 
 
 def is_csr(

@@ -5,7 +5,7 @@ import math
 import tokenize
 import warnings
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,12 @@ _NO_HEADER = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError,
 
 
 class Header(NamedTuple):
-    """Shape and type of an array in a file, whose values begin at byte `start`."""
+    """Shape and type of an array in a file, whose values begin at byte `start`; `fortran`: column by column."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     start: int
+    fortran: bool
 
     @property
     def num_bytes(self) -> int:
@@ -40,7 +41,7 @@ def read_header(file: IO[bytes]) -> Header:
             warnings.simplefilter("ignore")  # about headers that Python 2 wrote
             old = np.lib.format.read_magic(beginning) == (1, 0)
             read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(beginning)
+            shape, fortran, dtype = read(beginning)
     except _NO_HEADER:
         raise ValueError("is not an array in numpy's format") from None
     if dtype.hasobject:
@@ -49,7 +50,7 @@ def read_header(file: IO[bytes]) -> Header:
         raise ValueError(f"holds {shortened(dtype, 80)}, expected numbers or text")
     if min(shape, default=0) < 0 or math.prod(max(axis, 1) for axis in shape) >= 2**60:
         raise ValueError(f"has shape {shortened(shape, 80)}, which is too large")
-    return Header(shape, dtype, beginning.tell())
+    return Header(shape, dtype, beginning.tell(), fortran)
 
 
 def read_values(file: IO[bytes], header: Header, size: int) -> npt.NDArray[Any]:
@@ -57,13 +58,24 @@ def read_values(file: IO[bytes], header: Header, size: int) -> npt.NDArray[Any]:
 
     ValueError, before any memory is allocated, where the file has more or fewer values than its header says.
     """
+    check_size(header, size)
+    file.seek(0)
+    array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array
+
+
+def check_size(header: Header, size: int) -> None:
+    """ValueError where a file of `size` bytes has more or fewer values than its header says."""
     if header.num_bytes != (left := size - header.start):
         raise ValueError(
             f"has {left:,} bytes of values, its header says {header.num_bytes:,} ({header.dtype} {header.shape})"
         )
-    file.seek(0)
-    array: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return array
+
+
+def map_values(path: Path, header: Header, first: int) -> npt.NDArray[Any]:
+    """Map the values of an array whose header begins at byte `first` of a file."""
+    order: Literal["F", "C"] = "F" if header.fortran else "C"
+    return np.memmap(path, header.dtype, "r", first + header.start, header.shape, order)
 
 
 def read_array(path: Path, cure: str) -> npt.NDArray[Any]:

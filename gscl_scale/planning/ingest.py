@@ -1,4 +1,4 @@
-"""What reading the graph takes: tasks of all machines read tables, and one process any other source."""
+"""What reading the graph takes: tasks of all machines read tables and mapped arrays, one process any other source."""
 
 from dataclasses import replace
 
@@ -18,7 +18,8 @@ _MOST_MAPPED = 4 << 30  # as in graph.validate
 
 def ingest_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
     """What `ingest` takes."""
-    by_tasks = config.graph.source == "tables" and (machines.number > 1 or config.runtime.engine == "ray")
+    has_sections = config.graph.source == "tables" or shape.source.mapped
+    by_tasks = has_sections and (machines.number > 1 or config.runtime.engine == "ray")
     chunks = shape.source.chunks * (machines.cores + 1) // (num_cores() + 1)  # one for each thread
     source = replace(shape.source, chunks=chunks)
     need = estimate_need(source, config.graph, machines.cores, machines.memory, by_tasks)

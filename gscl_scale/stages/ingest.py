@@ -7,7 +7,7 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import FolderError
 from gscl_scale.graph.column_table import column_lines
 from gscl_scale.graph.draft import GraphDraft, write_graph
-from gscl_scale.graph.estimate import is_large, memory_of_tasks, read_if_it_fits
+from gscl_scale.graph.estimate import has_sections, is_large, memory_of_tasks, read_if_it_fits
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.held_out_edges import HoldOut
 from gscl_scale.graph.types import ColumnEncoding
@@ -46,8 +46,8 @@ def ingest(
     try:
         file_bytes = sum(size for size, *_ in inputs.values())
         if draft is None and config.runtime.engine == "ray" and is_large(config.graph, file_bytes):
-            by_tasks = config.graph.source == "tables"
-            (_write_by_tasks if by_tasks else _write_on_cluster)(config, run, console, preferred)
+            write = _write_by_tasks if has_sections(config.graph) else _write_on_cluster
+            write(config, run, console, preferred)
         else:
             _write(config, run, console, draft, preferred)
     finally:
@@ -78,14 +78,14 @@ def _write(
     preferred: Sequence[ColumnEncoding] = (),
     runner: Runner | None = None,
 ) -> None:
-    with scratch_folder(run.folder, "ids") as scratch:
+    with scratch_folder(run.folder.absolute(), "source") as scratch:
         draft = draft or read_if_it_fits(config.graph, run.graph, console.say, preferred, scratch, runner)
         write_graph(draft, config.graph, run.graph, HoldOut.of(config.evaluate), console, runner)
-        del draft  # its ids may be mapped from the folder that is removed now
+        del draft  # its arrays may be mapped from the folder that is removed now
 
 
 def _write_by_tasks(config: Config, run: Run, console: Console, preferred: Sequence[ColumnEncoding]) -> None:
-    """Read the node table here, and the edge table by tasks on all machines."""
+    """Read the nodes here, and the edges by tasks on all machines."""
     with start_runner(config.runtime.for_tasks()) as runner:
         runner.check_shared(run.folder.absolute(), memory_of_tasks(config.graph))
         _write(config, run, console, preferred=preferred, runner=runner)

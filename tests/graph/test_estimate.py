@@ -12,7 +12,7 @@ from gscl_scale import machine
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.estimate import check_resources, estimate_need, is_large, read_if_it_fits
-from gscl_scale.graph.sources import ogb
+from gscl_scale.graph.sources import archive, ogb
 from gscl_scale.graph.sources.read import read, source_size
 from gscl_scale.graph.sources.tables import size_of_tables
 from gscl_scale.graph.types import SourceSize
@@ -187,19 +187,22 @@ def test_ogb_tells_the_size_of_its_tables_from_their_heads(tmp_path):
     )
 
 
-def test_ogb_tells_the_size_of_its_arrays_from_their_headers(tmp_path):
+def test_ogb_tells_the_size_of_its_arrays_from_their_headers(tmp_path, monkeypatch):
     raw = tmp_path / "ogbn_papers100M" / "raw"
     raw.mkdir(parents=True)
     arrays = {"edge_index": np.zeros((2, 50), np.int64), "node_feat": np.zeros((7, 3), np.float32)}
     np.savez_compressed(raw / "data.npz", node_year=np.zeros((7, 1), np.int64), num_nodes_list=[7], **arrays)
     np.savez_compressed(raw / "node-label.npz", node_label=np.zeros((7, 1), np.float32))
-    assert source_size(ogb_config(tmp_path, "ogbn-papers100M")) == SourceSize(
-        7, 50, 3, reading=(7 * 8 + 8 + 6) // 7, fixed=50 * 16 + 7 * 12 + 7 * 4
-    )
+    config, labels = ogb_config(tmp_path, "ogbn-papers100M"), 7 * 4
+    assert source_size(config) == SourceSize(7, 50, 3, fixed=50 * 16 + 7 * 12 + labels)
+    monkeypatch.setattr(archive, "LEAST_MAPPED", 50 * 16)
+    assert source_size(config) == SourceSize(7, 50, 3, fixed=7 * 12 + labels, unpacked=50 * 16, mapped=True)
+    np.savez(raw / "data.npz", num_nodes_list=[7], **arrays)
+    assert source_size(config) == SourceSize(7, 50, 3, fixed=7 * 12 + labels, mapped=True)
 
 
 def test_an_ogb_graph_past_the_memory_is_refused_before_its_values_are_read(tmp_path, this_machine, monkeypatch):
-    monkeypatch.setattr(ogb, "_raw", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(ogb, "_text", lambda *_: pytest.fail("it was read"))
     write_ogb(tmp_path / "ogbn_products", 2_449_029, 61_859_140, 100)
     this_machine(4 * GIB, 99 * GIB)
     says = (

@@ -15,7 +15,7 @@ import pytest
 from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import write_graph
-from gscl_scale.graph.sources import ogb
+from gscl_scale.graph.sources import archive, ogb
 from gscl_scale.graph.sources.read import read
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ogb", "ignore::FutureWarning:ogb")
@@ -117,14 +117,56 @@ def test_many_values_per_node_that_are_no_labels_are_left_out_with_a_note(tmp_pa
     assert "112 labels per node are not used: some are not 0 or 1" in draft.notes
 
 
-def test_a_binary_data_set_is_read_too(tmp_path, offline):
-    folder = make(tmp_path, "ogbn-papers100M")
-    arrays = {"edge_index": EDGES.T, "num_nodes_list": np.array([6]), "num_edges_list": np.array([6])}
-    np.savez(folder / "raw" / "data.npz", node_feat=np.ones((6, 2), np.float16), **arrays)
-    np.savez(folder / "raw" / "node-label.npz", node_label=LABELS[:, None])
-    draft = read(config_of(tmp_path, "ogbn-papers100M"))
-    assert draft.num_nodes == 6
-    np.testing.assert_array_equal(draft.labels, LABELS)
+def make_binary(root, save=np.savez, **arrays):
+    folder = make(root, "ogbn-papers100M")
+    arrays = {"edge_index": EDGES.T, "num_nodes_list": [6], "num_edges_list": [6], **arrays}
+    save(folder / "raw" / "data.npz", node_feat=np.arange(12, dtype=np.float16).reshape(6, 2), **arrays)
+    save(folder / "raw" / "node-label.npz", node_label=LABELS[:, None])
+    return config_of(root, "ogbn-papers100M")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_binary_data_set_is_read_as_by_the_package_and_its_large_arrays_are_mapped(
+    tmp_path, offline, monkeypatch, save
+):
+    config = make_binary(tmp_path, save, edge_feat=np.ones((6, 1)), node_year=np.ones(6))
+    raw = str(tmp_path / "ogbn_papers100M" / "raw")
+    theirs = ogb._ogb("ogb.io.read_graph_raw").read_binary_graph_raw(raw)[0]
+    fingerprints = []
+    for least in (1 << 20, 0):
+        monkeypatch.setattr(archive, "LEAST_MAPPED", least)
+        draft = read(config, scratch=tmp_path / "scratch")
+        assert isinstance(draft.features, np.memmap) == (least == 0)
+        np.testing.assert_array_equal(np.stack(draft.edges[0]), theirs["edge_index"])
+        np.testing.assert_array_equal(draft.features, theirs["node_feat"])
+        np.testing.assert_array_equal(draft.labels, LABELS)
+        assert (draft.num_nodes, draft.notes) == (6, ["the edges' features are not used"])
+        fingerprints.append(write_graph(draft, config, tmp_path / "graph").fingerprint)
+    assert fingerprints[0] == fingerprints[1]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"num_edges_list": [7]}, r"edge_index has shape \(2, 6\), num_edges_list says \[7\]"),
+        ({"num_nodes_list": [3, 3]}, r"too many values to unpack \(expected 1\)"),
+        ({"edge_index": EDGES}, r"edge_index has shape \(6, 2\), num_edges_list says \[6\]"),
+    ],
+)
+def test_a_binary_data_set_that_does_not_fit_together_is_refused(tmp_path, offline, arrays, sentence):
+    with pytest.raises(GraphError, match=rf"papers100M is damaged or not complete: {sentence}; delete it"):
+        read(make_binary(tmp_path, **arrays))
+
+
+@pytest.mark.parametrize("name", ["data", "node-label"])
+def test_a_binary_data_set_that_is_truncated_is_refused(tmp_path, offline, name):
+    config, path = make_binary(tmp_path), tmp_path / "ogbn_papers100M" / "raw" / f"{name}.npz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(GraphError, match=rf"{name}.npz is truncated or not a .npz file: .*; delete .* to download"):
+        read(config)
+    path.unlink()
+    with pytest.raises(GraphError, match=rf"papers100M is damaged or not complete: no {name}.npz in raw; delete it"):
+        read(config)
 
 
 @pytest.mark.parametrize(

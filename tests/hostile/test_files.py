@@ -124,7 +124,7 @@ def test_pickled_objects_in_an_npz_are_never_unpickled(tmp_path, monkeypatch, wh
 def test_a_packed_array_that_memory_does_not_hold_is_refused_by_its_head(tmp_path, monkeypatch):
     (tmp_path / "bomb.npz").write_bytes(bomb_npz(Random(0), gigabytes=3))
     assert (tmp_path / "bomb.npz").stat().st_size < 4_000_000
-    monkeypatch.setattr("gscl_scale.graph.sources.npz.available_memory", lambda: 2 << 30)
+    monkeypatch.setattr("gscl_scale.graph.sources.archive.available_memory", lambda: 2 << 30)
     with pytest.raises(GraphError, match=r"edge_index.npy takes 3.0 GiB of memory and 2.0 GiB are available"):
         read(Config.parse({"graph": {"source": "npz", "path": str(tmp_path / "bomb.npz")}}).graph)
 

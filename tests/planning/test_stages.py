@@ -10,7 +10,10 @@ from gscl_scale.batches.stream import BatchStream
 from gscl_scale.config.config import Config
 from gscl_scale.graph.adjacency import NormalisedAdjacency
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.sources import archive
+from gscl_scale.graph.sources.read import source_size
 from gscl_scale.planning.graph_shape import GraphShape, counted_source, given_size
+from gscl_scale.planning.ingest import ingest_need
 from gscl_scale.planning.need import Machines
 from gscl_scale.planning.rates import REFERENCE
 from gscl_scale.planning.sampling import ring_sizes
@@ -28,7 +31,7 @@ DRAWN = ["graph.source=synthetic", "graph.preset=small", "rings.rounds=1", "mode
 
 
 def config_of(*settings):
-    drawn = [] if "graph.source=tables" in settings else DRAWN
+    drawn = [] if {"graph.source=tables", "graph.source=npz"} & {*settings} else DRAWN
     return Config.load(None, [*drawn, *settings])
 
 
@@ -88,6 +91,15 @@ def test_all_machines_read_tables_and_one_any_other_source():
     assert tables.seconds < drawn.seconds / 4
     assert tables.allocated < drawn.allocated
     assert tables.network < drawn.network
+
+
+def test_all_machines_read_edges_in_a_mapped_array(tmp_path, monkeypatch):
+    np.savez(tmp_path / "g.npz", edge_index=np.zeros((2, 1000), np.int64), x=np.zeros((100, 4), np.float32))
+    config = config_of("graph.source=npz", f"graph.path={tmp_path / 'g.npz'}")
+    for least, machines in ((0, 8), (1 << 20, 1)):
+        monkeypatch.setattr(archive, "LEAST_MAPPED", least)
+        shape = GraphShape.of_size(source_size(config.graph), config.graph)
+        assert ingest_need(config, shape, CLUSTER, REFERENCE).machines == machines
 
 
 def test_memory_grows_with_nodes_edges_and_features():

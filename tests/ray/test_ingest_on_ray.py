@@ -10,6 +10,7 @@ import pytest
 from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
 from gscl_scale.graph import estimate
+from gscl_scale.graph.sources import archive, array_edges
 from gscl_scale.run.record import open_run
 from gscl_scale.runtime.console import Console
 from gscl_scale.stages import ingest as stage
@@ -63,6 +64,32 @@ def test_a_machine_of_the_cluster_writes_the_graph_of_one_machine(two, source, h
     assert "6,000 edges take" in told  # by the task
     assert f"graph graph: {NODES:,} nodes" in told
     assert not list(run.folder.glob(".*"))
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_edges_in_a_mapped_array_are_read_by_tasks_of_all_machines(
+    two, source, here, tmp_path, monkeypatch, write, capfd
+):
+    write(source, **np.load(source))
+    monkeypatch.setattr(archive, "LEAST_MAPPED", 0)
+    monkeypatch.setattr(array_edges, "_LEAST_EDGES", 1_000)
+    monkeypatch.setattr(array_edges, "_fill", elsewhere(tmp_path / "traces", os.getpid()))
+    run, files = written(parsed(source, two), tmp_path / "there")
+    assert files == here
+    assert len(list((tmp_path / "traces").iterdir())) == 6
+    assert not list(run.folder.glob(".*"))
+
+
+def elsewhere(traces, driver, fill=array_edges._fill):
+    """The function of a task, which leaves a trace and may not run in the driver."""
+    traces.mkdir()
+
+    def run(section):
+        assert os.getpid() != driver
+        (traces / str(section.low)).touch()
+        return fill(section)
+
+    return run
 
 
 def test_a_source_that_the_machines_see_otherwise_is_read_here(two, source, here, tmp_path, monkeypatch, capfd):

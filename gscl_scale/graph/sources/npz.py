@@ -1,12 +1,7 @@
 """Our import format: one numpy file of plain arrays (docs/graphs.md)."""
 
-import contextlib
-import struct
-import zipfile
-import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,24 +11,22 @@ import scipy.sparse as sp
 from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
-from gscl_scale.graph.sources.explain import explained
+from gscl_scale.graph.sources.archive import Arrays, footprint, read_arrays, read_heads
+from gscl_scale.graph.sources.array_edges import edges_of_arrays
 from gscl_scale.graph.sources.splits import splits_from_masks
 from gscl_scale.graph.types import SPLIT_CODES, SourceSize, is_csr
-from gscl_scale.io.npy import Header, read_header, read_values
-from gscl_scale.io.validate import size_of
-from gscl_scale.machine import available_memory
-from gscl_scale.text import format_bytes, shortened
+from gscl_scale.runtime.runner import Runner
 
-Arrays = dict[str, npt.NDArray[Any]]
-Read = TypeVar("Read")
-
-_DAMAGE = (OSError, EOFError, ValueError, KeyError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError)
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
+_MAY_BE_MAPPED = ("edge_index", "edge_weight", "x")
 
 
-def read(config: NpzGraph) -> GraphDraft:
-    """Read and check the arrays of the file."""
-    origin, arrays = str(config.path), _load(config.path, _array)
+def read(config: NpzGraph, scratch: Path | None = None, runner: Runner | None = None) -> GraphDraft:
+    """Read and check the arrays of the file; see `archive.read_arrays` for `scratch`.
+
+    runner   puts mapped edges into buckets by tasks
+    """
+    origin, arrays = str(config.path), read_arrays(config.path, _MAY_BE_MAPPED, scratch)
     if "edge_index" not in arrays:
         raise GraphError(f"{origin}: no array edge_index; expected integers of shape [2, E]")
     edge_index = arrays["edge_index"]
@@ -47,7 +40,7 @@ def read(config: NpzGraph) -> GraphDraft:
         name=config.path.stem,
         origin=origin,
         num_nodes=_num_nodes(arrays, features, origin),
-        edges=[(edge_index[0], edge_index[1], *_weights(arrays, origin))],
+        edges=edges_of_arrays(edge_index, _weights(arrays, origin), runner),
         features=features,
         labels=arrays.get("y"),
         splits=_splits(arrays, origin),
@@ -56,76 +49,22 @@ def read(config: NpzGraph) -> GraphDraft:
 
 
 def size(config: NpzGraph) -> SourceSize:
-    """From the headers of the arrays; unknown where the file cannot be read, for `read` explains why."""
+    """From the heads of the arrays; unknown where the file cannot be read, for `read` explains why."""
     try:
-        headers = read_headers(config.path)
+        heads = read_heads(config.path)
     except GraphError:
         return SourceSize()
-    shape = {name: header.shape for name, header in headers.items()}
+    shape, takes = {name: head.shape for name, head in heads.items()}, footprint(heads, _MAY_BE_MAPPED)
     edges, rows = shape.get("edge_index", ()), shape.get("x") or shape.get("y") or shape.get("ids") or ()
     return SourceSize(
         num_nodes=rows[0] if rows else None,
         num_edges=edges[1] if len(edges) == 2 else None,
         num_features=shape["x"][1] if len(shape.get("x", ())) == 2 else 0 if "x_shape" in shape else None,
-        fixed=sum(header.num_bytes for header in headers.values()),
-        weighted="edge_weight" in headers,
+        fixed=takes.memory,
+        unpacked=takes.disk,
+        weighted="edge_weight" in heads,
+        mapped="edge_index" in takes.mapped,
     )
-
-
-def read_headers(path: Path) -> dict[str, Header]:
-    """The headers of the arrays of a file; GraphError where it is none."""
-    return _load(path, _header)
-
-
-def _load(path: Path, read: Callable[[zipfile.ZipFile, zipfile.ZipInfo], Read]) -> dict[str, Read]:
-    """Read each array of the file, or its header."""
-    if not path.exists():
-        raise GraphError(f"{path} does not exist; check graph.path")
-    if path.is_dir():
-        raise GraphError(f"{path} is a folder; graph.path expects a .npz file")
-    size_of(path, GraphError)
-    sentence = "{} is truncated or not a .npz file: {}; write it again with numpy.savez"
-    with explained(lambda error: sentence.format(path, error), *_DAMAGE), path.open("rb") as file:
-        if file.read(6) == b"\x93NUMPY":
-            raise GraphError(f"{path}: expected a .npz file of named arrays, got a single array")
-        with zipfile.ZipFile(file) as archive:
-            return {name: read(archive, member) for name, member in _members(archive).items()}
-
-
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The arrays by name; only what numpy writes is read: stored or deflated, each name once."""
-    members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-    if len(members) != len(archive.infolist()):
-        raise GraphError(f"{archive.filename}: several arrays have one name; save each once with numpy.savez")
-    for member in members.values():
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
-            raise GraphError(f"{_place(archive, member)} is compressed as numpy does not do; save it with numpy.savez")
-    return members
-
-
-def _place(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str:
-    return f"{archive.filename}: {shortened(member.filename, 60)}"
-
-
-def _plain(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> contextlib.AbstractContextManager[None]:
-    return explained(lambda error: f"{_place(archive, member)} {error}; save plain arrays with numpy.savez", ValueError)
-
-
-def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
-    with archive.open(member) as file, _plain(archive, member):
-        return read_header(file)
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """Read an array if it fits the memory."""
-    header, memory = _header(archive, member), available_memory()
-    if header.num_bytes > memory:
-        raise GraphError(
-            f"{_place(archive, member)} takes {format_bytes(header.num_bytes)} of memory and "
-            f"{format_bytes(memory)} are available; use a machine with more memory, or write tables"
-        )
-    with archive.open(member) as file, _plain(archive, member):
-        return read_values(file, header, member.file_size)
 
 
 def _weights(arrays: Arrays, origin: str) -> list[npt.NDArray[Any]]:

@@ -21,14 +21,17 @@ from gscl_scale.config.graphs import OgbGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.label_sets import is_indicator
+from gscl_scale.graph.sources.archive import read_arrays, read_heads
+from gscl_scale.graph.sources.array_edges import edges_of_arrays
 from gscl_scale.graph.sources.explain import explained
-from gscl_scale.graph.sources.ogb_size import binary_size, text_size
+from gscl_scale.graph.sources.ogb_size import MAPPED, binary_size, text_size
 from gscl_scale.graph.sources.splits import split_from_rows
 from gscl_scale.graph.types import SourceSize
 from gscl_scale.io.atomic import publish_file, publish_folder
 from gscl_scale.io.validate import refuse_special
 from gscl_scale.machine import available_memory, free_disk
 from gscl_scale.runtime.extras import need_package
+from gscl_scale.runtime.runner import Runner
 from gscl_scale.text import format_bytes, quoted, shortened
 
 _TIMEOUT_S = 60
@@ -42,7 +45,7 @@ _DAMAGE = (
 
 
 class _RawGraph(TypedDict):
-    """A graph as the package's raw readers return it."""
+    """A graph as the package's reader of tables returns it; of a binary one, edges and features may be mapped."""
 
     num_nodes: int
     edge_index: npt.NDArray[Any]
@@ -50,11 +53,15 @@ class _RawGraph(TypedDict):
     edge_feat: NotRequired[npt.NDArray[Any] | None]
 
 
-def read(config: OgbGraph) -> GraphDraft:
-    """Read a data set from its raw files, which are downloaded once; no pickled cache is opened."""
+def read(config: OgbGraph, scratch: Path | None = None, runner: Runner | None = None) -> GraphDraft:
+    """Read a data set from its raw files, which are downloaded once; no pickled cache is opened.
+
+    scratch   a folder for large arrays that are compressed
+    runner    puts mapped edges into buckets by tasks
+    """
     info, folder = _info(config.dataset), _folder(config)
     _obtain(folder, info, config.dataset)
-    graph, labels = _raw(folder, info)
+    graph, labels = _binary(folder, scratch) if info["binary"] == "True" else _text(folder, info)
     num_nodes = int(graph["num_nodes"])
     if labels.shape[0] != num_nodes:
         raise GraphError(_damage(folder, f"it names {num_nodes:,} nodes and has {labels.shape[0]:,} labels"))
@@ -67,7 +74,7 @@ def read(config: OgbGraph) -> GraphDraft:
         name=config.dataset,
         origin=f"{config.dataset} in {folder}",
         num_nodes=num_nodes,
-        edges=[(graph["edge_index"][0], graph["edge_index"][1])],
+        edges=edges_of_arrays(graph["edge_index"], [], runner),
         features=graph["node_feat"],
         labels=(labels[:, 0] if labels.shape[1] == 1 else labels) if usable else None,
         splits={"official": _split(folder, info["split"], num_nodes)},
@@ -145,9 +152,9 @@ def _obtain(folder: Path, info: dict[str, str], dataset: str) -> None:
     with _reading(folder):
         for path in sorted(folder.glob("*/**/*.csv.gz")):
             _refuse_large(path, _COUNTS if path.name.startswith("num-") else available_memory() // _BYTES_OF_VALUES)
-    needed = folder / "raw" / ("data.npz" if info["binary"] == "True" else "edge.csv.gz")
-    if not needed.exists():
-        raise GraphError(_damage(folder, f"no {needed.name} in raw"))
+    for needed in ("data.npz", "node-label.npz") if info["binary"] == "True" else ("edge.csv.gz",):
+        if not (folder / "raw" / needed).exists():
+            raise GraphError(_damage(folder, f"no {needed} in raw"))
 
 
 def _refuse_large(path: Path, most: int) -> None:
@@ -196,18 +203,32 @@ def _refuse_bomb(members: zipfile.ZipFile, folder: Path) -> None:
         )
 
 
-def _raw(folder: Path, info: dict[str, str]) -> tuple[_RawGraph, npt.NDArray[Any]]:
-    """The graph and the labels [N, tasks], by the package's raw readers."""
+def _text(folder: Path, info: dict[str, str]) -> tuple[_RawGraph, npt.NDArray[Any]]:
+    """The graph and the labels [N, tasks], by the package's reader of tables."""
     reader = _ogb("ogb.io.read_graph_raw")
     raw, inverse = str(folder / "raw"), info["add_inverse_edge"] == "True"
     with _reading(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        if info["binary"] == "True":
-            graph = reader.read_binary_graph_raw(raw, add_inverse_edge=inverse)[0]
-            with np.load(folder / "raw" / "node-label.npz") as file:
-                labels = file["node_label"]
-        else:
-            graph = reader.read_csv_graph_raw(raw, add_inverse_edge=inverse)[0]
-            labels = _table(folder / "raw" / "node-label.csv.gz", header=None).to_numpy()
+        graph = reader.read_csv_graph_raw(raw, add_inverse_edge=inverse)[0]
+        labels = _table(folder / "raw" / "node-label.csv.gz", header=None).to_numpy()
+    return graph, labels.reshape(labels.shape[0], -1)
+
+
+def _binary(folder: Path, scratch: Path | None) -> tuple[_RawGraph, npt.NDArray[Any]]:
+    """The graph and the labels [N, tasks] of a data set in numpy's files; the package would load all arrays."""
+    raw, cure = folder / "raw", f"delete {folder} to download it again"
+    with _reading(folder):
+        arrays = read_arrays(raw / "data.npz", MAPPED, scratch, (*MAPPED, "num_nodes_list", "num_edges_list"), cure)
+        labels = read_arrays(raw / "node-label.npz", (), None, cure=cure)["node_label"]
+        (num_nodes,), edges = arrays["num_nodes_list"].tolist(), arrays["edge_index"]
+        if [*edges.shape] != [2, *arrays["num_edges_list"].tolist()]:
+            raise ValueError(f"edge_index has shape {edges.shape}, num_edges_list says {arrays['num_edges_list']}")
+        has_edge_features = "edge_feat" in read_heads(raw / "data.npz")
+    graph: _RawGraph = {
+        "num_nodes": num_nodes,
+        "edge_index": edges,
+        "node_feat": arrays.get("node_feat"),
+        "edge_feat": np.empty(0) if has_edge_features else None,
+    }
     return graph, labels.reshape(labels.shape[0], -1)
 
 

@@ -3,22 +3,27 @@
 import gzip
 from pathlib import Path
 
-from gscl_scale.graph.sources.npz import read_headers
+from gscl_scale.graph.sources.archive import footprint, read_heads
 from gscl_scale.graph.types import SourceSize
 
+MAPPED = ("edge_index", "node_feat")  # of `data.npz`, where they are large
 _HEAD = 1 << 20  # bytes of text that the first line of a table may have
 _INTEGER, _FLOAT, _PARSED = 8, 4, 16  # bytes of a value: of an edge, of a feature, and while pandas parses either
 
 
 def binary_size(raw: Path) -> SourceSize:
-    """Of a data set in `data.npz`, which the package reads as a whole; GraphError where it is none."""
-    headers, labels = read_headers(raw / "data.npz"), read_headers(raw / "node-label.npz")
-    edges, rows = headers["edge_index"], headers.get("node_feat") or labels["node_label"]
-    kept = edges.num_bytes + sum(headers[name].num_bytes for name in headers if name == "node_feat")
-    kept += sum(header.num_bytes for header in labels.values())
-    read = sum(header.num_bytes for header in [*headers.values(), *labels.values()])
-    width = headers["node_feat"].shape[1] if "node_feat" in headers else None
-    return _size(rows.shape[0], edges.shape[1], width, kept, read)
+    """Of a data set in `data.npz`, whose large arrays are mapped; GraphError where it is none."""
+    heads, labels = read_heads(raw / "data.npz"), read_heads(raw / "node-label.npz")["node_label"]
+    edges, rows = heads["edge_index"], heads.get("node_feat") or labels
+    takes = footprint({name: heads[name] for name in MAPPED if name in heads}, MAPPED)
+    return SourceSize(
+        num_nodes=rows.shape[0],
+        num_edges=edges.shape[1],
+        num_features=heads["node_feat"].shape[1] if "node_feat" in heads else None,
+        fixed=takes.memory + labels.num_bytes,
+        unpacked=takes.disk,
+        mapped="edge_index" in takes.mapped,
+    )
 
 
 def text_size(raw: Path, inverse: bool) -> SourceSize:

@@ -21,13 +21,16 @@ def read(
     """Read the source that the graph section names; tables with the encodings of an earlier graph, if they fit.
 
     scratch   a folder for what does not fit the memory
-    runner    reads the edges of tables by tasks, on machines that share this folder
+    runner    reads the edges of tables and of mapped arrays by tasks, on machines that share this folder
     """
     if config.source == "memory":
         raise ConfigError("graph.source: expected a source that can be read from a file, got 'memory'")
-    draft: GraphDraft = _module(config).read(
-        config, *([preferred, scratch, runner] if config.source == "tables" else [])
-    )
+    more: list[Any] = []
+    if config.source == "tables":
+        more = [preferred, scratch, runner]
+    elif config.source in ("npz", "ogb"):
+        more = [scratch, runner]
+    draft: GraphDraft = _module(config).read(config, *more)
     return draft
 
 
