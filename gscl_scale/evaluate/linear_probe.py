@@ -17,7 +17,17 @@ from gscl_scale.config.evaluate import EvaluateConfig
 from gscl_scale.evaluate.measures import count_right, most_right, refuse_one_class
 from gscl_scale.evaluate.schema import Accuracy, MeanAccuracy, ScalingKind
 from gscl_scale.evaluate.splits import TEST, TRAIN, VAL, Split
-from gscl_scale.evaluate.vectors import KINDS, Rows, Scaling, Vectors, blocks, fit_scaling, load_rows, width
+from gscl_scale.evaluate.vectors import (
+    KINDS,
+    Rows,
+    Scaling,
+    Vectors,
+    blocks,
+    fit_scaling,
+    scaled_rows,
+    take_parts,
+    width,
+)
 from gscl_scale.machine import trim_heap
 from gscl_scale.runtime.threads import map_in_order
 
@@ -158,9 +168,18 @@ class _Task:
         lanes = self.num_classes * self.config.initialisations * len(self.config.probe_weight_decay)
         return int((self.labels >= 0).sum()) * (width(self.vectors) + lanes)
 
-    def load(self, nodes: npt.NDArray[np.int64]) -> "_Labelled":
-        target = torch.from_numpy(self.labels[nodes].astype(np.int64)).to(self.device)
-        return _Labelled(load_rows(self.vectors, nodes, self.scaling, self.device), target)
+    def load(self, *parts: npt.NDArray[np.int64]) -> list["_Labelled"]:
+        return [
+            _Labelled(scaled_rows(rows, self.scaling, self.device), self._target(nodes))
+            for rows, nodes in zip(take_parts(self.vectors, parts), parts, strict=True)
+        ]
+
+    def each(self, nodes: npt.NDArray[np.int64], size: int) -> Iterator["_Labelled"]:
+        for some in blocks(nodes, size):
+            yield from self.load(some)
+
+    def _target(self, nodes: npt.NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(self.labels[nodes].astype(np.int64)).to(self.device)
 
     def generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(seeding.integer("probe", self.config.seed, self.number))
@@ -199,14 +218,13 @@ def _probe_split(task: _Task) -> npt.NDArray[np.float64]:
     if train_nodes.size > size:
         train_nodes = draw.permutation(train_nodes)
     equal = np.array_split(train_nodes, -(-train_nodes.size // size))  # a step on a few rows left over would be noise
-    train = [task.load(nodes) for nodes in equal]
-    val = [task.load(nodes) for nodes in blocks(task.nodes(VAL), size)]
+    train, val = task.load(*equal), list(task.each(task.nodes(VAL), size))
     decays, count = task.config.probe_weight_decay, task.config.initialisations
     test_nodes = task.nodes(TEST)
     together = max(1, _LOGITS // (_rows_at_once(task, size) * count * task.num_classes))
     fitted = [_fit(task, train, val, decays[at : at + together]) for at in range(0, len(decays), together)]
     right = [
-        _count(task, map(task.load, blocks(test_nodes, size)), one.weight, one.bias)
+        _count(task, task.each(test_nodes, size), one.weight, one.bias)
         if test_nodes.size
         else torch.zeros_like(one.val_right)
         for one in fitted

@@ -3,7 +3,7 @@
 Shapes: N nodes, n rows taken, d columns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,27 @@ def take(vectors: Vectors, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float
     return matrix if stays_sparse(vectors) else matrix.toarray()
 
 
+def take_parts(
+    vectors: Vectors, parts: Sequence[npt.NDArray[np.int64]]
+) -> Iterator[npt.NDArray[np.float32] | sp.csr_array]:
+    """The rows of several lists of nodes; dense ones are all read at once, in the order of nodes.
+
+    Parts that each took their own rows would each go through all of a mapped file.
+    """
+    if isinstance(vectors, SparseFeatures) or len(parts) < 2:
+        yield from (take(vectors, nodes) for nodes in parts)
+        return
+    found = [np.empty((nodes.size, vectors.shape[1]), np.float32) for nodes in parts]
+    all_nodes, ends = np.concatenate(parts), np.cumsum([nodes.size for nodes in parts])
+    for some in blocks(np.argsort(all_nodes), rows_per_block(vectors)):
+        rows, owner = vectors[all_nodes[some]], np.searchsorted(ends, some, "right")
+        for number in np.unique(owner).tolist():
+            own = owner == number
+            found[number][some[own] - ends[number]] = rows[own]  # counted from the end of the part
+    while found:
+        yield found.pop(0)  # so that the caller may free it before the next
+
+
 def take_dense(vectors: Vectors, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
     """The rows of some nodes as an array."""
     rows = take(vectors, nodes)
@@ -145,7 +166,11 @@ def fit_scaling(vectors: Vectors, kind: ScalingKind) -> Scaling:
 
 def load_rows(vectors: Vectors, nodes: npt.NDArray[np.int64], scaling: Scaling, device: torch.device | str) -> Rows:
     """The scaled rows of some nodes on a device."""
-    rows = take(vectors, nodes)
+    return scaled_rows(take(vectors, nodes), scaling, device)
+
+
+def scaled_rows(rows: npt.NDArray[np.float32] | sp.csr_array, scaling: Scaling, device: torch.device | str) -> Rows:
+    """Rows, which may change, scaled and on a device."""
     shift = None
     if scaling.exponent:
         if sp.issparse(rows):

@@ -14,7 +14,7 @@ from gscl_scale.evaluate import linear_probe
 from gscl_scale.evaluate.linear_probe import ProbeResult, _gradient, _Labelled, probe_splits
 from gscl_scale.evaluate.measures import count_right
 from gscl_scale.evaluate.splits import Split
-from gscl_scale.evaluate.vectors import KINDS, Scaling, fit_scaling, load_rows, stays_sparse
+from gscl_scale.evaluate.vectors import KINDS, Scaling, fit_scaling, load_rows, rows_per_block, stays_sparse, take_parts
 from gscl_scale.graph.types import SparseFeatures
 
 
@@ -200,6 +200,30 @@ def test_freed_logits_of_many_parts_do_not_stay_in_memory(monkeypatch: pytest.Mo
     probe(*blobs(3.0), quick(probe_epochs=2))
     assert max(counted) == 11  # parts of 180 test nodes
     assert len(trimmed) == sum(number // 3 for number in counted)
+
+
+class _Recorded(np.ndarray):
+    """Rows that note which of them are read."""
+
+    read: list[np.ndarray]
+
+    def __getitem__(self, nodes: Any) -> Any:
+        self.read.append(nodes)
+        return np.asarray(self)[nodes]
+
+
+def test_the_rows_of_many_parts_are_read_once_in_the_order_of_nodes() -> None:
+    dense = np.random.default_rng(0).standard_normal((40_000, 3)).astype(np.float32)
+    parts = [*np.array_split(np.random.default_rng(1).permutation(40_000)[:35_000], 7), np.empty(0, np.int64)]
+    recorded = dense.view(_Recorded)
+    recorded.read = []
+    for rows, nodes in zip(take_parts(recorded, parts), parts, strict=True):
+        np.testing.assert_array_equal(rows, dense[nodes])
+    assert (np.diff(np.concatenate(recorded.read)) > 0).all()
+    assert max(map(len, recorded.read)) <= rows_per_block(dense)
+    few = [np.array([3, 1]), np.array([2])]
+    for few_rows, nodes in zip(take_parts(as_sparse(np.eye(30, dtype=np.float32)), few), few, strict=True):
+        np.testing.assert_array_equal(few_rows.toarray(), np.eye(30)[nodes])
 
 
 def test_no_step_is_taken_on_a_few_rows_that_are_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
