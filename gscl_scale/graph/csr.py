@@ -99,7 +99,7 @@ class EdgeBuckets:
         if flaw := flaw_of_weights(weights):
             at, reason = flaw
             raise GraphError(f"{self._origin}: the weight of edge {self._number(at):,} is {reason}")
-        return np.ascontiguousarray(weights, self.weight_dtype)
+        return np.require(weights, self.weight_dtype, ["C", "A"])
 
     def _number(self, at: int) -> int:
         """The number of an edge among all, by its place among those that are being added."""
@@ -117,7 +117,7 @@ class EdgeBuckets:
                 f"{self._origin}: edge {self._number(at):,} names node {ends[at]}, "
                 f"expected 0 to {self.num_nodes - 1:,}; correct the edge or the number of nodes"
             )
-        return np.ascontiguousarray(ends, self.dtype)
+        return np.require(ends, self.dtype, ["C", "A"])  # mapped numbers may be at odd places
 
     def _append(self, source: npt.NDArray[Any], target: npt.NDArray[Any], weights: npt.NDArray[Any] | None) -> None:
         pairs = np.empty((source.size * (2 if self.undirected else 1), 2 if weights is None else 3), self.dtype)
