@@ -268,10 +268,10 @@ def test_a_killed_ingest_begins_again_and_leaves_no_scratch(tmp_path, on_disk):
         time.sleep(0.01)
     process.kill()
     process.join()
-    assert len(list((tmp_path / "run").glob(".ids-*.tmp/edges/section-*/ends-*"))) > 0
+    assert len(list((tmp_path / "run").glob(".source-*.tmp/edges/section-*/ends-*"))) > 0
     again = begin_program(INGEST, tmp_path, "go")
     again.join()
     assert again.exitcode == 0
-    assert list((tmp_path / "run").glob(".ids-*")) == []
+    assert list((tmp_path / "run").glob(".source-*")) == []
     expected = write_graph(read(config), config.model_copy(update={"structural_features": 8}), tmp_path / "expected")
     assert Graph.open(tmp_path / "run" / "graph").fingerprint == expected.fingerprint

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import PygGraph
 from gscl_scale.errors import ConfigError, FolderError, GraphError, GsclError
-from gscl_scale.graph.sources import ogb
+from gscl_scale.graph.sources import archive, ogb
 from gscl_scale.graph.sources.read import read
 from gscl_scale.io import atomic
 from gscl_scale.io.arrow import as_rows, map_arrow, write_arrow
@@ -121,11 +121,22 @@ def test_pickled_objects_in_an_npz_are_never_unpickled(tmp_path, monkeypatch, wh
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_packed_array_that_memory_does_not_hold_is_refused_by_its_head(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("least_mapped", "sentence"),
+    [
+        (1 << 40, r"edge_index.npy takes 3.0 GiB of memory and 2.0 GiB are available"),
+        (1 << 20, r"edge_index.npy unpacks to 3.0 GiB and 2.0 GiB of disk are free in .*; choose another --run"),
+    ],
+)
+def test_a_packed_array_that_memory_or_disk_does_not_hold_is_refused_by_its_head(
+    tmp_path, monkeypatch, least_mapped, sentence
+):
     (tmp_path / "bomb.npz").write_bytes(bomb_npz(Random(0), gigabytes=3))
     assert (tmp_path / "bomb.npz").stat().st_size < 4_000_000
-    monkeypatch.setattr("gscl_scale.graph.sources.archive.available_memory", lambda: 2 << 30)
-    with pytest.raises(GraphError, match=r"edge_index.npy takes 3.0 GiB of memory and 2.0 GiB are available"):
+    monkeypatch.setattr(archive, "LEAST_MAPPED", least_mapped)
+    monkeypatch.setattr(archive, "available_memory", lambda: 2 << 30)
+    monkeypatch.setattr(archive, "free_disk", lambda _: 2 << 30)
+    with pytest.raises(GraphError, match=sentence):
         read(Config.parse({"graph": {"source": "npz", "path": str(tmp_path / "bomb.npz")}}).graph)
 
 

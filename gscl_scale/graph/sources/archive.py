@@ -17,7 +17,7 @@ from gscl_scale.graph.sources.explain import explained
 from gscl_scale.io.atomic import explain_disk_errors
 from gscl_scale.io.npy import Header, check_size, map_values, read_header, read_values
 from gscl_scale.io.validate import size_of
-from gscl_scale.machine import available_memory
+from gscl_scale.machine import available_memory, free_disk
 from gscl_scale.text import format_bytes, shortened
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -155,6 +155,12 @@ def _map(archive: zipfile.ZipFile, member: zipfile.ZipInfo, head: ArrayHead, scr
             while file.read(_BYTES_AT_ONCE):
                 pass
             return map_values(Path(str(archive.filename)), head.header, _first_byte(archive, member))
+        folder = scratch or Path(tempfile.gettempdir())
+        if head.num_bytes > (free := free_disk(folder)):
+            raise GraphError(
+                f"{_place(archive, member)} unpacks to {format_bytes(head.num_bytes)} and {format_bytes(free)} of disk "
+                f"are free in {folder.parent if scratch else folder}; choose another --run on a larger disk"
+            )
         return _unpack(file, head.header, scratch)
 
 
