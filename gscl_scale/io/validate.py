@@ -59,6 +59,14 @@ class FileEntry(TypedDict):
     sha256: str
 
 
+def state_of(path: Path) -> tuple[int, int]:
+    """Size and time of a file; of one that is not there no time is right."""
+    if not path.exists():
+        return 0, 0
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
 def size_of(path: Path, error: type[UserError] = FolderError) -> int:
     """Bytes of a regular file; anything else is refused, for opening a pipe or a device may never end."""
     try:

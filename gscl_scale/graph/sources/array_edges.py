@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gscl_scale.graph.csr import EdgeBuckets
 from gscl_scale.graph.edge_rows import Edges
+from gscl_scale.io.validate import state_of
 from gscl_scale.runtime.runner import Runner, run_in_order
 
 _LEAST_EDGES = 1 << 21  # of a section
@@ -47,13 +48,6 @@ class _Mapping(NamedTuple):
         """Map the array again."""
         return np.memmap(self.path, self.dtype, "r", self.first, self.shape, self.order)
 
-    def state(self) -> tuple[int, int]:
-        """Size and time of the file; of one that is not there no time is right."""
-        if not self.path.exists():
-            return 0, 0
-        stat = self.path.stat()
-        return stat.st_size, stat.st_mtime_ns
-
 
 @dataclass(frozen=True)
 class _Section:
@@ -85,7 +79,7 @@ class MappedEdges:
             buckets.join(here)
 
     def _sections(self, buckets: EdgeBuckets) -> Iterator[_Section]:
-        num_edges, seen = self.arrays[0].shape[1], [array.state() for array in self.arrays]
+        num_edges, seen = self.arrays[0].shape[1], [state_of(array.path) for array in self.arrays]
         step = max(_LEAST_EDGES, -(-num_edges // (_SECTIONS_PER_WORKER * self.runner.workers)))
         for low in range(0, num_edges, step):
             yield _Section(self.arrays, low, min(low + step, num_edges), buckets, seen)
@@ -98,7 +92,7 @@ class MappedEdges:
 
 def _fill(section: _Section) -> EdgeBuckets | None:
     """Put the edges of a section into buckets; None where this machine does not see the file."""
-    if section.seen and section.seen != [array.state() for array in section.arrays]:
+    if section.seen and section.seen != [state_of(array.path) for array in section.arrays]:
         return None
     part = slice(section.low, section.high)
     ends, *weights = [array.open() for array in section.arrays]

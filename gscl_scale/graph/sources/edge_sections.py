@@ -20,6 +20,7 @@ from gscl_scale.graph.sources.id_partitions import GroupedIds, RowReader, ends_i
 from gscl_scale.graph.sources.tablefiles import Part, TableFile
 from gscl_scale.io.arrow import is_text
 from gscl_scale.io.raw import append_bytes, new_folder
+from gscl_scale.io.validate import state_of
 from gscl_scale.runtime.threads import map_in_order, one_ahead
 
 _EDGES_AT_ONCE = 1 << 18
@@ -147,9 +148,8 @@ def write_section(task: SectionTask) -> Section | None:
 
 
 def states_of(table: EdgeTable) -> list[tuple[int, int]]:
-    """Size and time of each file; of a file that is not there no time is right."""
-    stats = [file.path.stat() if file.path.exists() else None for file in table.files]
-    return [(stat.st_size, stat.st_mtime_ns) if stat else (0, 0) for stat in stats]
+    """Size and time of each file."""
+    return [state_of(file.path) for file in table.files]
 
 
 class UnknownEnd(NamedTuple):
