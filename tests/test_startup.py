@@ -9,7 +9,7 @@ from tests.golden.adapters import verbs
 from tests.neighbors.folders import drawn, write_run
 from tests.test_cli import write_tables
 
-HEAVY = {"numba", "torch", "ray", "pandas", "sklearn", "matplotlib"}
+HEAVY = {"numba", "torch", "torch._dynamo", "ray", "pandas", "sklearn", "matplotlib"}
 RUNNER = """
 import json, shlex, sys
 from gscl_scale.__main__ import main
@@ -56,6 +56,14 @@ def test_stages_of_a_graph_that_was_read_do_not_wait_for_pandas(tmp_path):
     found = imported(*stages, cwd=tmp_path)
     assert "torch" in found
     assert not found & {"pandas", "ray", "sklearn", "matplotlib"}
+
+
+def test_nothing_waits_for_the_compiler_of_torch(tmp_path):
+    write_tables(tmp_path)
+    method = "--run blnn --set train.objective=blnn --set train.epochs=1"  # with decoupled weight decay
+    found = imported("run --config quick.yaml", f"train --config quick.yaml {method}", cwd=tmp_path)
+    assert "sklearn" in found
+    assert "torch._dynamo" not in found
 
 
 def test_a_refused_setting_imports_no_heavy_package(tmp_path):

@@ -29,6 +29,7 @@ from gscl_scale.evaluate.vectors import (
     width,
 )
 from gscl_scale.machine import trim_heap
+from gscl_scale.model import optimizers
 from gscl_scale.runtime.threads import map_in_order
 
 _LOGITS = 1 << 26  # most logits at once: 256 MB
@@ -249,7 +250,7 @@ def _fit(task: _Task, train: list[_Labelled], val: list[_Labelled], decays: list
     config, num_classes = task.config, task.num_classes
     weight, bias = _initial(task, len(decays))
     decay = torch.tensor(decays, device=task.device).repeat_interleave(config.initialisations).repeat(num_classes)
-    adam = torch.optim.Adam([weight, bias], lr=config.probe_learning_rate)
+    adam = optimizers.Adam([weight, bias], lr=config.probe_learning_rate)
     best_weight, best_bias = weight.clone(), bias.clone()
     best = torch.full((len(decays) * config.initialisations,), -1, dtype=torch.int64, device=task.device)
     epoch = torch.zeros_like(best)

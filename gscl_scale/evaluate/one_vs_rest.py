@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from gscl_scale.evaluate.vectors import Rows
+from gscl_scale.model import optimizers
 
 _MOST_ROTATED = 1024  # columns whose principal axes are computed
 _HISTORY = 10
@@ -128,7 +129,7 @@ class _Problem:
     def solve(self, first: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         """Weights and, as the last row, biases [d + 1, L, P]; `first` are the scaled ones to begin with."""
         scaled = first.clone().requires_grad_()
-        steps = torch.optim.LBFGS(
+        steps: torch.optim.LBFGS = optimizers.LBFGS(
             [scaled], max_iter=self.iterations, max_eval=2 * self.iterations, history_size=_HISTORY,
             line_search_fn="strong_wolfe", tolerance_grad=1e-6, tolerance_change=1e-9,
         )  # fmt: skip

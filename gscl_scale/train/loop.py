@@ -16,6 +16,7 @@ from gscl_scale.batches.schedule import Schedule
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
 from gscl_scale.errors import StoppedError
+from gscl_scale.model import optimizers
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.rings.sketch.level import NEAR_PER_WIDTH
@@ -53,7 +54,7 @@ class Trainer:
         self.model = model
         self.config = config
         self.position = Position()
-        self.optimizer = torch.optim.Adam(
+        self.optimizer = optimizers.Adam(
             model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay,
             fused=next(model.parameters()).is_cuda or None,  # None: as torch does it
         )  # fmt: skip

@@ -8,6 +8,7 @@ import torch
 from gscl_scale import seeding
 from gscl_scale.config.config import Config
 from gscl_scale.config.sections import TrainConfig
+from gscl_scale.model import optimizers
 from gscl_scale.model.inputs import Inputs
 from gscl_scale.model.model import Model
 from gscl_scale.train.loop import Part, Trainer
@@ -25,7 +26,7 @@ class ObjectiveTrainer(Trainer):
         objective.begin(model)
         both = (*model.parameters(), *objective.parameters())
         self._parameters = [parameter for parameter in both if parameter.requires_grad]
-        kind = torch.optim.AdamW if objective.decoupled else torch.optim.Adam
+        kind = optimizers.AdamW if objective.decoupled else optimizers.Adam
         self.optimizer = kind(self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
 
     def parts(self) -> dict[str, Part]:
