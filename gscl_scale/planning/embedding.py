@@ -12,7 +12,8 @@ from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
 
-PROGRAM = 455 << 20  # bytes of the interpreter, torch and the compiled kernels
+_PROGRAM = 455 << 20  # bytes of the interpreter, torch and the compiled kernels
+_GEOMETRIC = 145 << 20  # bytes of torch-geometric, and of the compiler of torch, which it imports
 _FLOAT = 4
 _MOST_HEADS = 8
 _PIECE = 24  # bytes of a number of a piece, as in embed.layer_files; the bound there has room for rare cases
@@ -117,6 +118,11 @@ def _width_mapped(steps: list[Step]) -> int:
     return max(*read, last.width + held)
 
 
+def program_bytes(model: ModelConfig) -> int:
+    """Bytes of the interpreter and the libraries of a process that has a model."""
+    return _PROGRAM + (_GEOMETRIC if model.encoder in ("sage", "gat") else 0)
+
+
 def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates: Rates) -> StageNeed:
     """What `embed` takes."""
     local = machines.number == 1 and config.runtime.engine == "local"
@@ -132,7 +138,7 @@ def embedding_need(config: Config, shape: GraphShape, machines: Machines, rates:
     if machines.number > 1:
         traffic = need.gathered + (shape.folder_bytes + need.files + need.read) // machines.number
     return StageNeed(
-        "embed", need.blocks, machines.number, processes, PROGRAM + need.allocated, mapped,
+        "embed", need.blocks, machines.number, processes, program_bytes(config.model) + need.allocated, mapped,
         need.gathered, stays, need.files, traffic,
         need.core_s, processes * threads * machines.number,
         ((stays + need.files) / machines.number + (traffic or need.read)) * rates.write, need.refused,

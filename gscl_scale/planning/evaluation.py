@@ -1,12 +1,12 @@
 """What the evaluation and the report take: each one process on one machine."""
 
 from gscl_scale.config.config import Config
-from gscl_scale.planning.embedding import embedding_width, layer_need
+from gscl_scale.planning.embedding import embedding_width, layer_need, program_bytes
 from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
 
-EVALUATE = 690 << 20  # bytes of the interpreter, torch, scikit-learn and the compiled kernels
+_EVALUATE = 100 << 20  # bytes of scikit-learn and of the kernels of the evaluation
 REPORT = 560 << 20
 _FLOAT = 4
 _LOGITS = 1 << 26  # as in evaluate.linear_probe
@@ -27,7 +27,9 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     width = embedding_width(config.model, shape)
     vectors = _FLOAT * shape.num_nodes * width
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
-    allocated = EVALUATE + held + layers.allocated + _probe_bytes(config, shape, width)  # freed blocks are kept
+    allocated = (
+        program_bytes(config.model) + _EVALUATE + held + layers.allocated + _probe_bytes(config, shape, width)
+    )  # freed blocks are kept
     mapped = shape.folder_bytes + layers.mapped + file + round_bytes
     traffic = 0 if machines.number == 1 else mapped
     return StageNeed(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gscl_scale.config.config import Config
+from gscl_scale.planning.embedding import program_bytes
 from gscl_scale.planning.graph_shape import GraphShape
 from gscl_scale.planning.need import Machines, StageNeed
 from gscl_scale.planning.rates import Rates
@@ -13,7 +14,6 @@ from gscl_scale.rings.sample import target_sizes
 from gscl_scale.shards.reader import are_few
 from gscl_scale.train.device_plan import compared_bytes, step_bytes
 
-PROGRAM = 590 << 20  # bytes of the interpreter, torch and the compiled kernels
 _FLOAT = 4
 _WHOLE = 0.75  # as in batches.sampled_subgraph: where a layer needs this share of all nodes, it takes all
 _MOST_MAPPED = 4 << 30  # as in shards.reader: where more is mapped, pages of samples are given back
@@ -141,7 +141,7 @@ def _allocated(config: Config, shape: GraphShape, batch: BatchShape) -> int:
     numbers = shape.num_features if shape.values is None else shape.values / max(1, nodes)
     if not config.train.reads_samples:
         held = _FLOAT * nodes * numbers + 12 * shape.entries
-        return PROGRAM + int(held) + step_bytes(model, nodes, int(nodes * numbers), shape.entries + nodes)
+        return program_bytes(model) + int(held) + step_bytes(model, nodes, int(nodes * numbers), shape.entries + nodes)
     sampled = model.propagation == "sampled"
     held = 8.0 * nodes
     if not sampled:
@@ -151,7 +151,7 @@ def _allocated(config: Config, shape: GraphShape, batch: BatchShape) -> int:
     attends = model.encoder == "gat"  # computes rows of the layer below, and none for each message
     rows = sum(batch.nodes[:-1] if attends else batch.nodes[1:]) / model.layers
     step = step_bytes(model, int(rows), int(batch.nodes[0] * numbers), int(max(batch.messages)), kernels=attends)
-    return PROGRAM + int(_KEPT * (held + _QUEUED * queued + step + compared_bytes(config)))
+    return program_bytes(model) + int(_KEPT * (held + _QUEUED * queued + step + compared_bytes(config)))
 
 
 def _weights(config: Config, shape: GraphShape) -> int:
