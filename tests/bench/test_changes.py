@@ -13,6 +13,7 @@ CONFIG = Config.parse(
 )
 
 
+@pytest.mark.slow
 def test_both_ways_are_timed_with_both_engines_and_end_with_the_same_bytes(tmp_path):
     bench = quiet_bench("changes", tmp_path, config=CONFIG, share=[0.01], turns=1)
     page = changes.bench_changes(bench)

@@ -60,7 +60,8 @@ def assert_whole(run):
     assert np.isfinite([event["loss"] for event in curve]).all()
 
 
-@pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
 def test_torchrun_ends_with_one_sentence_when_a_process_is_killed(run, tmp_path, killed):
     started = begin_torchrun(tmp_path, *COMMAND)
     wait_for_steps(run)

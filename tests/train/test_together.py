@@ -93,6 +93,7 @@ def trained(run):
     return weights, [event["accuracy"] for event in read_json_lines(run.log) if event["event"] == "validation"]
 
 
+@pytest.mark.slow
 def test_validations_and_checks_are_done_once_however_long_they_take(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "machine"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "machine"))

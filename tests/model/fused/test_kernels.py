@@ -101,7 +101,7 @@ def launch_on_rows(hidden, nodes):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.slow), 90])
 def test_every_kernel_compiles_for_a_gpu_without_one(tmp_path, monkeypatch, capability):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     stand_ins = []
