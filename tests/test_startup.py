@@ -60,7 +60,7 @@ def test_stages_of_a_graph_that_was_read_do_not_wait_for_pandas(tmp_path):
 
 def test_nothing_waits_for_the_compiler_of_torch(tmp_path):
     write_tables(tmp_path)
-    method = "--run blnn --set train.objective=blnn --set train.epochs=1"  # with decoupled weight decay
+    method = "--run other --set train.objective=bgrl --set train.epochs=1"  # with decoupled weight decay
     found = imported("run --config quick.yaml", f"train --config quick.yaml {method}", cwd=tmp_path)
     assert "sklearn" in found
     assert "torch._dynamo" not in found

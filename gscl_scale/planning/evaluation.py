@@ -27,9 +27,8 @@ def evaluation_need(config: Config, shape: GraphShape, machines: Machines, rates
     width = embedding_width(config.model, shape)
     vectors = _FLOAT * shape.num_nodes * width
     held, file = (vectors, 0) if vectors <= machines.memory // _SHARE_OF_MEMORY else (0, vectors)
-    allocated = (
-        program_bytes(config.model) + _EVALUATE + held + layers.allocated + _probe_bytes(config, shape, width)
-    )  # freed blocks are kept
+    program = program_bytes(config.model) + _EVALUATE
+    allocated = program + held + layers.allocated + _probe_bytes(config, shape, width)  # freed blocks are kept
     mapped = shape.folder_bytes + layers.mapped + file + round_bytes
     traffic = 0 if machines.number == 1 else mapped
     return StageNeed(
