@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_names import counts_rows, find_ends, find_id, find_weight, labels_among
+from gscl_scale.graph.sources.conversions import advice
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT
 from gscl_scale.graph.sources.head import Asked, Head, are_dates, head_of, integers_in, numbers_of
 from gscl_scale.text import join_names, quoted
@@ -83,7 +84,7 @@ def _files(path: Path) -> list[Path]:
         if not one.name.lower().endswith(_TABLES):
             raise GraphError(
                 f"{one}: unknown kind of file; expected {join_names(_endings())} or .npz, a text also as .gz or .zst; "
-                "rename it, or convert it to an edge list"
+                f"{advice(one)}"
             )
     if not files:
         raise GraphError(f"{path} is an empty folder; expected tables of edges")
