@@ -468,7 +468,10 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
         (["stat"], "no such command 'stat'. Did you mean"),
         (["run", "--fast"], "no such option: --fast"),
         (["neighbors", "--id", "a"], "neighbors: expected one run, such as gscl-scale neighbors --run runs/mine --id"),
-        (["neighbors", "runs/a", "--run", "runs/a", "--id", "a"], "neighbors: expected one run"),
+        (
+            ["neighbors", "ann b", "--run", "runs/a"],
+            "got ann b and runs/a; if ann b is a node: gscl-scale neighbors --run runs/a --id 'ann b'",
+        ),
         (["registry", "list"], "missing option '--registry'; see gscl-scale registry list --help"),
         (
             ["neighbors", "runs/a", "--count", "x"],

@@ -1,5 +1,6 @@
 """gscl-scale neighbors: the nodes most similar to one, to some, or to all."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,10 @@ def neighbors(
     from gscl_scale.neighbors.places import find_embeddings
     from gscl_scale.runtime.console import Console
 
-    if (where := run or run_folder) is None or (run and run_folder):
+    if run and run_folder:
+        meant = shlex.join(["gscl-scale", "neighbors", "--run", run_folder, "--id", run])
+        raise UserError(f"neighbors: expected one run, got {run} and {run_folder}; if {run} is a node: {meant}")
+    if (where := run or run_folder) is None:
         raise UserError("neighbors: expected one run, such as gscl-scale neighbors --run runs/mine --id 42")
     if sum((bool(node), ids is not None, everyone)) != 1:
         raise UserError("neighbors: expected one of --id, --ids and --all; say whose neighbours you want")
