@@ -272,8 +272,13 @@ def test_a_table_goes_on_with_the_seeds_that_it_has(measured):
     table = measured[1] / "tables"
     assert table.read_text() == "tiny 1\n"
     table.write_text("main 5\ntiny 1\n")
-    assert run(measured, only=["one"], seeds=2) != text
+    grown = run(measured, only=["two"], seeds=2)
     assert table.read_text() == "main 5\ntiny 2\n"
+    assert re.findall(r"\| fast \| ([^|]*) \| \d", grown) == re.findall(
+        r"\| fast \| ([^|]*) \|", text
+    )  # the seed it has
+    assert "- With 1 seed: untrained encoder, one; slow, one; fast, one.\n" in grown
+    assert "With 1 seed" not in run(measured, only=["one"], seeds=2)
     table.write_text("main five\n")
     with pytest.raises(FolderError, match=r"tables: expected the name of a table and its number of seeds, got .main"):
         run(measured, only=["one"], seeds=None)

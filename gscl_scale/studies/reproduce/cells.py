@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NotRequired
@@ -128,6 +128,11 @@ class Cell:
         if "path" in values["graph"]:
             values["graph"]["path"] = Path(values["graph"]["path"]).name
         return values
+
+    def with_seeds(self, seeds: int) -> "Cell":
+        """The same with another number of seeds."""
+        train = self.config.train.model_copy(update={"repeats": seeds})
+        return replace(self, config=self.config.model_copy(update={"train": train}))
 
     def file(self, out: Path) -> Path:
         """Where its record is stored."""

@@ -129,7 +129,8 @@ def page(name: str, table: Table, records: Records, reasons: Mapping[str, str], 
         parts.append(f"![{table.title}]({name}.png)")
     remarks = [f"{what}: not measured, {reason}" for what, reason in reasons.items()]
     if records:
-        remarks += [*_absent(table, records, reasons), *_remarks(list(records.values())), *_late(table, records)]
+        remarks += [*_absent(table, records, reasons), *_fewer(records)]
+        remarks += [*_remarks(list(records.values())), *_late(table, records)]
     parts.append("\n".join(f"- {sentence}" for sentence in [*remarks, f"By `{command}`."]))
     return "\n\n".join(part for part in parts if part)
 
@@ -159,6 +160,16 @@ def _absent(table: Table, records: Records, reasons: Mapping[str, str]) -> list[
         which = "" if lines == every else f" ({'; '.join(lines)})"
         sentences += [f"Not measured: {', '.join(graphs)}{which}."] if lines else []
     return sentences
+
+
+def _fewer(records: Records) -> list[str]:
+    """The cells with fewer seeds than the others."""
+    most = max(len(record["seeds"]) for record in records.values())
+    cells: dict[int, list[str]] = {}
+    for (line, graph), record in records.items():
+        if len(record["seeds"]) < most:
+            cells.setdefault(len(record["seeds"]), []).append(f"{line}, {graph}")
+    return [f"With {count} {'seed' if count == 1 else 'seeds'}: {'; '.join(some)}." for count, some in cells.items()]
 
 
 def _ahead(table: Table, first: str, of: Values) -> str:

@@ -13,6 +13,7 @@ from gscl_scale.report.plots import plot_average_ranks
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce.cells import (
     Cell,
+    Record,
     cells_of,
     delete_run,
     has_config,
@@ -164,16 +165,22 @@ class _Study:
                 console.say(f"{what} is skipped: {self.reasons[what]}")
         self.write()
 
+    def _record(self, cell: Cell) -> Record | None:
+        """The record of a cell, or the one with the most seeds below its number."""
+        wanted = range(cell.config.train.repeats, 0, -1)
+        return next((record for n in wanted if (record := stored_record(cell.with_seeds(n), self.out))), None)
+
     def write(self) -> str:
         """Write the page, its figures and its picture; and results.md, the page over all tables.
 
-        Of a cell that was tried before, here or by another command, the reason is named.
+        Of a cell that was tried before, here or by another command, the reason is named. One with fewer seeds stands in
+        for a cell that is not measured yet.
         Nothing where there is nothing to show but reasons. The remarks in `notes` stand below the table, unless
         settings of the user give other figures.
         """
         with hold_file_lock(self.out / "runs" / "page.lock"):
             cells = {cell.name: cell for of in self.cells.values() for cell in of}  # some are in many lines
-            found = {name: stored_record(cell, self.out) for name, cell in cells.items()}
+            found = {name: self._record(cell) for name, cell in cells.items()}
             records = {
                 (line.name, cell.graph): record
                 for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])
