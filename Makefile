@@ -64,8 +64,9 @@ licences: $(VENV)/.installed-dev
 audit: $(VENV)/.installed-dev
 	$(BIN)/python .ci/audit
 
+# one process more than there are cores: the test of the image waits for its packages
 test-slow: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile -m "slow and not ray" --ignore tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile -m "slow and not ray" --ignore tests/docs
 
 test-docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 -m "slow and not ray" tests/docs
