@@ -1,8 +1,7 @@
-"""Kinds of files that are not read, and the command that reads or converts them."""
+"""Kinds of files that are not read, and the command that reads, converts or unpacks them."""
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 _GRAPHS = {".graphml": "read_graphml", ".gexf": "read_gexf", ".gml": "read_gml"}
@@ -13,15 +12,16 @@ _TABLES = {
     ".jsonl": ("json", "read_json"),
     ".ndjson": ("json", "read_json"),
 }
-_COMMANDS: dict[str, Callable[[str, str], list[str]]] = {
-    ".xlsx": lambda file, stem: ["libreoffice", "--headless", "--convert-to", "csv", file],
-    ".xls": lambda file, stem: ["libreoffice", "--headless", "--convert-to", "csv", file],
-    ".ods": lambda file, stem: ["libreoffice", "--headless", "--convert-to", "csv", file],
-    ".zip": lambda file, stem: ["unzip", file, "-d", stem],
-    ".tgz": lambda file, stem: ["tar", "-xf", file],
-    ".tar": lambda file, stem: ["tar", "-xf", file],
-    ".bz2": lambda file, stem: ["bunzip2", "--keep", file],
-    ".xz": lambda file, stem: ["unxz", "--keep", file],
+_SHEETS, _ARCHIVE = "libreoffice --headless --convert-to csv {file}", "tar -xf {file}"
+_COMMANDS = {
+    ".xlsx": _SHEETS,
+    ".xls": _SHEETS,
+    ".ods": _SHEETS,
+    ".zip": "unzip {file} -d {stem}",
+    ".tgz": _ARCHIVE,
+    ".tar": _ARCHIVE,
+    ".bz2": "bunzip2 --keep {file}",
+    ".xz": "unxz --keep {file}",
 }
 
 
@@ -38,7 +38,8 @@ def advice(file: Path) -> str:
         written = f"{module}.{read}({json.dumps(name)}), {json.dumps(stem + '.parquet')}"
         return f"convert it: {_python(f'from pyarrow import {module}, parquet; parquet.write_table({written})')}"
     if ending in _COMMANDS:
-        return f"convert it: {shlex.join(_COMMANDS[ending](name, stem))}"
+        what = "convert" if _COMMANDS[ending] is _SHEETS else "unpack"
+        return f"{what} it: {_COMMANDS[ending].format(file=shlex.quote(name), stem=shlex.quote(stem))}"
     return "rename it, or convert it to an edge list"
 
 

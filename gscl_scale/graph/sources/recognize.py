@@ -84,7 +84,7 @@ def _files(path: Path) -> list[Path]:
         if not one.name.lower().endswith(_TABLES):
             raise GraphError(
                 f"{one}: unknown kind of file; expected {join_names(_endings())} or .npz, a text also as .gz or .zst; "
-                f"{advice(one)}"
+                + advice(one)
             )
     if not files:
         raise GraphError(f"{path} is an empty folder; expected tables of edges")

@@ -169,7 +169,10 @@ def _fewer(records: Records) -> list[str]:
     for (line, graph), record in records.items():
         if len(record["seeds"]) < most:
             cells.setdefault(len(record["seeds"]), []).append(f"{line}, {graph}")
-    return [f"With {count} {'seed' if count == 1 else 'seeds'}: {'; '.join(some)}." for count, some in cells.items()]
+    return [
+        f"Measured with {count} {'seed' if count == 1 else 'seeds'} so far: {'; '.join(some)}."
+        for count, some in cells.items()
+    ]
 
 
 def _ahead(table: Table, first: str, of: Values) -> str:
