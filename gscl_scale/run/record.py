@@ -195,11 +195,16 @@ def _in_training(run: Run) -> bool:
 
 
 def repeat_config(config: Config, number: int) -> Config:
-    """The configuration of one repeat: every seed is higher by `number`."""
+    """The configuration of one repeat."""
+    one = config.model_copy(update={"train": config.train.model_copy(update={"repeats": 1})})
+    return shift_seeds(one, number)
+
+
+def shift_seeds(config: Config, number: int) -> Config:
+    """The same with every seed higher by `number`."""
     return config.model_copy(
         update={
-            "rings": config.rings.model_copy(update={"seed": config.rings.seed + number}),
-            "train": config.train.model_copy(update={"seed": config.train.seed + number, "repeats": 1}),
-            "evaluate": config.evaluate.model_copy(update={"seed": config.evaluate.seed + number}),
+            name: section.model_copy(update={"seed": section.seed + number})
+            for name, section in (("rings", config.rings), ("train", config.train), ("evaluate", config.evaluate))
         }
     )

@@ -23,12 +23,14 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.studies.compare import FREE
 from gscl_scale.studies.peers.table import PEERS
 from gscl_scale.studies.reproduce import cells
-from gscl_scale.studies.reproduce.cells import Cell, measure
+from gscl_scale.studies.reproduce.cells import Cell
+from gscl_scale.studies.reproduce.measure import measure
 from gscl_scale.studies.reproduce.page import draw, page, values_of
 from gscl_scale.studies.reproduce.reproduce import CONFIGS, reproduce
 from gscl_scale.studies.reproduce.tables import BETTER, TABLES, Line, Table
 from gscl_scale.train.objectives.methods import METHODS as METHODS_OF_COMPARE
 from gscl_scale.train.objectives.methods import OBJECTIVES
+from gscl_scale.version import __version__
 from tests.graphs import random_edges
 
 GRAPH = "source: synthetic, preset: tiny, num_nodes: 90"
@@ -283,6 +285,30 @@ def test_a_table_goes_on_with_the_seeds_that_it_has(measured):
         run(measured, only=["one"], seeds=None)
 
 
+def test_more_seeds_of_a_cell_run_only_those_that_are_not_measured(places, measured, tmp_path, monkeypatch):
+    ran = []
+
+    def watched(config, *rest, **named):
+        ran.append([config.train.seed + number for number in range(config.train.repeats)])
+        return whole(config, *rest, **named)
+
+    whole = pipeline.run
+    monkeypatch.setattr("gscl_scale.pipeline.run", watched)
+    run_stopped(measured, monkeypatch, only=["one"], seeds=2)
+    grown = [run(measured, only=["one"], seeds=seeds) for seeds in (2, 4)][-1]
+    assert ran == [[1], [1], [1], [2, 3], [2, 3]]
+    assert not any(path.is_dir() or "attempts" in path.name for path in (measured[1] / "runs").iterdir())
+    at_once = places[0], tmp_path / "at once"
+    run(at_once, only=["one"], seeds=4)
+    assert ran[5:] == [[0, 1, 2, 3]] * 2
+    for path in (at_once[1] / "cells").iterdir():
+        cell, whole_cell = read_json(measured[1] / "cells" / path.name), read_json(path)
+        assert cell["by_seed"] == whole_cell["by_seed"]
+        assert cell["figures"] == whole_cell["figures"]
+        assert (cell["seeds"], cell["version"], cell["commit"]) == ([0, 1, 2, 3], __version__, whole_cell["commit"])
+    assert "so far" not in grown
+
+
 def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path):
     def brought(seed):
         labels = np.arange(120) % 3
@@ -417,12 +443,12 @@ def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(pla
 
 
 def test_a_cell_names_the_code_of_all_attempts_at_it_and_their_time(places, monkeypatch):
-    monkeypatch.setattr(cells, "_commit", lambda: "a1")
+    monkeypatch.setattr("gscl_scale.studies.reproduce.measure._commit", lambda: "a1")
     run_stopped(places, monkeypatch, only=["one"])
     [journal] = (places[1] / "runs").glob("*.attempts.json")  # no other cell was begun
     assert read_json(journal)["seconds"] > 0
     write_json(journal, {**read_json(journal), "seconds": 3600.0})
-    monkeypatch.setattr(cells, "_commit", lambda: "b2")
+    monkeypatch.setattr("gscl_scale.studies.reproduce.measure._commit", lambda: "b2")
     run(places, only=["one"])
     first, second = sorted(
         (read_json(path) for path in (places[1] / "cells").iterdir()), key=lambda one: -one["seconds"]

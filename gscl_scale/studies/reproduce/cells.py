@@ -1,13 +1,7 @@
-"""A cell: one configuration with all its seeds, run to its figures, which are stored with everything they depend on."""
+"""A cell: one configuration with all its seeds; its figures are stored with everything that they depend on."""
 
-import contextlib
 import os
-import platform
-import shutil
-import subprocess
 import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,25 +9,20 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from gscl_scale import pipeline
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import NpzGraph
 from gscl_scale.config.identity import Sections, deciding_settings, naming_values
 from gscl_scale.config.read import apply_setting, read_yaml
 from gscl_scale.config.section import RESULTS
 from gscl_scale.errors import FolderError
-from gscl_scale.evaluate.repeats import combine_repeats
 from gscl_scale.evaluate.schema import METHODS, Method, Metrics, flaw_of_metrics
 from gscl_scale.io.checksum import fingerprint_of
 from gscl_scale.io.json import read_json, write_json
 from gscl_scale.io.validate import Finite
 from gscl_scale.machine import processor_name, usable_cores
-from gscl_scale.run.record import open_run
+from gscl_scale.run.record import open_run, shift_seeds
 from gscl_scale.runtime.console import Console
-from gscl_scale.stages.evaluate import stats
 from gscl_scale.stages.ingest import ingest
-from gscl_scale.stages.repeats import each_repeat
-from gscl_scale.studies.peers.measure import measure_peer
 from gscl_scale.studies.peers.table import peer_settings, plain_settings
 from gscl_scale.studies.reproduce.tables import DATA, OF_PYG, Line, Table
 from gscl_scale.train.objectives.methods import configured
@@ -41,7 +30,7 @@ from gscl_scale.version import __version__
 
 _SECTIONS = ("graph", "rings", "model", "loss", "train", "baseline", "evaluate")
 _FIRST_REVISION = 1  # the revision of the configuration when cells were first stored
-_CURE = "delete it to measure it again"
+CURE = "delete it to measure it again"
 
 
 class _Statistics(TypedDict):
@@ -58,10 +47,15 @@ class CellFigures(Metrics):
 
 
 class Record(TypedDict):
-    """A measured cell, in cells/NAME.json."""
+    """A measured cell, in cells/NAME.json.
+
+    figures   means over the seeds
+    by_seed   the figures of each seed, where there are several; absent from older records
+    """
 
     figures: CellFigures
     seeds: list[int]
+    by_seed: NotRequired[list[CellFigures]]
     split: Literal["published", "random"] | None
     seconds: float
     finished: str
@@ -77,14 +71,6 @@ class _Failure(TypedDict):
     finished: str
     version: str
     machine: str
-
-
-class _Attempts(TypedDict):
-    """The code and the machines that have worked at a cell, and for how long."""
-
-    commits: list[str]
-    machines: list[str]
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -133,6 +119,19 @@ class Cell:
         """The same with another number of seeds."""
         train = self.config.train.model_copy(update={"repeats": seeds})
         return replace(self, config=self.config.model_copy(update={"train": train}))
+
+    def without_first(self, seeds: int) -> "Cell":
+        """The cell of its other seeds."""
+        later = replace(self, config=shift_seeds(self.config, seeds))
+        return later.with_seeds(self.config.train.repeats - seeds)
+
+    def run_folders(self, out: Path) -> list[Path]:
+        """The folders in which it may be run: one for all seeds, and one for each number of seeds measured before."""
+        return [self.without_first(seeds).run_folder(out) for seeds in range(self.config.train.repeats)]
+
+    def run_folder(self, out: Path) -> Path:
+        """The folder in which all of its seeds are run."""
+        return out / "runs" / self.name
 
     def file(self, out: Path) -> Path:
         """Where its record is stored."""
@@ -199,10 +198,29 @@ def stored_record(cell: Cell, out: Path) -> Record | None:
     path = cell.file(out)
     if not path.exists():
         return None
-    record = read_json(path, Record, _CURE)
-    if flaw := flaw_of_metrics(record["figures"]):
-        raise FolderError(f"{path} is damaged: {flaw}; {_CURE}")
+    record = read_json(path, Record, CURE)
+    for figures in (record["figures"], *record.get("by_seed", [])):
+        if flaw := flaw_of_metrics(figures):
+            raise FolderError(f"{path} is damaged: {flaw}; {CURE}")
     return record
+
+
+def nearest_record(cell: Cell, out: Path) -> Record | None:
+    """The record of a cell, or the one with the most seeds below its number; None where no seed is measured."""
+    wanted = range(cell.config.train.repeats, 0, -1)
+    return next((record for seeds in wanted if (record := stored_record(cell.with_seeds(seeds), out))), None)
+
+
+def record_to_continue(cell: Cell, out: Path) -> Record | None:
+    """The record with the most of the seeds of a cell, and the figures of each; None where there is no such record."""
+    wanted = range(cell.config.train.repeats - 1, 0, -1)
+    records = (stored_record(cell.with_seeds(seeds), out) for seeds in wanted)
+    return next((record for record in records if record and figures_by_seed(record)), None)
+
+
+def figures_by_seed(record: Record) -> list[CellFigures]:
+    """The figures of each seed; none where an older record has only their means."""
+    return [record["figures"]] if len(record["seeds"]) == 1 else record.get("by_seed", [])
 
 
 def store_failure(cell: Cell, out: Path, reason: str) -> None:
@@ -211,7 +229,7 @@ def store_failure(cell: Cell, out: Path, reason: str) -> None:
         "reason": reason,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,
-        "machine": _machine(),
+        "machine": machine(),
     }
     write_json(cell.failure(out), failure)
 
@@ -235,93 +253,10 @@ def refuse_other_graph(cell: Cell, record: Record, out: Path, known: dict[str, s
     measured = figures.get("graph", {}).get("fingerprint"), figures.get("statistics", {}).get("graph_fingerprint")
     if known[where] not in measured:
         raise FolderError(
-            f"{cell.file(out)} was measured on another graph than {graph.path} holds; choose another --out, or {_CURE}"
+            f"{cell.file(out)} was measured on another graph than {graph.path} holds; choose another --out, or {CURE}"
         )
 
 
-def measure(cell: Cell, out: Path, console: Console) -> None:
-    """Run a cell, or resume it, and store its figures; the run itself is deleted."""
-    folder = out / "runs" / cell.name
-    with _attempt(_journal(folder)) as attempts:
-        metrics: Metrics = {}
-        statistics = None
-        if cell.peer:
-            metrics = _measure_peer(cell.config, cell.peer, folder, console)
-        elif cell.trained:
-            metrics = pipeline.run(cell.config, folder, console, pages=False, measured=cell.measured)
-        else:
-            _, run, _ = next(each_repeat(cell.config, folder, console))
-            statistics = stats(run)
-    figures = {**metrics, "statistics": statistics} if statistics else {**metrics}
-    if rings := metrics.get("rings"):  # without the distribution, which only pages of single runs draw
-        figures["rings"] = {name: value for name, value in rings.items() if name != "distribution"}
-    record = {
-        "graph": cell.graph,
-        "figures": figures,
-        "config": cell.settings(),
-        "seeds": [cell.config.train.seed + number for number in range(cell.config.train.repeats)],
-        "split": metrics["probe"]["protocol"]["kind"] if "probe" in metrics else None,
-        "version": __version__,
-        "commit": " and ".join(attempts["commits"]) or None,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": " and ".join(attempts["machines"]),
-        "python": platform.python_version(),
-        "seconds": round(attempts["seconds"], 1),
-    }
-    write_json(cell.file(out), record)
-    cell.failure(out).unlink(missing_ok=True)
-    delete_run(cell, out)
-
-
-def _measure_peer(config: Config, name: str, folder: Path, console: Console) -> Metrics:
-    """The figures of a peer, over all seeds."""
-    measured = [measure_peer(one, name, run, part) for one, run, part in each_repeat(config, folder, console)]
-    return measured[0] if len(measured) == 1 else combine_repeats(measured)
-
-
-def delete_run(cell: Cell, out: Path) -> None:
-    """Remove the run of a stored cell, at once by its name: a kill in between leaves nothing that looks like a run."""
-    folder = out / "runs" / cell.name
-    leaving = folder.with_name(f".{cell.name}.tmp")
-    shutil.rmtree(leaving, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):
-        folder.replace(leaving)
-    shutil.rmtree(leaving, ignore_errors=True)
-    _journal(folder).unlink(missing_ok=True)
-
-
-def _journal(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.attempts.json")
-
-
-@contextlib.contextmanager
-def _attempt(journal: Path) -> Iterator[_Attempts]:
-    """This attempt at a cell added to those before it; stored until the cell is."""
-    attempts: _Attempts = {"commits": [], "machines": [], "seconds": 0.0}
-    if journal.exists():
-        attempts = read_json(journal, _Attempts, _CURE)
-    commit, machine = _commit(), _machine()
-    attempts["commits"] = list(dict.fromkeys([*attempts["commits"], *([commit] if commit else [])]))
-    attempts["machines"] = list(dict.fromkeys([*attempts["machines"], machine]))
-    write_json(journal, attempts)
-    began = time.monotonic()
-    try:
-        yield attempts
-    finally:
-        attempts["seconds"] += time.monotonic() - began
-        write_json(journal, attempts)
-
-
-def _machine() -> str:
+def machine() -> str:
+    """The cores and the processor of this machine."""
     return f"{len(usable_cores())} cores of {processor_name()}"
-
-
-def _commit() -> str | None:
-    """The commit of the code, with a plus where files have changed since; None where it is not a checkout."""
-    if shutil.which("git") is None:
-        return None
-    head, changes = (
-        subprocess.run(["git", "-C", Path(__file__).parent, *command], capture_output=True, text=True, check=False)
-        for command in (("rev-parse", "--short=12", "HEAD"), ("status", "--porcelain", "--", "."))
-    )
-    return None if head.returncode else head.stdout.strip() + "+" * bool(changes.stdout.strip())

@@ -13,16 +13,16 @@ from gscl_scale.report.plots import plot_average_ranks
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce.cells import (
     Cell,
-    Record,
     cells_of,
-    delete_run,
     has_config,
-    measure,
+    nearest_record,
+    record_to_continue,
     refuse_other_graph,
     store_failure,
     stored_failure,
     stored_record,
 )
+from gscl_scale.studies.reproduce.measure import delete_runs, measure
 from gscl_scale.studies.reproduce.overview import FILE, overview
 from gscl_scale.studies.reproduce.page import draw, page
 from gscl_scale.studies.reproduce.ranks import picture_of_ranks, ranks_as_json, ranks_of_table
@@ -144,18 +144,20 @@ class _Study:
             return
         if record := stored_record(cell, self.out):
             refuse_other_graph(cell, record, self.out, self._graphs)
-            delete_run(cell, self.out)
+            delete_runs(cell, self.out)
             return
         with hold_file_lock(self.out / "runs" / f"{cell.name}.lock", wait) as ours:
             if not ours or stored_record(cell, self.out):
                 return
             console.say(f"{self.name}: {line.name}, {cell.graph}")
+            if earlier := record_to_continue(cell, self.out):
+                refuse_other_graph(cell.with_seeds(len(earlier["seeds"])), earlier, self.out, self._graphs)
             try:
                 measure(cell, self.out, console)
             except StoppedError:
                 raise
             except (GsclError, RuntimeError, MemoryError) as error:  # torch reports a lack of memory as a RuntimeError
-                read = (self.out / "runs" / cell.name / "graph" / "manifest.json").exists()
+                read = any((folder / "graph" / "manifest.json").exists() for folder in cell.run_folders(self.out))
                 what = f"{line.name}, {cell.graph}" if read else cell.graph
                 self.reasons[what] = shortened(error) or "there is not enough memory"
                 if read:
@@ -164,11 +166,6 @@ class _Study:
                 self.error = self.error if isinstance(error, UserError) else RunError
                 console.say(f"{what} is skipped: {self.reasons[what]}")
         self.write()
-
-    def _record(self, cell: Cell) -> Record | None:
-        """The record of a cell, or the one with the most seeds below its number."""
-        wanted = range(cell.config.train.repeats, 0, -1)
-        return next((record for n in wanted if (record := stored_record(cell.with_seeds(n), self.out))), None)
 
     def write(self) -> str:
         """Write the page, its figures and its picture; and results.md, the page over all tables.
@@ -180,7 +177,7 @@ class _Study:
         """
         with hold_file_lock(self.out / "runs" / "page.lock"):
             cells = {cell.name: cell for of in self.cells.values() for cell in of}  # some are in many lines
-            found = {name: self._record(cell) for name, cell in cells.items()}
+            found = {name: nearest_record(cell, self.out) for name, cell in cells.items()}
             records = {
                 (line.name, cell.graph): record
                 for line in self.table.lines for cell in self.cells[line] if (record := found[cell.name])
