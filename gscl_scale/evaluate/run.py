@@ -74,26 +74,23 @@ def evaluate_run(
         console.say(note)
     held_out = HeldOutEdges.of(graph)
     no_class = why_no_class(graph)
-    figures = len({split.fraction for split in splits}) + 2 * (not reason and not no_class)
-    figures += (rings is not None) + bool(held_out)
-    with console.progress("evaluate", figures * len(methods), "figures") as advance:
-        evaluation = _Evaluation(graph, methods, config, device, advance)
-        if reason:
-            metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
-        else:
-            evaluation.add_probes(metrics, splits, selection)
-        if no_class:
-            metrics["missing"] |= dict.fromkeys(("clusters", "search"), no_class)
-        elif not reason:
-            labels = _labels_to_measure(graph, None if label_seed is None else splits[0])
-            metrics["clusters"] = evaluation.clusters(labels)
-            metrics["search"] = evaluation.search(labels)
-        if rings is None:
-            metrics["missing"]["rings"] = "no ring samples were given"
-        else:
-            metrics["rings"] = evaluation.rings(rings)
-        if held_out:
-            evaluation.add_links(metrics, held_out)
+    evaluation = _Evaluation(graph, methods, config, device, console)
+    if reason:
+        metrics["missing"] |= dict.fromkeys(("probe", "clusters", "search"), reason)
+    else:
+        evaluation.add_probes(metrics, splits, selection)
+    if no_class:
+        metrics["missing"] |= dict.fromkeys(("clusters", "search"), no_class)
+    elif not reason:
+        labels = _labels_to_measure(graph, None if label_seed is None else splits[0])
+        metrics["clusters"] = evaluation.clusters(labels)
+        metrics["search"] = evaluation.search(labels)
+    if rings is None:
+        metrics["missing"]["rings"] = "no ring samples were given"
+    else:
+        metrics["rings"] = evaluation.rings(rings)
+    if held_out:
+        evaluation.add_links(metrics, held_out)
     metrics["spread"] = {name: spread(rows, config.seed) for name, rows in methods.items()}
     return metrics
 
@@ -142,20 +139,21 @@ def _labels_to_measure(graph: Graph, learned_from: Split | None) -> npt.NDArray[
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """Measures every figure for each method in turn, and calls `advance` after each."""
+    """Measures every figure for each method in turn."""
 
     graph: Graph
     methods: dict[Method, Vectors]
     config: EvaluateConfig
     device: torch.device | str
-    advance: Callable[[], None]
+    console: Console
 
-    def each(self, figure: Callable[[Vectors], _T]) -> dict[Method, _T]:
-        """The figure of each method."""
+    def each(self, what: str, figure: Callable[[Vectors], _T]) -> dict[Method, _T]:
+        """The figure of each method, with a progress of its own: the time of one figure tells nothing of another's."""
         values = {}
-        for name, rows in self.methods.items():
-            values[name] = figure(rows)
-            self.advance()
+        with self.console.progress(f"evaluate, {what}", len(self.methods)) as advance:
+            for name, rows in self.methods.items():
+                values[name] = figure(rows)
+                advance()
         return values
 
     def add_probes(self, metrics: Metrics, splits: list[Split], selection: Selection | None) -> None:
@@ -178,7 +176,7 @@ class _Evaluation:
 
     def probe(self, splits: list[Split]) -> schema.Probe:
         graph, config = self.graph, self.config
-        results = self.each(lambda rows: probe(rows, graph, splits, config, self.device))
+        results = self.each("probe", lambda rows: probe(rows, graph, splits, config, self.device))
         on_splits = [
             {"name": split.name, **split.counts(), **{name: one.on_split(number) for name, one in results.items()}}
             for number, split in enumerate(splits)
@@ -193,7 +191,7 @@ class _Evaluation:
     def clusters(self, labels: npt.NDArray[np.int64]) -> schema.Clusters:
         seed = self.config.seed
         nodes = seeding.sample(np.flatnonzero(labels >= 0), self.config.sample, "cluster nodes", seed)
-        values = self.each(lambda rows: cluster_nmi(rows, labels, nodes, seed))
+        values = self.each("clusters", lambda rows: cluster_nmi(rows, labels, nodes, seed))
         protocol: schema.ClustersProtocol = {
             "algorithm": "k-means on rows of length one",
             "k": int(np.unique(labels[nodes]).size),
@@ -207,7 +205,7 @@ class _Evaluation:
         labelled = np.flatnonzero(labels >= 0)
         most = most_queries(labelled.size, self.config.sample)
         queries = seeding.sample(labelled, most, "search queries", self.config.seed)
-        values = self.each(lambda rows: sim_at_5(rows, labels, queries, self.device))
+        values = self.each("search", lambda rows: sim_at_5(rows, labels, queries, self.device))
         protocol: schema.SearchProtocol = {
             "algorithm": "exact cosine search among all labelled nodes, the query apart",
             "seed": self.config.seed,
@@ -218,7 +216,7 @@ class _Evaluation:
     def rings(self, rings: RingLists) -> schema.Rings:
         """Mean cosine per hop and of nodes beyond, and how often the nearer node is the more similar one."""
         seed = self.config.seed
-        values = self.each(lambda rows: (ring_similarity(rows, rings, seed), ring_ranking(rows, rings, seed)))
+        values = self.each("rings", lambda rows: (ring_similarity(rows, rings, seed), ring_ranking(rows, rings, seed)))
         protocol: schema.RingsProtocol = {
             "levels": [*(f"hop {hop}" for hop in range(1, len(rings.levels))), "beyond"],
             "anchors": int(rings.anchors.size),
@@ -261,7 +259,7 @@ class _Evaluation:
             "score": "cosine",
             "seed": seed,
         }
-        by_vectors = self.each(lambda rows: figures(by_cosine(rows)))
+        by_vectors = self.each("held-out edges", lambda rows: figures(by_cosine(rows)))
         by_edges = {
             "adamic_adar": figures(by_adamic_adar(self.graph)),
             "preferential_attachment": figures(by_preferential_attachment(self.graph)),

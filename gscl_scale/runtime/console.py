@@ -113,7 +113,8 @@ def _lines(
         state["printed"] = now
         if (made := state["done"] - done) > 0:
             left = (total - state["done"]) * (now - began) / made
-            words = f"{label}: {state['done']:,} of {total:,} {unit}, about {left:,.0f} s left"
+            words = f"{label}: {state['done']:,} of {total:,} {unit}".rstrip()
+            words += f", about {left:,.0f} s left" if left else ""
             say(f"{words}, {note}" if note else words)
 
     return advance

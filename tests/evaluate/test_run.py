@@ -1,6 +1,7 @@
 import copy
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,22 @@ def test_informative_vectors_are_far_above_noise(metrics: dict[str, Any]) -> Non
     assert metrics["probe"]["trained"]["test_mean"] > metrics["probe"]["untrained"]["test_mean"] + 0.2
     assert 1 >= metrics["search"]["sim_at_5"] > metrics["search"]["sim_at_5_untrained"] + 0.2
     assert metrics["probe"]["trained"] == metrics["probe"]["raw"]
+
+
+def test_each_figure_has_a_progress_of_its_own(random_graph: Graph) -> None:
+    class Watched(Console):
+        def progress(self, label: str, total: int, *_: object) -> Any:  # type: ignore[override]  # of two, the rest is not asked for
+            done.append([label, total, 0])
+
+            def advance() -> None:
+                done[-1][2] += 1
+
+            return nullcontext(advance)
+
+    done: list[list[Any]] = []
+    rings = ring_lists(WholeGraph(), random_graph, QUICK)
+    evaluate_run(random_graph, vectors_of(random_graph), rings, QUICK, console=Watched(quiet=True))
+    assert done == [[f"evaluate, {figure}", 3, 3] for figure in ("probe", "clusters", "search", "rings")]
 
 
 def test_every_train_fraction_has_its_figures_and_the_first_is_the_probe(random_graph: Graph) -> None:

@@ -53,6 +53,9 @@ def test_progress_is_plain_lines_where_there_is_no_terminal_and_silent_for_short
     with Console().progress("rings", 10, unit="parts") as advance:
         advance(4, note="loss 1.0")
     assert capsys.readouterr().err.startswith("rings: 4 of 10 parts, about ")
+    with Console().progress("rings", 10) as advance:
+        advance(10)
+    assert capsys.readouterr().err == "rings: 10 of 10\n"
 
 
 def test_progress_in_a_notebook_is_one_line_that_changes(monkeypatch):
