@@ -150,7 +150,9 @@ def test_other_networkx_nodes_become_text_and_a_directed_graph_says_how_it_is_re
 
 
 def test_a_sparse_tensor_is_an_adjacency():
-    found, _ = read(torch.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 0.5], (4, 4)), {"undirected": False})
+    found, _ = read(
+        torch.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 0.5], (4, 4), check_invariants=True), {"undirected": False}
+    )
     assert (found.num_nodes, found.indices.tolist(), found.edge_weights.tolist()) == (4, [1, 2], [1, 0.5])
 
 
@@ -177,6 +179,15 @@ def test_columns_are_those_that_are_named_then_those_of_the_config_then_the_usua
     assert (found.ids.to_pylist(), found.feature_columns, found.classes) == ([3, 1, 2], ["age"], ["x", "y"])
     found, _ = read(edges, {"unknown_ids": "add"}, nodes=nodes.iloc[:2])
     assert found.ids.to_pylist() == [3, 1, 2]
+
+
+def test_ids_without_a_usual_name_are_the_first_column_with_a_value_of_its_own_in_each_row():
+    edges = pd.DataFrame({"src": ["m1", "m2"], "dst": ["m2", "m3"]})
+    nodes = pd.DataFrame({"city": list("xyx"), "member no": ["m1", "m2", "m3"], "code": list("uvw")})
+    found, _ = read(edges, nodes=nodes)
+    assert found.ids.to_pylist() == ["m1", "m2", "m3"]
+    with pytest.raises(GraphError, match="'nobody'"):
+        read(edges, {"id_column": "nobody"}, nodes=nodes)
 
 
 def test_a_gap_in_an_attribute_of_a_graph_made_from_a_table_is_a_gap():

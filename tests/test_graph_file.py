@@ -190,6 +190,14 @@ def test_a_node_table_is_recognized(tmp_path, name, content, settings):
     assert f"{name}: " in told
 
 
+def test_a_node_table_that_a_setting_names_is_recognized_too(tmp_path):
+    (tmp_path / "bought.csv").write_bytes(text("source,target", lines("{a},{b}", product)))
+    (tmp_path / "list.csv").write_bytes(text("sku;class", [f"{product(v)};{KINDS[v % 3]}" for v in range(NODES)]))
+    graph, kept, told = ingested(tmp_path, "bought.csv", "--set", "graph.nodes=list.csv")
+    assert (graph.num_nodes, graph.classes, kept["id_column"]) == (NODES, sorted(KINDS), "sku")
+    assert "list.csv: separator semicolon, header; ids 'sku', labels 'class'" in told
+
+
 def test_what_is_recognized_is_printed_as_the_page_shows_it(tmp_path):
     pairs = [f"{v % NODES};{(3 * v + 1) % NODES};{1 + v % 4};{2000 + v % 9}" for v in range(700)]
     (tmp_path / "edges.csv").write_bytes(text("from;to;weight;since", pairs))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_serializer, field_validator, model_validator
 
 from gscl_scale.config.section import Key, Result, Section
 from gscl_scale.storage.urls import url_of
@@ -27,6 +27,13 @@ _SEPARATOR = (
     ".tsv files tab."
 )
 _SEPARATORS = ("comma", "tab", "semicolon", "pipe")
+
+
+def _as_written(values: object) -> object:
+    """Numbers in a list as text, which YAML reads as numbers."""
+    if not isinstance(values, list):
+        return values
+    return [str(one) if isinstance(one, (int, float)) and not isinstance(one, bool) else one for one in values]
 
 
 class _GraphSection(Section):
@@ -123,6 +130,9 @@ class TablesGraph(_GraphSection):
     )
     missing: Annotated[Literal["mean", "zero", "refuse"], Key(revision=4, neutral="mean")] = Field(
         "mean", description="What to put where a feature is missing; a column that marks these nodes is added."
+    )
+    missing_values: Annotated[list[str], BeforeValidator(_as_written), Key(revision=5, neutral=[])] = Field(
+        [], description="Node table: cells that mean that a value is missing, such as [-999, not asked]."
     )
     unknown_ids: Annotated[Literal["refuse", "add", "drop"], Key(revision=4, neutral="refuse")] = Field(
         "refuse", description="Edges to ids without a row in the node table: refuse them, add the nodes, or drop them."

@@ -101,7 +101,7 @@ def test_a_feature_column_that_cannot_be_read_is_refused_when_it_is_named(tmp_pa
         ingest(tmp_path / "b", PAIR, nodes, feature_columns=["empty"])
     with pytest.raises(GraphError, match=r"no column 'height' \(graph.feature_columns\); it has id, both, empty"):
         ingest(tmp_path / "c", PAIR, nodes, feature_columns=["height"])
-    with pytest.raises(GraphError, match="row 1: feature 'title' is 'x', expected a number; correct it"):
+    with pytest.raises(GraphError, match=r"row 1: feature 'title' is 'x', expected a number \(2 such cells\); correct"):
         ingest(tmp_path / "d", PAIR, nodes, column_types={"title": "number"})
 
 

@@ -1,5 +1,6 @@
 """Cells of a table as text, as numbers or as days since 1970, and which of them are missing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,6 +66,22 @@ def storage_of(kind: pa.DataType) -> Storage:
     if types.is_temporal(kind) and not types.is_interval(kind):
         return "time"
     return "boolean" if types.is_boolean(kind) else "none" if types.is_null(kind) else "other"
+
+
+def without_marks(column: pa.Array, marks: Sequence[str]) -> pa.Array:
+    """The cells, null where one is a mark for a missing value: the same text in any case, or the same number."""
+    if is_text(column.type):
+        words = pc.unique(_plain(pa.array(marks, column.type)))
+        return pc.if_else(pc.is_in(_plain(column), words), None, column)
+    if storage_of(column.type) != "number":
+        return column
+    numbers = numbers_of(pa.array(marks, pa.large_string())).values
+    return pc.if_else(arrow_of(np.isin(numbers_of(column).values, numbers[~np.isnan(numbers)])), None, column)
+
+
+def _plain(text: pa.Array) -> pa.Array:
+    """Texts in lower case without spaces around them; whole numbers without decimals, so that -999.0 is -999."""
+    return pc.replace_substring_regex(pc.utf8_lower(pc.utf8_trim_whitespace(text)), r"^([+-]?\d+)\.0+$", r"\1")
 
 
 def text_of(column: pa.Array) -> pa.Array:

@@ -22,9 +22,9 @@ from gscl_scale.graph.sources.cells import (
     storage_of,
     text_of,
 )
-from gscl_scale.graph.sources.column_kinds import Kind, date_order, type_option
-from gscl_scale.graph.sources.column_profile import ColumnStats, lists_of
-from gscl_scale.graph.sources.tablefiles import Part, Place, TableFile
+from gscl_scale.graph.sources.column_kinds import Kind, date_order, missing_option, type_option
+from gscl_scale.graph.sources.column_profile import ColumnStats, NumberStats, lists_of
+from gscl_scale.graph.sources.tablefiles import Part, TableFile
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted
 
@@ -76,7 +76,7 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding, in_python: bool) ->
     for found in stats.numbers_as(encoding["kind"], encoding["order"]):
         if found.first_odd:
             expected = "a date" if encoding["kind"] == "days" else f"a number{_WITH_COMMAS.get(encoding['order'], '')}"
-            raise GraphError(_odd_cell(*found.first_odd, expected, stats.name, type_option(stats.name, in_python)))
+            raise GraphError(_odd_cell(found, expected, stats.name, in_python))
         if found.first_huge:
             where, cell = found.first_huge
             raise GraphError(
@@ -85,10 +85,14 @@ def refuse_odd(stats: ColumnStats, encoding: ColumnEncoding, in_python: bool) ->
             )
 
 
-def _odd_cell(where: Place, cell: str, expected: str, name: str, option: str) -> str:
+def _odd_cell(found: NumberStats, expected: str, name: str, in_python: bool) -> str:
+    assert found.first_odd
+    where, cell = found.first_odd
+    others = f" ({found.odd:,} such cells)" if found.odd > 1 else ""
     return (
-        f"{where}: feature {quoted(name)} is {cell}, expected {expected}; correct it or leave it empty, or read the "
-        f"column in another way: {option} (or text, or skip)"
+        f"{where}: feature {quoted(name)} is {cell}, expected {expected}{others}; correct it or leave it empty, count "
+        f"such cells as missing: {missing_option(sorted(found.odd_texts), in_python)}, or read the column in another "
+        f"way: {type_option(name, in_python)} (or text, or skip)"
     )
 
 
@@ -121,7 +125,7 @@ def encode_nothing(rows: int, encodings: Sequence[ColumnEncoding]) -> npt.NDArra
 
 
 def _encode_column(part: Part, encoding: ColumnEncoding) -> npt.NDArray[np.float32]:
-    column = part.text_or_numbers(encoding["name"])
+    column = part.values(encoding["name"])
     block, missing = _ENCODERS[encoding["kind"]](part, column, encoding)
     return np.column_stack([block, missing]) if encoding["indicator"] else block
 

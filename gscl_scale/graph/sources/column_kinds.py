@@ -3,12 +3,13 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Literal
 
 from gscl_scale.config.graphs import ColumnType
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.cells import DATE_ORDERS
-from gscl_scale.graph.sources.column_profile import MOST_CATEGORIES, ColumnStats, NumberStats
+from gscl_scale.graph.sources.column_profile import MOST_CATEGORIES, MOST_NAMED, ColumnStats, NumberStats
 from gscl_scale.text import quoted
 
 Kind = Literal["number", "numbers", "days", "one-hot", "hashed", "text", "left out"]
@@ -68,6 +69,17 @@ def type_option(name: str, in_python: bool = False) -> str:
         return f"graph__column_types={ {name: 'category'} }"
     key = name if name.isidentifier() and name.lower() not in _YAML_WORDS else json.dumps(name, ensure_ascii=False)
     return f"--set {shlex.quote(f'graph.column_types={{{key}: category}}')}"
+
+
+def missing_option(cells: Sequence[str], in_python: bool = False) -> str:
+    """The option that counts cells as missing, ready for a shell or for Python; of many cells, dots stand for others.
+
+    >>> print(missing_option(["not asked"]))
+    --set 'graph.missing_values=["not asked"]'
+    """
+    shown = [json.dumps(cell, ensure_ascii=False) for cell in cells[:MOST_NAMED]]
+    values = f"[{', '.join([*shown, '...'] if len(cells) > MOST_NAMED else shown)}]"
+    return f"graph__missing_values={values}" if in_python else f"--set {shlex.quote(f'graph.missing_values={values}')}"
 
 
 def date_order(stats: ColumnStats) -> str:

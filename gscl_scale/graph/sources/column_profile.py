@@ -25,10 +25,12 @@ from gscl_scale.graph.sources.cells import (
 )
 from gscl_scale.graph.sources.exact_sum import ExactSum
 from gscl_scale.graph.sources.tablefiles import Part, Place
+from gscl_scale.io.arrow import arrow_of
 from gscl_scale.kernels.kernel import kernel
 from gscl_scale.text import quoted
 
 MOST_CATEGORIES = 32  # distinct values of a column with one feature column for each
+MOST_NAMED = 4  # odd texts of a column that a message names
 _EXACT_DISTINCT = 1024
 _LEAST_TOLD = 1e-12  # of the mean square: smaller variances are rounding
 _LARGEST = float(np.finfo(np.float32).max)
@@ -65,16 +67,39 @@ class Distinct:
 
 
 @dataclass
+class Lowest:
+    """The lowest number of a stream, how many times it is there, and the next one above it."""
+
+    number: float = np.inf
+    times: int = 0
+    above: float = np.inf
+
+    def add(self, values: npt.NDArray[np.float64]) -> None:
+        """Add numbers, at least one."""
+        number = float(values.min())
+        above = float(values.min(initial=np.inf, where=values > number))
+        if number < self.number:
+            self.number, self.times, self.above = number, 0, self.number
+        self.above = min(self.above, above if number == self.number else number)
+        self.times += int((values == self.number).sum())
+
+
+@dataclass
 class NumberStats:
-    """Of the cells of a column that are numbers, or dates as days: count, mean, range, and the first odd one."""
+    """Of the cells of a column that are numbers, or dates as days: count, mean, range, and which are odd.
+
+    odd     the number of cells of text that are none; `odd_texts` has MOST_NAMED of them, or one more if there are more
+    ends    the lowest number, and the lowest of the negated numbers
+    """
 
     count: int = 0
-    low: float = np.inf
-    high: float = -np.inf
+    ends: tuple["Lowest", "Lowest"] = field(default_factory=lambda: (Lowest(), Lowest()))
     whole: bool = True
     total: ExactSum = field(default_factory=ExactSum)
     squares: ExactSum = field(default_factory=ExactSum)
     distinct: Distinct = field(default_factory=Distinct)
+    odd: int = 0
+    odd_texts: set[str] = field(default_factory=set)
     first_odd: tuple[Place, str] | None = None  # its place and the cell
     first_huge: tuple[Place, str] | None = None
     first_missing: Place | None = None
@@ -91,11 +116,28 @@ class NumberStats:
         self.count += int((~np.isnan(cells.values)).sum())
         values = cells.values[np.isfinite(cells.values)] + 0.0  # -0.0 becomes 0.0
         if values.size:
-            self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+            self.ends[0].add(values)
+            self.ends[1].add(-values)
             self.whole = self.whole and bool((values == np.floor(values)).all())
             self.total.add(values)
             self.squares.add(np.clip(values, -_LARGEST, _LARGEST) ** 2)
             self.distinct.add(_mixed(values.view(np.uint64)))
+
+    @property
+    def low(self) -> float:
+        """The lowest number."""
+        return self.ends[0].number
+
+    @property
+    def high(self) -> float:
+        """The highest number."""
+        return -self.ends[1].number
+
+    def add_odd(self, words: pa.Array, times: npt.NDArray[np.int64]) -> None:
+        """Count texts that are odd, each with its number of cells."""
+        self.odd += int(times.sum())
+        if len(self.odd_texts) <= MOST_NAMED:
+            self.odd_texts = self.odd_texts.union(words[: MOST_NAMED + 1].to_pylist())
 
     @property
     def deviation(self) -> float:
@@ -175,7 +217,7 @@ class ColumnStats:
         """Add the cells of a part; columns of other types are not read."""
         if self.storage == "other":
             return
-        column = part.text_or_numbers(self.name)
+        column = part.values(self.name)
         self.rows += len(column)
         storage = storage_of(column.type)
         if storage == "none":
@@ -230,6 +272,7 @@ class ColumnStats:
             (self.thousands, numbers_of(words, THOUSANDS_COMMA)),
             *((self.days[order], days_of(words, order)) for order in DATE_ORDERS),
         ):
+            stats.add_odd(words.filter(arrow_of(cells.odd)), times[cells.odd])
             if stats.first_odd is None or not np.isnan(cells.values).all():  # else there is nothing to add
                 values, odd = np.append(cells.values, np.nan)[places], np.append(cells.odd, False)[places]
                 stats.add(part, Cells(values, odd), text)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.graph.features import columns_in, gets_structural
 from gscl_scale.graph.sources.cells import DATE_ORDERS, THOUSANDS_COMMA
-from gscl_scale.graph.sources.column_kinds import type_option
-from gscl_scale.graph.sources.column_profile import ColumnStats
+from gscl_scale.graph.sources.column_kinds import missing_option, type_option
+from gscl_scale.graph.sources.column_profile import ColumnStats, NumberStats
 from gscl_scale.graph.sources.column_scales import largest_numbers
 from gscl_scale.graph.sources.nodetable import NodeTable
 from gscl_scale.graph.types import ColumnEncoding, ColumnSummary
@@ -17,6 +18,7 @@ from gscl_scale.text import join_names, shortened
 
 _NAMED = 8  # columns in a note
 _LONGEST = 60  # characters of a name
+_NINES, _FAR = (99, 999, 9999, 99999), 4
 _EXAMPLES = {THOUSANDS_COMMA: ": 1,234 is 1234"}
 _TYPES = {"none": "no values", "boolean": "true or false", "time": "date", "list": "list of numbers"}
 
@@ -61,7 +63,7 @@ class Made:
             notes.append(
                 f"missing values: {join_names(some, _NAMED)}; numbers and dates became {filled} (graph.missing)"
             )
-        return [*notes, *self._note_on_scales()]
+        return [*notes, *self._note_on_marks(), *self._note_on_scales()]
 
     def notes_on_left_out(self) -> list[str]:
         """The columns of which nothing was made, and how to bring them in."""
@@ -73,6 +75,19 @@ class Made:
             f"columns left out: {join_names(reasons, _NAMED)}; to use one, name it in graph.feature_columns, or give "
             f"its type: {option}"
         ]
+
+    def _note_on_marks(self) -> list[str]:
+        """A note on numbers that seem to mean that a value is missing."""
+        marks: dict[str, tuple[str, int]] = {}
+        for encoding in self.encodings:
+            if encoding["kind"] == "number":
+                (found,) = self.table.stats[encoding["name"]].numbers_as("number", encoding["order"])
+                marks |= {encoding["name"]: mark} if (mark := _mark_in(found)) else {}
+        if not marks:
+            return []
+        words = join_names([f"{name} ({times:,} of {number})" for name, (number, times) in marks.items()], _NAMED)
+        option = missing_option(sorted({number for number, _ in marks.values()}), self.table.in_memory)
+        return [f"numbers far from all others of their column: {words}; if they mean a missing value: {option}"]
 
     def _note_on_scales(self) -> list[str]:
         """A note where the numbers of one column dwarf those of another."""
@@ -102,6 +117,16 @@ class Made:
             if not encoding["indicator"] and (missing := _num_missing(self.table, encoding)):
                 notes.append(f"{missing:,} missing values of {name} are not marked: its encoding has seen none")
         return notes
+
+
+def _mark_in(found: NumberStats) -> tuple[str, int] | None:
+    """A number of nines at an end of a column that is far from the next one, and how many cells have it."""
+    lowest, highest = found.ends
+    if lowest.times > 1 and -lowest.number in _NINES and 0 <= lowest.above < np.inf:
+        return f"{lowest.number:.0f}", lowest.times
+    if highest.times > 1 and -highest.number in _NINES[1:] and -np.inf < -highest.above * _FAR <= -highest.number:
+        return f"{-highest.number:.0f}", highest.times
+    return None
 
 
 def _num_missing(table: NodeTable, encoding: ColumnEncoding) -> int:

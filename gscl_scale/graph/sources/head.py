@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_names import find_ends, is_known
 from gscl_scale.graph.sources.dialect import (
@@ -113,9 +115,17 @@ def _parquet_head(path: Path) -> Head:
     file = TableFile(path)
     names = schema_of(file, {}).names
     part = next(stream(file, names), None)
-    table = part.rows.slice(0, _ROWS).to_pydict() if part else {name: [] for name in names}
-    rows = zip(*([*map(_text, table[name])] for name in names), strict=True)
-    return Head(names, [list(row) for row in rows], how="Parquet")
+    return Head(names, _rows_of(part.rows) if part else [], how="Parquet")
+
+
+def head_of_table(table: pa.Table) -> Head:
+    """The first rows of a table in memory."""
+    return Head(table.column_names, _rows_of(table), how="a table")
+
+
+def _rows_of(table: pa.Table | pa.RecordBatch) -> Rows:
+    columns = (column.to_pylist() for column in table.slice(0, _ROWS).columns)
+    return [list(row) for row in zip(*([*map(_text, column)] for column in columns), strict=True)]
 
 
 def _text(value: object) -> str:

@@ -41,7 +41,7 @@ def label_lists(part: Part, columns: Sequence[str], config: TablesGraph) -> pa.A
     """The names of the labels of each row, as an array of lists."""
     if len(columns) > 1:
         return _marked(part, columns)
-    name, column = columns[0], part.text_or_numbers(columns[0])
+    name, column = columns[0], part.values(columns[0])
     if config.label_separator is None:
         return _listed(part, name, column)
     if pa.types.is_null(column.type):
@@ -113,7 +113,7 @@ def _marked(part: Part, columns: Sequence[str]) -> pa.Array:
 
 
 def _marks(part: Part, name: str) -> npt.NDArray[np.bool_]:
-    column = part.text_or_numbers(name)
+    column = part.values(name)
     if storage_of(column.type) not in ("number", "boolean", "text", "none"):
         raise GraphError(f"{part.file}: label {quoted(name)} is of type {column.type}, expected 0 and 1")
     cells = numbers_of(column)

@@ -13,7 +13,7 @@ from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, text_of
-from gscl_scale.graph.sources.nodetable import node_files
+from gscl_scale.graph.sources.nodetable import node_files, with_marks
 from gscl_scale.graph.sources.tablefiles import Part, stream
 from gscl_scale.graph.sources.tableids import ids_of
 from gscl_scale.graph.types import ColumnSummary
@@ -55,7 +55,9 @@ def read_cells(
     orders = {one["name"]: one["order"] for one in encodings if one["order"]}
     names, first, ids = [one["name"] for one in columns], 0, list[pa.Array]()
     found: list[list[Any]] = [[] for _ in columns]
-    for part in (part for file in node_files(config) for part in stream(file, [config.id_column, *names])):
+    for part in (
+        part for file in with_marks(node_files(config), config) for part in stream(file, [config.id_column, *names])
+    ):
         low, high = np.searchsorted(nodes, [first, first + part.rows.num_rows])
         taken = Part(part.file, part.first_row, part.rows.take(arrow_of(nodes[low:high] - first)))
         ids.append(ids_of(taken, config.id_column).cast(pa.large_string()))
@@ -70,7 +72,7 @@ def read_cells(
 
 def _cells_of(part: Part, summary: ColumnSummary, order: str) -> Any:
     """Cells as numbers, or as text."""
-    column = part.text_or_numbers(summary["name"])
+    column = part.values(summary["name"])
     if summary["type"] in _TEXT:
         return pc.cast(column, pa.large_string()) if pa.types.is_boolean(column.type) else text_of(column)
     values = (days_of(column, order) if summary["type"] == _DATE else numbers_of(column, order)).values

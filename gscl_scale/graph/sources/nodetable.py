@@ -118,6 +118,7 @@ class _Columns:
 
 def read_nodes(config: TablesGraph, files: list[TableFile], scratch: IdScratch) -> NodeTable:
     """Read a node table once; labels and splits stay in memory, ids that fit, of the features only what is in them."""
+    files = with_marks(files, config)
     columns = _choose(files[0], config)
     for file in files:
         schema_of(file, columns.keys)
@@ -127,7 +128,7 @@ def read_nodes(config: TablesGraph, files: list[TableFile], scratch: IdScratch) 
         if columns.many:
             labels.append(label_lists(part, columns.labels, config))
         elif columns.labels:
-            labels.append(part.text_or_numbers(columns.labels[0]))
+            labels.append(part.values(columns.labels[0]))
         if columns.split:
             splits.append(_split_codes(part, columns.split))
         for column in stats.values():
@@ -153,6 +154,11 @@ def node_files(config: TablesGraph) -> list[TableFile]:
     """The files of the node table."""
     assert config.nodes is not None
     return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, ""))
+
+
+def with_marks(files: list[TableFile], config: TablesGraph) -> list[TableFile]:
+    """The files with the cells that mean that a value is missing."""
+    return [replace(file, missing=tuple(config.missing_values)) for file in files]
 
 
 def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[Any] | LabelSets | None) -> list[str]:
@@ -228,7 +234,7 @@ def _one_type(ids: IdColumn, files: list[TableFile], config: TablesGraph) -> pa.
 
 
 def _split_codes(part: Part, column: str) -> npt.NDArray[np.int8]:
-    values = part.text_or_numbers(column)
+    values = part.values(column)
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.int8)
     if not is_text(values.type):

@@ -16,9 +16,10 @@ from gscl_scale.graph.sources.column_names import find_ends, find_id, find_weigh
 from gscl_scale.graph.sources.edge_table import edge_files
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
+from gscl_scale.graph.sources.head import head_of_table
 from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
-from gscl_scale.graph.sources.recognize import recognize, recognize_nodes
+from gscl_scale.graph.sources.recognize import likely_id, recognize, recognize_nodes
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
 from gscl_scale.graph.sources.tables import read_files
 from gscl_scale.storage.urls import url_of
@@ -65,7 +66,7 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
         "feature_columns": beside.feature_names,
     }
     settings |= {key: name for key, name in named.items() if name is not None}
-    usual = {**_usual_names(edge_table.columns, node_table.columns if node_table else []), **recognized}
+    usual = {**_usual_names(edge_table.columns, node_table.table if node_table else None), **recognized}
     if isinstance(nodes, (str, Path)) and not recognized and not url_of(Path(nodes)) and Path(nodes).exists():
         usual |= recognize_nodes(Path(nodes), beside.settings)[0]
 
@@ -168,12 +169,16 @@ def _with_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _usual_names(edges: Sequence[str], nodes: Sequence[str]) -> dict[str, object]:
-    """The columns of tables in memory that have usual names; of two columns the first is the source."""
+def _usual_names(edges: Sequence[str], nodes: pa.Table | None) -> dict[str, object]:
+    """The columns of tables in memory by their names; of two columns the first is the source.
+
+    Ids without a usual name are the first column that has a value of its own in each row.
+    """
+    columns = [] if nodes is None else nodes.column_names
     found: dict[str, object] = {}
     if (ends := find_ends(edges)) or len(edges) == 2:
         found["source_column"], found["target_column"] = ends or edges
-    ids = _INDEX if _INDEX in nodes else find_id(nodes)
-    labels = [name for name in labels_among(nodes) if name != ids]
+    ids = _INDEX if _INDEX in columns else find_id(columns) or (likely_id(head_of_table(nodes)) if columns else None)
+    labels = [name for name in labels_among(columns) if name != ids]
     usual = {"weight_column": find_weight(edges), "id_column": ids, "label_column": labels[0] if labels else None}
     return found | {key: name for key, name in usual.items() if name is not None and name not in found.values()}

@@ -9,6 +9,7 @@ from gscl_scale.graph.sources.column_names import counts_rows, find_ends, find_i
 from gscl_scale.graph.sources.conversions import advice
 from gscl_scale.graph.sources.dialect import MATRIX, TEXT
 from gscl_scale.graph.sources.head import Asked, Head, are_dates, head_of, integers_in, numbers_of
+from gscl_scale.storage.urls import url_of
 from gscl_scale.text import join_names, quoted
 
 Settings = dict[str, object]
@@ -34,10 +35,13 @@ class Recognized:
 
 def recognize(file: Path, nodes: Path | None, given: Mapping[str, object]) -> Recognized:
     """Look at a file or folder, and at a node table; what is `given` is not recognized but taken."""
+    set_nodes = given.get("nodes")
+    if nodes is None and isinstance(set_nodes, str) and not url_of(Path(set_nodes)):
+        nodes = Path(set_nodes)
     if not file.exists():
         raise GraphError(f"{file} does not exist; name an edge list, such as gscl-scale run edges.csv")
     if nodes and not nodes.exists():
-        raise GraphError(f"{nodes} does not exist; check --nodes")
+        raise GraphError(f"{nodes} does not exist; check --nodes or graph.nodes")
     if file.suffix.lower() in (".yaml", ".yml"):
         raise GraphError(f"{file} is a config file; give it with --config {file}")
     if file.suffix.lower() == ".npz":
@@ -248,7 +252,7 @@ def _weight(head: Head, source: str, target: str) -> str | None:
 def recognize_nodes(path: Path, given: Mapping[str, object]) -> tuple[Settings, str]:
     """Settings of a node table, and in words what was recognized."""
     head = _head(path, _asked("nodes_", given))
-    ids = str(given.get("id_column") or find_id(head.names) or _likely_id(head))
+    ids = str(given.get("id_column") or find_id(head.names) or likely_id(head))
     label = given["label_column"] if "label_column" in given else _label(head, ids)
     settings: Settings = {**head.settings, "id_column": ids, "label_column": label}
     line = f"{path}: {head.how}; ids {quoted(ids)}, "
@@ -262,7 +266,7 @@ def recognize_nodes(path: Path, given: Mapping[str, object]) -> tuple[Settings, 
     return settings, f"{line}labels {quoted(label)} (--set graph.label_column=null makes it a feature)"
 
 
-def _likely_id(head: Head) -> str:
+def likely_id(head: Head) -> str:
     """The first column with a value of its own in each row that is neither a date nor a decimal; else the first."""
     for name in head.names:
         cells = head.column(name)

@@ -15,6 +15,7 @@ import pyarrow.parquet
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
+from gscl_scale.graph.sources.cells import without_marks
 from gscl_scale.graph.sources.dialect import MATRIX, SEPARATORS, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
@@ -47,6 +48,7 @@ class TableFile:
     dialect     how a text file holds the table
     scratch     what keeps a copy of a file of an object store in place
     table       the rows themselves, if they are in memory; `path` is then their name
+    missing     cells that mean that a value is missing
     groups      the first row group of a Parquet file that is read, and the first that is not any more; None: all
     """
 
@@ -57,6 +59,7 @@ class TableFile:
     dialect: Dialect = Dialect()  # noqa: RUF009  # it is frozen
     scratch: object = None
     table: pa.Table | None = None
+    missing: tuple[str, ...] = ()
     groups: tuple[int, int] | None = None
 
     def __str__(self) -> str:
@@ -101,6 +104,11 @@ class Part:
             return column
         values = column.dictionary
         return pc.take(values.cast(pa.large_string()) if is_text(values.type) else values, column.indices)
+
+    def values(self, name: str) -> pa.Array:
+        """The same, null where a cell is one of those that mean that a value is missing."""
+        column = self.text_or_numbers(name)
+        return without_marks(column, self.file.missing) if self.file.missing else column
 
 
 def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING, scratch_in: Path | None = None) -> list[TableFile]:
