@@ -63,6 +63,15 @@ def join_names(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(shortened(name, 60) for name in names[:most]) + more
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number with the words for one and for many.
+
+    >>> counted(1, "node has", "nodes have"), counted(2000, "node has", "nodes have")
+    ('1 node has', '2,000 nodes have')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def format_bytes(size: float) -> str:
     """A number of bytes with its unit.
 

@@ -15,6 +15,7 @@ from gscl_scale.graph.row_pieces import build_pieces
 from gscl_scale.io.arrow_writer import column_file, write_column
 from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.threads import num_threads
+from gscl_scale.text import counted
 
 Edges = tuple[npt.NDArray[Any], ...]  # sources, targets, and weights if the edges have some
 
@@ -71,15 +72,13 @@ def _finish_weights(rows: Path, both_ways: bool) -> list[str]:
 def _notes_on_edges(counts: CsrCounts, indptr: npt.NDArray[np.int64], undirected: bool, weighted: bool) -> list[str]:
     notes = []
     if counts.self_loops:
-        notes.append(f"{counts.self_loops:,} self-loop{'s' * (counts.self_loops != 1)} dropped")
+        notes.append(f"{counted(counts.self_loops, 'self-loop', 'self-loops')} dropped")
     sides = 2 if undirected else 1
     if repeats := (counts.edges_given - counts.self_loops) * sides - counts.entries:
-        notes.append(
-            f"{repeats // sides:,} repeated edges merged{' (both directions count)' if undirected else ''}"
-            f"{': their weights are added' if weighted else ''}"
-        )
+        both = " (both directions count)" if undirected else ""
+        added = ": their weights are added" if weighted else ""
+        notes.append(f"{counted(repeats // sides, 'repeated edge', 'repeated edges')} merged{both}{added}")
     if isolated := int((indptr[1:] == indptr[:-1]).sum()) if undirected else 0:
-        notes.append(
-            f"{isolated:,} nodes have no neighbours: their rings are empty, and others sample them only as far nodes"
-        )
+        alone = counted(isolated, "node has", "nodes have")
+        notes.append(f"{alone} no neighbours: their rings are empty, and others sample them only as far nodes")
     return notes

@@ -18,7 +18,7 @@ def test_such_nodes_are_added_without_features_or_labels(tmp_path, kind):
     assert graph.features.tolist() == [[4, 0], [8, 0], [6, 1], [6, 1]]
     assert graph.labels.tolist() == [0, 1, -1, -1]
     assert graph.splits["split"].tolist() == [1, 3, 0, 0]
-    assert "2 nodes that only edges name were added (graph.unknown_ids)" in graph.manifest["notes"]
+    assert "2 nodes that only edges name: added (graph.unknown_ids)" in graph.manifest["notes"]
 
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
@@ -26,7 +26,7 @@ def test_such_edges_are_dropped_and_counted(tmp_path, kind):
     graph = ingest(tmp_path, EDGES, NODES, kind=kind, unknown_ids="drop")
     assert named_rows(graph) == {"a": {"b"}, "b": {"a"}}
     assert graph.feature_columns == ["age"]
-    assert "3 edges to ids that are not in the node table were dropped (graph.unknown_ids)" in graph.manifest["notes"]
+    assert "3 edges to ids that are not in the node table: dropped (graph.unknown_ids)" in graph.manifest["notes"]
 
 
 def test_numbers_are_added_as_numbers_and_dropped_if_they_are_none(tmp_path):

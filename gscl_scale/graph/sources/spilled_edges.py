@@ -47,6 +47,7 @@ from gscl_scale.graph.sources.id_partitions import (
 )
 from gscl_scale.io.arrow import is_text
 from gscl_scale.runtime.threads import num_threads
+from gscl_scale.text import counted
 
 _SECTIONS_PER_TASK = 4  # sections differ in how long they take
 
@@ -189,5 +190,5 @@ class SpilledRows:
 
 def note_on_dropped(number: int) -> list[str]:
     """A note on dropped edges, where there are some."""
-    words = f"{number:,} edges to ids that are not in the node table were dropped (graph.unknown_ids)"
+    words = f"{counted(number, 'edge', 'edges')} to ids that are not in the node table: dropped (graph.unknown_ids)"
     return [words] if number else []

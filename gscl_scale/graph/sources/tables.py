@@ -24,7 +24,7 @@ from gscl_scale.io.json import read_json
 from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.threads import num_threads
 from gscl_scale.storage.urls import url_of
-from gscl_scale.text import quoted
+from gscl_scale.text import counted, quoted
 
 _LIKE_WEIGHTS = {"weight", "weights", "edge_weight"}  # columns that a note asks about
 _BEGINS_COMMENT = r"^(#|%|//)"
@@ -78,7 +78,7 @@ def read_files(
     added = len(numbered.ids) - len(table.ids)
     features = features_of(table, config, added > 0, given, preferred)
     if added:
-        table.notes.append(f"{added:,} nodes that only edges name were added (graph.unknown_ids)")
+        table.notes.append(f"{counted(added, 'node', 'nodes')} that only edges name: added (graph.unknown_ids)")
         table = table.with_nodes(numbered.ids)
     draft = _draft(config, numbered, notes)
     draft.features = table.rows(features.encodings, added)
