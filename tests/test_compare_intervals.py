@@ -87,14 +87,17 @@ def test_the_protocol_decides_the_interval_and_the_nodes_that_the_probe_learns_f
     assert (found["way"], found["test_per_train"]) == (way, pytest.approx(ratio))
 
 
-def test_what_differs_is_named_and_what_cannot_be_told_apart():
+def test_what_differs_significantly_is_named_and_what_does_not():
     by_split = {**SEEDS, "raw": {"5": {"a": 0.50, "b": 0.52}, "6": {"a": 0.90, "b": 0.95}}}
     (sentence,) = interval_remarks(list(rows_with(PUBLISHED, by_split).values()), PUBLISHED.protocol())
     assert sentence.startswith("Paired differences at 95 % (corrected resampled t): ")
-    assert "not told apart: RAW, " in sentence
+    assert "; not significant: RAW, " in sentence
     often = {name: {f"{seed}{n}": on for seed, on in of.items() for n in range(9)} for name, of in SEEDS.items()}
     (sentence,) = interval_remarks(list(rows_with(Pairing(False, False, 0.1), often).values()), RANDOM.protocol())
     assert "DGI -10.75 against GSCL-PAIRWISE" in sentence
+    same = dict.fromkeys(("dgi", "raw"), SEEDS["dgi"])
+    (sentence,) = interval_remarks(list(rows_with(PUBLISHED, same).values()), PUBLISHED.protocol())
+    assert sentence.endswith(": no row differs significantly from the best of the others.")
     (sentence,) = interval_remarks([{"title": "DGI"}], FIXED.protocol())
     assert "raise train.repeats" in sentence
     alone = {"title": "DGI", "interval": {"error": 0.1, "low": 0.1, "high": 0.5, "n": 4}}

@@ -1,4 +1,4 @@
-"""Average ranks of methods over several graphs, and whether they can be told apart (Demsar, JMLR 7, 2006)."""
+"""Average ranks of methods over several graphs, and which of them differ significantly (Demsar, JMLR 7, 2006)."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ class AverageRanks:
     graphs       those that count
     chi_square   the statistic of Friedman's test
     p_value      the probability of so large a statistic if all methods are alike
-    critical     Nemenyi's critical difference: average ranks that are closer cannot be told apart
+    critical     Nemenyi's critical difference: average ranks that are closer do not differ significantly
     left_out     methods and graphs that do not count, each with the reason
     """
 
@@ -33,7 +33,7 @@ class AverageRanks:
     left_out: dict[str, str]
 
     def groups(self) -> Iterator[list[str]]:
-        """The largest groups of methods that cannot be told apart, the best first; none of a single method.
+        """The largest groups of methods without a significant difference, the best first; none of a single method.
 
         Where Friedman's test finds no difference at all it is one group.
         """
@@ -69,10 +69,14 @@ def average_ranks(figures: Figures) -> AverageRanks | None:
         p_value=p_value,
         critical=critical_difference(len(compared), len(complete)),
         left_out={
-            **{method: f"not measured on {', '.join(lacks)}" for method, lacks in few.items()},
+            **{method: f"measured on {_others(graphs, lacks)} only" for method, lacks in few.items()},
             **{graph: f"not measured: {', '.join(lacks)}" for graph, lacks in absent.items() if lacks},
         },
     )
+
+
+def _others(names: list[str], without: list[str]) -> str:
+    return ", ".join(name for name in names if name not in without)
 
 
 def ranks_of(figures: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

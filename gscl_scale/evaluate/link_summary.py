@@ -85,7 +85,7 @@ def link_warnings(metrics: Metrics) -> Iterator[str]:
     for title, other in others.items():
         if other and reached <= (before := other["degree_matched"]["auc"]):
             yield (
-                f"held-out edges are told from other pairs no better than by {title} (AUC {100 * reached:.1f} % "
-                f"against {100 * before:.1f} %, nodes drawn by degree); try other rings.hops, loss.temperature or "
-                "train.learning_rate"
+                f"the trained encoder ranks held-out edges above other pairs no better than {title} (AUC "
+                f"{100 * reached:.1f} % against {100 * before:.1f} %, nodes drawn by degree); try other rings.hops, "
+                "loss.temperature or train.learning_rate"
             )

@@ -85,8 +85,8 @@ def interval_remarks(rows: Sequence[IntervalRow], protocol: IntervalsProtocol) -
     alike = [row["title"] for row, one in compared if one["low"] <= 0 <= one["high"]]
     return [
         f"Paired differences at {100 * protocol['level']:g} % ({protocol['way']}): "
-        f"{', '.join(apart) or 'no row is apart from the best of the others'}"
-        f"{'; not told apart: ' * bool(alike)}{', '.join(alike)}."
+        f"{', '.join(apart) or 'no row differs significantly from the best of the others'}"
+        f"{'; not significant: ' * bool(apart and alike)}{', '.join(alike) * bool(apart)}."
     ]
 
 

@@ -85,7 +85,7 @@ def _why(found: RunData, none: Sequence[Gain]) -> tuple[str, str]:
         return "no labels and no held-out edges say how useful the embeddings are", _HELD_OUT
     if all(one.gain > 0 for one in none):
         return (
-            "a gain within its standard error cannot be told from chance",
+            "a gain within its standard error may be chance",
             "measure it over several runs: use a new run folder (--run) and add --set train.repeats=5",
         )
     if all(one.over == "raw" for one in none):

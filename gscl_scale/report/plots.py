@@ -180,7 +180,7 @@ def plot_comparison(result: Comparison, path: Path) -> None:
 def plot_average_ranks(found: AverageRanks, path: Path) -> None:
     """Write a critical-difference diagram: methods at their average ranks, the best on the left.
 
-    A thick line joins methods that cannot be told apart; the bar at the top is as long as the critical difference.
+    A thick line joins methods without a significant difference; the bar at the top shows the critical difference.
     """
     order = sorted(found.ranks, key=lambda name: found.ranks[name])
     groups, last = list(found.groups()), len(order)

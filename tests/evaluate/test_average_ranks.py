@@ -63,7 +63,7 @@ def test_a_method_that_lacks_most_graphs_is_left_out_and_then_each_graph_that_a_
     found = average_ranks(figures)
     assert (list(found.ranks), found.graphs) == (["a", "b", "c"], [f"graph {n}" for n in range(4)])
     assert found.left_out == {
-        "d": "not measured on graph 0, graph 1, graph 2",
+        "d": "measured on graph 3, graph 4 only",
         "graph 4": "not measured: a",
     }
 

@@ -200,11 +200,9 @@ def test_a_training_that_brought_nothing_is_warned_of(tmp_path):
     figures = measured(held_out_graph(tmp_path / "graph"))
     links = figures["links"]
     links["trained"]["degree_matched"]["auc"], links["untrained"]["degree_matched"]["auc"] = 0.61, 0.62
-    assert any(
-        "no better than by the untrained encoder (AUC 61.0 % against 62.0 %" in one for one in warnings_of(figures)
-    )
+    assert any("no better than the untrained encoder (AUC 61.0 % against 62.0 %" in one for one in warnings_of(figures))
     links["trained"]["degree_matched"]["auc"], links["raw"]["degree_matched"]["auc"] = 0.63, 0.7
-    assert any("no better than by the input features (AUC 63.0 % against 70.0 %" in one for one in warnings_of(figures))
+    assert any("no better than the input features (AUC 63.0 % against 70.0 %" in one for one in warnings_of(figures))
     links["raw"]["degree_matched"]["auc"] = 0.6
     assert not any("held-out edges" in one for one in warnings_of(figures))
 

@@ -11,7 +11,7 @@ from gscl_scale.report.plots import plot_average_ranks
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.reproduce.cells import cells_of
 from gscl_scale.studies.reproduce.page import page
-from gscl_scale.studies.reproduce.ranks import ranks_of_table
+from gscl_scale.studies.reproduce.ranks import ranks_of_table, ranks_section
 from gscl_scale.studies.reproduce.reproduce import reproduce
 from gscl_scale.studies.reproduce.tables import TABLES, Line, Table
 
@@ -56,10 +56,17 @@ def test_a_page_has_the_ranks_and_says_what_is_left_out_and_the_json_file_has_th
     assert "Average rank by test accuracy over one, three, four; 1 is the best" in text
     assert "| pairwise = listwise | 1.00 |" in text
     assert "- Friedman test: chi-square 6.00 with 2 degrees of freedom, p = 0.0498." in text
-    assert "less than 1.91 apart" in text
-    assert "Not told apart: pairwise = listwise, dgi; dgi, raw." in text
+    assert "their average ranks differ by 1.91 or more" in text
+    assert "Groups without a significant difference: pairwise = listwise, dgi; dgi, raw." in text
     assert "- Left out: two (not measured: dgi)." in text
     assert "](tiny_ranks.png)" in text
+
+
+def test_a_page_names_lines_with_the_same_reason_together():
+    found = AverageRanks(
+        ["one"], {"a": 1.0, "b": 2.0}, 1.0, 0.5, 1.0, dict.fromkeys(("c", "d"), "measured on two only")
+    )
+    assert "- Left out: c, d (measured on two only)." in "\n".join(ranks_section("tiny", METHODS, found))
 
 
 def test_a_page_says_that_labels_are_shuffled():

@@ -45,11 +45,14 @@ def ranks_section(name: str, table: Table, found: AverageRanks) -> list[str]:
     rows = [[line, f"{rank:.2f}"] for line, rank in sorted(found.ranks.items(), key=lambda each: each[1])]
     methods = len(found.ranks)
     chance = "< 0.0001" if found.p_value < 1e-4 else f"= {found.p_value:.4f}"
-    apart = [f"{what} ({reason})" for what, reason in found.left_out.items()]
+    alike: dict[str, list[str]] = {}
+    for what, reason in found.left_out.items():
+        alike.setdefault(reason, []).append(what)
+    apart = [f"{', '.join(names)} ({reason})" for reason, names in alike.items()]
     sentences = [
         f"Friedman test: chi-square {found.chi_square:.2f} with {methods - 1} degrees of freedom, p {chance}.",
-        f"Nemenyi test at {100 * ALPHA:g} %: lines cannot be told apart where their average ranks are less than "
-        f"{found.critical:.2f} apart, or where the Friedman test finds no difference. {_together(found)}",
+        f"Nemenyi test at {100 * ALPHA:g} %: two lines differ significantly if the Friedman test finds a difference "
+        f"and their average ranks differ by {found.critical:.2f} or more. {_together(found)}",
         *([f"Left out: {'; '.join(apart)}."] if apart else []),
     ]
     return [
@@ -62,7 +65,7 @@ def ranks_section(name: str, table: Table, found: AverageRanks) -> list[str]:
 
 def _together(found: AverageRanks) -> str:
     groups = [", ".join(group) for group in found.groups()]
-    return f"Not told apart: {'; '.join(groups)}." if groups else "All are told apart."
+    return f"Groups without a significant difference: {'; '.join(groups)}." if groups else "All lines differ."
 
 
 def ranks_as_json(found: AverageRanks) -> dict[str, object]:
