@@ -21,7 +21,7 @@ from gscl_scale.stages.finished import checkpoints_of
 from gscl_scale.train.checkpoint import write_state
 
 NOTE = "night.json"
-_FOR_COLUMNS = ("feature_columns", "column_types", "missing", "encoding")  # settings of graph
+_FOR_COLUMNS = ("feature_columns", "column_types", "missing", "missing_values", "encoding")  # settings of graph
 _NOT_STORED = (NOTE, "tensorboard")
 
 
@@ -66,6 +66,7 @@ def may_build_on(config: Config, base: Run) -> bool:
 def encoding_before(config: Config, graph: Graph) -> list[ColumnEncoding]:
     """How an earlier graph reads the columns of a node table, if the settings for that are as they were."""
     now, before = config.graph.model_dump(mode="json"), graph.manifest.get("options", {})
+    before = {"missing_values": [], **before}  # graphs of earlier versions lack it
     same = config.graph.source == "tables" and all(before.get(key) == now[key] for key in _FOR_COLUMNS)
     return graph.manifest.get("encoding", []) if same else []
 

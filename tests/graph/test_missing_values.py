@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gscl_scale.config.config import Config
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources.column_profile import Lowest
-from tests.graph.tables import PAIR, ingest
+from gscl_scale.retrain.work_folder import encoding_before
+from tests.graph.tables import PAIR, ingest, tables
 from tests.test_forms import read
 
 AGES = ["31", "Not asked", "-999", "44", "", "52"]
@@ -98,3 +100,14 @@ def test_the_lowest_number_of_a_stream_does_not_depend_on_how_it_is_cut():
         for part in np.array_split(numbers, pieces):
             lowest.add(part)
         assert (lowest.number, lowest.times, lowest.above) == (0, int((numbers == 0).sum()), 1)
+
+
+def test_a_night_learns_its_columns_again_where_other_cells_are_missing(tmp_path):
+    graph = ingest(tmp_path, PAIR, NODES, missing_values=["-999"])
+    config = Config(graph=tables(tmp_path, PAIR, NODES, missing_values=["-999"]))
+    assert encoding_before(config, graph) == graph.manifest["encoding"] != []
+    other = Config(graph=tables(tmp_path, PAIR, NODES))
+    assert encoding_before(other, graph) == []
+    del graph.manifest["options"]["missing_values"]  # as an earlier version wrote it
+    assert encoding_before(config, graph) == []
+    assert encoding_before(other, graph) == graph.manifest["encoding"]
