@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A command on a Ray cluster made of the nodes of a Slurm job; its exit code is the job's.
+# Run a command on a Ray cluster made of the nodes of a Slurm job. The job has the exit code of the command.
 #
 #   sbatch cluster/slurm.sh gscl-scale run --config FILE --run /shared/runs/NAME --set runtime.engine=ray
 #
-# Five minutes before the time limit, and on scancel --batch --signal=TERM, the command is told to stop: it saves a
-# checkpoint and ends. The same sbatch goes on from there. On all nodes gscl-scale is on the PATH (load a module below,
-# or activate an environment), and the run folder is the same one.
+# Five minutes before the time limit, and on scancel --batch --signal=TERM, the command saves a checkpoint and ends. The
+# same sbatch command resumes from there. gscl-scale must be on the PATH of all nodes (load a module below, or activate
+# an environment), and all nodes must see the same run folder.
 #SBATCH --job-name=gscl-scale
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -34,7 +34,7 @@ if [[ -z $ip || -z $port ]]; then
   exit 1
 fi
 
-# Who is on the same network can reach the ports of Ray: a token that only this job knows, never on a command line.
+# Anyone on the network can reach the ports of Ray, so Ray has a token. Only this job knows it; no command line has it.
 RAY_AUTH_MODE=token
 RAY_AUTH_TOKEN=$(python -c 'import secrets; print(secrets.token_hex(32))')
 RAY_ADDRESS=$ip:$port
@@ -56,7 +56,7 @@ stop_driver() {
 trap stop_all EXIT
 trap stop_driver TERM INT
 
-# start_ray NODE OPTIONS: Ray on a node, with the cores that Slurm gave there, until it is stopped
+# start_ray NODE OPTIONS: run Ray on a node with the cores that Slurm allocated there, until it is stopped
 start_ray() {
   local node=$1
   shift
@@ -81,7 +81,7 @@ for node in "${nodes[@]:1}"; do
   start_ray "$node" --address="$RAY_ADDRESS" --temp-dir="/tmp/ray-$SLURM_JOB_ID"
 done
 
-# Training asks for its processes at once: begin when all nodes have joined.
+# A training requests all its processes at once, so wait until all nodes have joined.
 export RAY_ADDRESS
 python - "${#nodes[@]}" <<'PYTHON' &
 import logging, sys, time
@@ -99,7 +99,7 @@ say "Ray runs on ${#nodes[@]} nodes: ${nodes[*]}"
 
 "$@" &
 driver=$!
-while :; do  # wait is cut short by a signal: then the command is still ending
+while :; do  # a signal interrupts wait while the command is still ending
   told=0
   wait "$driver"
   code=$?
