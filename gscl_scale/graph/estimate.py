@@ -163,7 +163,7 @@ def check_resources(size: SourceSize, config: GraphConfig, folder: Path, held: i
         return _describe_uncounted(size, need, config, memory, disk)
     counts = ((size.num_nodes, "nodes"), (size.num_edges, "edges"))
     subject = " and ".join(
-        f"{kind} yet to be counted" if count is None else f"{count:,} {kind}" for count, kind in counts
+        f"an unknown number of {kind}" if count is None else f"{count:,} {kind}" for count, kind in counts
     )
     about = "about" if None not in (size.num_nodes, size.num_edges) else "at least"
     smaller = ", or set a smaller graph.num_nodes, graph.mean_degree or graph.num_features"
@@ -192,11 +192,13 @@ def _describe_uncounted(size: SourceSize, need: IngestNeed, config: GraphConfig,
     """Describe a source of which at most the bytes of its files are known; GraphError where these do not fit."""
     free = f"{format_bytes(memory)} of memory and {format_bytes(disk)} of disk are free"
     if not size.fixed:
-        return f"reading source {config.source}: its size is not known yet ({free})"
+        return f"Reading the graph (source {config.source}); its size is not known yet ({free})"
     if need.memory > memory:
         raise GraphError(
             f"source {config.source}: its files of {format_bytes(size.fixed)} take at least "
             f"{format_bytes(need.memory)} of memory and {format_bytes(memory)} are available; use a machine with more "
             "memory"
         )
-    return f"reading source {config.source}: it takes at least {format_bytes(need.memory)} of memory ({free})"
+    return (
+        f"Reading the graph (source {config.source}); it takes at least {format_bytes(need.memory)} of memory ({free})"
+    )

@@ -106,7 +106,10 @@ def test_tables_tell_their_rows_and_the_nodes_are_told_once_they_are_counted(tmp
     config = Config.load(None, ["graph.source=tables", f"graph.edges={tmp_path / 'edges.parquet'}"]).graph
     said = []
     assert read_if_it_fits(config, tmp_path / "graph", said.append).num_nodes == 4
-    assert [line.split(" take ")[0] for line in said] == ["nodes yet to be counted and 4 edges", "4 nodes and 4 edges"]
+    assert [line.split(" take ")[0] for line in said] == [
+        "an unknown number of nodes and 4 edges",
+        "4 nodes and 4 edges",
+    ]
     assert "at least 0.5 GiB of memory" in said[0]
     nodes = pa.table({"id": [1, 2, 3, 4], "a": [1.0] * 4, "b": [[1.0, 2.0]] * 4})
     pq.write_table(nodes.set_column(2, "b", nodes["b"].cast(pa.list_(pa.float64(), 2))), tmp_path / "nodes.parquet")
@@ -144,7 +147,7 @@ def test_a_source_that_knows_nothing_is_told_as_that(tmp_path, this_machine):
     this_machine(8 * GIB, 30 * GIB)
     config = Config.load(None, ["graph.source=pyg", "graph.dataset=Actor", f"graph.path={tmp_path}"]).graph
     assert check_resources(source_size(config), config, tmp_path) == (
-        "reading source pyg: its size is not known yet (8.0 GiB of memory and 30.0 GiB of disk are free)"
+        "Reading the graph (source pyg); its size is not known yet (8.0 GiB of memory and 30.0 GiB of disk are free)"
     )
 
 
@@ -232,7 +235,7 @@ def test_torch_geometric_tells_the_bytes_of_its_files(tmp_path, this_machine, da
     write_bytes(place / "geom-gcn" / "processed" / "data.pt", 4 * GIB)
     assert source_size(config) == SourceSize(fixed=4 * GIB)
     this_machine(8 * GIB, 30 * GIB)
-    told = "reading source pyg: it takes at least 4.5 GiB of memory (8.0 GiB of memory and 30.0 GiB of disk are free)"
+    told = "Reading the graph (source pyg); it takes at least 4.5 GiB of memory (8.0 GiB of memory and 30.0 GiB of disk are free)"
     assert check_resources(source_size(config), config, tmp_path) == told
     this_machine(4 * GIB, 30 * GIB)
     with pytest.raises(GraphError, match=r"pyg: its files of 4.0 GiB take at least 4.5 GiB of memory and 4.0 GiB are"):
