@@ -235,7 +235,8 @@ def test_torch_geometric_tells_the_bytes_of_its_files(tmp_path, this_machine, da
     write_bytes(place / "geom-gcn" / "processed" / "data.pt", 4 * GIB)
     assert source_size(config) == SourceSize(fixed=4 * GIB)
     this_machine(8 * GIB, 30 * GIB)
-    told = "Reading the graph (source pyg); it takes at least 4.5 GiB of memory (8.0 GiB of memory and 30.0 GiB of disk are free)"
+    free = "8.0 GiB of memory and 30.0 GiB of disk are free"
+    told = f"Reading the graph (source pyg); it takes at least 4.5 GiB of memory ({free})"
     assert check_resources(source_size(config), config, tmp_path) == told
     this_machine(4 * GIB, 30 * GIB)
     with pytest.raises(GraphError, match=r"pyg: its files of 4.0 GiB take at least 4.5 GiB of memory and 4.0 GiB are"):
