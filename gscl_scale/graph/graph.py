@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -119,12 +120,17 @@ class Graph:
                 return f"{quoted(name)} as feature column {number}, the encoder was trained on {quoted(expected)}"
         return ""
 
-    def refuse_other_features(self, blocks: FeatureBlocks, columns: Sequence[str], subject: str) -> None:
-        """GraphError for a graph whose features an encoder would misread; `subject` begins its message."""
+    def refuse_other_features(
+        self, blocks: FeatureBlocks, columns: Sequence[str], subject: str, run: Path | None = None
+    ) -> None:
+        """GraphError for a graph whose features an encoder would misread; `subject` begins its message.
+
+        run   that of the encoder, whose encoding of columns a graph can be ingested with
+        """
         if other := self.other_features(blocks, columns):
+            again = f", or ingest the tables with --set {quote(f'graph.encoding={run}')}" if run else ""
             raise GraphError(
-                f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns), or ingest "
-                "the tables as for the encoder's run: --set graph.encoding=RUN"
+                f"{subject} has {other}; bring the same columns in the same order (graph.feature_columns){again}"
             )
 
     def refuse_other_weights(self, weighted: bool, subject: str) -> None:

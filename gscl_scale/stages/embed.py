@@ -48,7 +48,8 @@ def embed(
     checkpoints, folder = checkpoints_of(config, run), out or run.embeddings
     trained_on = Graph.open(run.graph)
     graph = Graph.open(other) if other else trained_on
-    graph.refuse_other_features(trained_on.feature_blocks, trained_on.feature_columns, str(graph.folder))
+    blocks, columns = trained_on.feature_blocks, trained_on.feature_columns
+    graph.refuse_other_features(blocks, columns, str(graph.folder), run.folder)
     graph.refuse_other_weights(trained_on.edge_weights is not None, str(graph.folder))
     fingerprint = embeddings_fingerprint(checkpoints, run, graph if other else None)
     if is_complete(folder, fingerprint, config.runtime.npy):

@@ -1,6 +1,7 @@
 """Another table is read as the one that an encoder was trained on, or refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,11 +52,12 @@ def test_the_encoding_of_an_earlier_table_is_used_for_another_one(before, tmp_pa
 def test_without_it_other_columns_are_refused_by_name(before, tmp_path):
     graph, earlier = ingest(tmp_path / "later", PAIR, LATER, kind=".csv"), Graph.open(before / "graph")
     with pytest.raises(
-        GraphError, match=r"new has 'extra' as feature column 1.*; bring .*, or ingest .*graph.encoding=RUN"
+        GraphError, match=r"new has 'extra' as feature column 1.*; bring .*, or ingest .*--set graph.encoding=runs/a$"
     ):
-        graph.refuse_other_features(earlier.feature_blocks, earlier.feature_columns, "new")
+        graph.refuse_other_features(earlier.feature_blocks, earlier.feature_columns, "new", Path("runs/a"))
     other = ingest(tmp_path / "other", PAIR, BEFORE | {"plan": ["s", "u", "s", "u"]}, kind=".csv")
-    with pytest.raises(GraphError, match="new has 'plan=u' as feature column 4, the encoder was trained on 'plan=t'"):
+    says = r"new has 'plan=u' as feature column 4, the encoder was trained on 'plan=t'.* \(graph.feature_columns\)$"
+    with pytest.raises(GraphError, match=says):
         other.refuse_other_features(earlier.feature_blocks, earlier.feature_columns, "new")
 
 
