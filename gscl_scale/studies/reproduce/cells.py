@@ -2,8 +2,10 @@
 
 import os
 import tempfile
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NotRequired
 
@@ -89,7 +91,7 @@ class Cell:
     peer: str | None = None
     measured: tuple[Method, ...] = METHODS
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Names the graph and, by a fingerprint, all that changes a figure."""
         values = self.settings()
@@ -150,12 +152,13 @@ def cells_of(
     With `at_hand` False the graphs need not be there, and the cells have right names only.
     """
     trained = table.measures != ("consistency",)
+    values = {graph: _values_of(table, graph, configs) for graph in graphs}
     cells: dict[Line, list[Cell]] = {}
     for line in table.lines:
         wanted = [f"train.repeats={repeats if trained else 1}", *line.defaults, *settings, *line.settings]
         cells[line] = []
         for graph in graphs:
-            config = _config_of(_values_of(table, graph, configs), graph, wanted, at_hand)
+            config = _config_of(deepcopy(values[graph]), graph, wanted, at_hand)
             if line.method:
                 config = configured(config, line.method)
             if config.rings.hops == 1:  # lines that differ in the ranking alone share a cell, and its run
