@@ -19,6 +19,7 @@ from gscl_scale.cli import main as cli
 from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, DivergedError, FolderError, RunError, StoppedError, UserError
 from gscl_scale.io.json import read_json, write_json
+from gscl_scale.report.plots import plot_panels
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.compare import FREE
 from gscl_scale.studies.peers.table import PEERS
@@ -54,6 +55,8 @@ TINY = Table(
 )
 
 
+PLOT_PANELS = "gscl_scale.studies.reproduce.page.plot_panels"
+
 METHODS = Table(
     "Methods",
     ("one",),
@@ -64,7 +67,8 @@ METHODS = Table(
 
 
 def set_up(folder, monkeypatch):
-    """(folder of configs, folder of results) with a table named tiny."""
+    """(folder of configs, folder of results) with a table named tiny, whose picture is not drawn."""
+    monkeypatch.setattr(PLOT_PANELS, lambda *_: None)
     monkeypatch.setitem(TABLES, "tiny", TINY)
     (folder / "configs").mkdir()
     for name in TINY.graphs:
@@ -216,7 +220,7 @@ def test_the_results_in_the_docs_are_those_of_the_cells(tmp_path, monkeypatch):
     monkeypatch.setenv("GSCL_DATA", str(tmp_path))  # cells are the same wherever graphs lie
     root = Path(__file__).parents[2]
     monkeypatch.chdir(root)
-    monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *_: None)  # the text is compared
+    monkeypatch.setattr(PLOT_PANELS, lambda *_: None)  # the text is compared
     for kept in ("cells", "notes"):
         shutil.copytree(root / "docs/results" / kept, tmp_path / "results" / kept)
     tables = Path(shutil.copy(root / "docs/results/tables", tmp_path / "results"))
@@ -329,6 +333,7 @@ def test_a_cell_of_another_graph_with_the_same_name_is_refused(places, tmp_path)
 
 
 def test_a_table_is_measured_cell_by_cell_and_what_is_stored_is_not_measured_again(places, monkeypatch):
+    monkeypatch.setattr(PLOT_PANELS, plot_panels)
     monkeypatch.setattr(
         "gscl_scale.stages.report.report", lambda *_: pytest.fail("a page was drawn that nobody would see")
     )
@@ -366,7 +371,7 @@ def test_similarities_are_drawn_along_the_hops_line_by_line(places, monkeypatch)
     table = Table("Mean cosine", ("one",), lines, ("similarity",), shape="along hops")
     monkeypatch.setitem(TABLES, "similarity", table)
     drawn = []
-    monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *given: drawn.append(given))
+    monkeypatch.setattr(PLOT_PANELS, lambda *given: drawn.append(given))
     assert "![Mean cosine](similarity.png)" in run(places, name="similarity")
     (cell,) = [read_json(path) for path in (places[1] / "cells").iterdir()]
     rings = cell["figures"]["rings"]
@@ -660,7 +665,7 @@ def test_an_empty_ring_is_a_dash_in_the_table_and_a_gap_in_the_picture(tmp_path,
     records = {("GSCL", "one"): {**found, "figures": {**found["figures"], "rings": {"similarity": [0.5, None, 0.25]}}}}
     assert "| GSCL | 0.500, -, 0.250 |" in page("similarity", table, records, {}, "made so")
     drawn = []
-    monkeypatch.setattr("gscl_scale.studies.reproduce.page.plot_panels", lambda *given: drawn.append(given[0]))
+    monkeypatch.setattr(PLOT_PANELS, lambda *given: drawn.append(given[0]))
     draw(table, records, tmp_path / "similarity.png")
     assert drawn == [{"one": {"GSCL": [(0.5, 0.0), None, (0.25, 0.0)]}}]
     monkeypatch.undo()
