@@ -8,6 +8,8 @@ import pytest
 from tests.commands import cli
 from tests.test_cli import write_tables
 
+pytestmark = pytest.mark.usefixtures("blank_curves")
+
 MADE = ("graph", "samples", "checkpoints", "embeddings", "metrics.json", "report.html")
 
 

@@ -27,6 +27,8 @@ from gscl_scale.train.objectives.trainer import ObjectiveTrainer
 from gscl_scale.train.process_group import World
 from tests.graphs import make_graph, random_edges
 
+pytestmark = pytest.mark.usefixtures("blank_curves")
+
 VALUES = {
     "graph": {"source": "memory"},
     "model": {"width": 8, "projection": 8, "activation": "rrelu"},

@@ -3,12 +3,15 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from gscl_scale.graph.graph import Graph
 from gscl_scale.registry.versions import Registry
 from gscl_scale.retrain.night import retrain
 from gscl_scale.runtime.console import Console
 from tests.retrain.town import Town
+
+pytestmark = pytest.mark.usefixtures("blank_curves")
 
 OPEN = {"probe_fall": 1, "ranking_least": 0, "ranking_fall": 1, "alignment_least": -1, "cosine_most": 1, "rank_fall": 1}
 

@@ -23,6 +23,8 @@ from tests.retrain.test_columns import OPEN
 from tests.retrain.test_nights import metrics_in
 from tests.retrain.town import Town
 
+pytestmark = pytest.mark.usefixtures("blank_curves")
+
 QUIET = Console(quiet=True)
 
 

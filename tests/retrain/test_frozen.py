@@ -21,6 +21,8 @@ from tests.forked import begin
 from tests.retrain.test_columns import OPEN
 from tests.retrain.town import Town
 
+pytestmark = pytest.mark.usefixtures("blank_curves")
+
 QUIET = Console(quiet=True)
 WRITES = ("leased", "promoted", "released")  # of an undisturbed night
 PLACES = [(number, when) for number in range(len(WRITES)) for when in ("before", "after")]

@@ -20,6 +20,8 @@ from gscl_scale.runtime.console import Console
 from tests.forked import begin
 from tests.retrain.town import Town
 
+pytestmark = pytest.mark.usefixtures("blank_curves")
+
 QUIET = Console(quiet=True)
 KILLS = 10
 LEASE = {"lease_s": 0.6, "wait_s": 30.0}

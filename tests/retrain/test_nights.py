@@ -20,6 +20,8 @@ from gscl_scale.runtime.console import Console
 from tests.retrain.test_columns import OPEN
 from tests.retrain.town import Town
 
+pytestmark = pytest.mark.usefixtures("blank_curves")
+
 QUIET = Console(quiet=True)
 
 
