@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gscl_scale import seeding
 
 _RANGES = 16  # of values that are sorted one after the other, at the least
+_TOGETHER = 1 << 12  # nodes that are sorted at once, however few ranges that makes
 _SOME = 1 << 8  # draws for each of them, that say where they begin
 _AT_ONCE = 1 << 20
 BYTES_PER_NODE = 40  # of a range that is sorted: its nodes, their values, their sequence, and both in order
@@ -56,7 +57,8 @@ def order_draws(
     if weights is not None:
         drawn /= weights
     order, priority, at = np.empty(drawn.size, dtype), np.empty(drawn.size, np.float64), 0
-    for part in sorted_ranges(lambda first, end: drawn[first:end], drawn.size, dtype):
+    ranges = min(_RANGES, 1 + drawn.size // _TOGETHER)
+    for part in sorted_ranges(lambda first, end: drawn[first:end], drawn.size, dtype, ranges):
         end = at + part.order.size
         order[at:end], priority[at:end] = part.order, part.priority
         at = end
