@@ -156,24 +156,36 @@ def link_figures(score: Score, pairs: LinkPairs) -> LinkFigures:
     figures = _figures(edges, non_edges)
     if edges.size >= PARTS * _EDGES_OF_PART:
         parts = [(edges[part::PARTS], non_edges[part::PARTS]) for part in range(PARTS)]
-        figures["auc_by_part"] = [_figures(*part)["auc"] for part in parts]
+        figures["auc_by_part"] = [_auc(*part) for part in parts]
     return figures
 
 
 def _figures(edges: npt.NDArray[np.float64], non_edges: npt.NDArray[np.float64]) -> LinkFigures:
     """Figures of the scores of edges [E] and of their non-edges [E, K]."""
-    from sklearn.metrics import average_precision_score, roc_auc_score  # take a second to import
+    from sklearn.metrics import average_precision_score  # takes a second to import
 
     higher = (non_edges > edges[:, None]).sum(axis=1) + (non_edges == edges[:, None]).sum(axis=1) / 2
-    is_edge = np.repeat([1, 0], [edges.size, non_edges.size])
-    scores = np.concatenate([edges, non_edges.ravel()])
-    weights = np.repeat([1.0, 1 / non_edges.shape[1]], [edges.size, non_edges.size])
+    is_edge, scores, weights = _weighted(edges, non_edges)
     return {
-        "auc": float(roc_auc_score(is_edge, scores, sample_weight=weights)),
+        "auc": _auc(edges, non_edges),
         "average_precision": float(average_precision_score(is_edge, scores, sample_weight=weights)),
         "hits_at_10": float((higher + 1 <= _NEAR_TOP).mean()),
         "mrr": float((1 / (higher + 1)).mean()),
     }
+
+
+def _auc(edges: npt.NDArray[np.float64], non_edges: npt.NDArray[np.float64]) -> float:
+    from sklearn.metrics import roc_auc_score  # takes a second to import
+
+    is_edge, scores, weights = _weighted(edges, non_edges)
+    return float(roc_auc_score(is_edge, scores, sample_weight=weights))
+
+
+def _weighted(edges: npt.NDArray[np.float64], non_edges: npt.NDArray[np.float64]) -> tuple[npt.NDArray[Any], ...]:
+    """Whether each score is of an edge, the scores, and weights by which an edge counts as much as its non-edges."""
+    sizes = [edges.size, non_edges.size]
+    scores = np.concatenate([edges, non_edges.ravel()])
+    return np.repeat([1, 0], sizes), scores, np.repeat([1.0, 1 / non_edges.shape[1]], sizes)
 
 
 def validation_auc(graph: Graph, seed: int) -> Callable[[Score], float] | None:
@@ -186,7 +198,7 @@ def validation_auc(graph: Graph, seed: int) -> Callable[[Score], float] | None:
         return None
     sizes = _EDGES_OF_CHOICE, _NON_EDGES_OF_CHOICE
     pairs = LinkPairs.draw(graph, held_out.validation, "degree_matched", seed, *sizes)
-    return (lambda score: _figures(*_scores(score, pairs))["auc"]) if pairs.near.size else None
+    return (lambda score: _auc(*_scores(score, pairs))) if pairs.near.size else None
 
 
 def _scores(score: Score, pairs: LinkPairs) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
