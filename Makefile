@@ -24,23 +24,26 @@ BASE_TESTS := tests/batches tests/embed tests/evaluate tests/model tests/rings t
 LOWEST_TORCH ?= $(shell grep '^torch==' lowest.txt)
 TORCH  ?= $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test test-slow test-docs test-gpu test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
+.PHONY: demo no-egg-info test test-slow test-docs test-gpu test-ray test-ray-slow chaos fuzz golden licences audit test-torch-sparse results check data-test docs reference dist test-dist test-lowest test-newest install install-dev clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/gscl-scale demo --run $(RUN)
 
-test: $(VENV)/.installed-dev check
-	rm -rf gscl_scale.egg-info  # a build left it: in this folder its version stands before that of the installation
+# a build leaves it: in this folder its version stands before that of the installation, and clusters refuse two versions
+no-egg-info:
+	@rm -rf gscl_scale.egg-info
+
+test: $(VENV)/.installed-dev check no-egg-info
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 	@echo "all checks passed"
 
 # two files at a time, since clusters wait now and then; a test beside another takes up to twice its time
 RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile -o timeout=300
 
-test-ray: $(VENV)/.installed-dev
+test-ray: $(VENV)/.installed-dev no-egg-info
 	$(RAY_TESTS) -m "ray and not slow" tests/ray
 
-test-ray-slow: $(VENV)/.installed-dev
+test-ray-slow: $(VENV)/.installed-dev no-egg-info
 	$(RAY_TESTS) -m "ray and slow" tests/ray
 
 GPU_BENCH := --device cuda --steps 14 --set graph.source=synthetic --set graph.preset=large --set graph.num_nodes=169343 \
@@ -65,7 +68,7 @@ audit: $(VENV)/.installed-dev
 	$(BIN)/python .ci/audit
 
 # one process more than there are cores: the test of the image waits for its packages
-test-slow: $(VENV)/.installed-dev
+test-slow: $(VENV)/.installed-dev no-egg-info
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile -m "slow and not ray" --ignore tests/docs
 
 test-docs: $(VENV)/.installed-docs
@@ -95,7 +98,7 @@ test-lowest test-newest: test-%:
 	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-$*/pins.txt -e . $(TEST_TOOLS)
 	OMP_NUM_THREADS=1 $(VENV)-$*/bin/pytest -n auto -o filterwarnings=default $(BASE_TESTS)
 
-chaos: $(VENV)/.installed-dev
+chaos: $(VENV)/.installed-dev no-egg-info
 	$(BIN)/pytest -s -m chaos tests/chaos
 
 test-torch-sparse: $(VENV)/.installed-dev
