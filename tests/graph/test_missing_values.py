@@ -29,8 +29,8 @@ def column(graph, name):
 
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_the_cells_that_the_user_names_are_missing_in_features_and_labels(tmp_path, kind):
-    marks = ["not asked", -999]
-    graph = ingest(tmp_path, PAIR, NODES, kind=kind, missing_values=marks, missing="zero")
+    values = ["not asked", -999]
+    graph = ingest(tmp_path, PAIR, NODES, kind=kind, missing_values=values, missing="zero")
     assert column(graph, "age") == [31, 0, 0, 44, 0, 52]
     assert column(graph, "age is missing") == [0, 1, 1, 0, 1, 0]
     assert column(graph, "height") == [170.5, 0, 160, 0, 181, 175]
@@ -84,7 +84,7 @@ def test_of_many_odd_cells_some_are_named(tmp_path):
     ],
 )
 @pytest.mark.parametrize("as_text", [False, True])
-def test_numbers_that_look_like_marks_are_told(tmp_path, numbers, told, as_text):
+def test_numbers_that_look_like_sentinels_are_noted(tmp_path, numbers, told, as_text):
     nodes = {"id": [*"abcde"[: len(numbers)]], "size": numbers}
     graph = ingest(tmp_path, PAIR, nodes, kind=".csv" if as_text else ".parquet")
     notes = [note for note in graph.manifest["notes"] if "far from all others" in note]

@@ -68,14 +68,14 @@ def storage_of(kind: pa.DataType) -> Storage:
     return "boolean" if types.is_boolean(kind) else "none" if types.is_null(kind) else "other"
 
 
-def without_marks(column: pa.Array, marks: Sequence[str]) -> pa.Array:
-    """The cells, null where one is a mark for a missing value: the same text in any case, or the same number."""
+def null_where(column: pa.Array, missing_values: Sequence[str]) -> pa.Array:
+    """The cells, null where one is among the missing values: the same text in any case, or the same number."""
     if is_text(column.type):
-        words = pc.unique(_plain(pa.array(marks, column.type)))
+        words = pc.unique(_plain(pa.array(missing_values, column.type)))
         return pc.if_else(pc.is_in(_plain(column), words), None, column)
     if storage_of(column.type) != "number":
         return column
-    numbers = numbers_of(pa.array(marks, pa.large_string())).values
+    numbers = numbers_of(pa.array(missing_values, pa.large_string())).values
     return pc.if_else(arrow_of(np.isin(numbers_of(column).values, numbers[~np.isnan(numbers)])), None, column)
 
 

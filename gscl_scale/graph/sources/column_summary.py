@@ -63,7 +63,7 @@ class Made:
             notes.append(
                 f"missing values: {join_names(some, _NAMED)}; numbers and dates became {filled} (graph.missing)"
             )
-        return [*notes, *self._note_on_marks(), *self._note_on_scales()]
+        return [*notes, *self._note_on_sentinels(), *self._note_on_scales()]
 
     def notes_on_left_out(self) -> list[str]:
         """The columns of which nothing was made, and how to bring them in."""
@@ -76,17 +76,17 @@ class Made:
             f"its type: {option}"
         ]
 
-    def _note_on_marks(self) -> list[str]:
+    def _note_on_sentinels(self) -> list[str]:
         """A note on numbers that seem to mean that a value is missing."""
-        marks: dict[str, tuple[str, int]] = {}
+        sentinels: dict[str, tuple[str, int]] = {}
         for encoding in self.encodings:
             if encoding["kind"] == "number":
                 (found,) = self.table.stats[encoding["name"]].numbers_as("number", encoding["order"])
-                marks |= {encoding["name"]: mark} if (mark := _mark_in(found)) else {}
-        if not marks:
+                sentinels |= {encoding["name"]: sentinel} if (sentinel := _sentinel_in(found)) else {}
+        if not sentinels:
             return []
-        words = join_names([f"{name} ({times:,} of {number})" for name, (number, times) in marks.items()], _NAMED)
-        option = missing_option(sorted({number for number, _ in marks.values()}), self.table.in_memory)
+        words = join_names([f"{name} ({times:,} of {number})" for name, (number, times) in sentinels.items()], _NAMED)
+        option = missing_option(sorted({number for number, _ in sentinels.values()}), self.table.in_memory)
         return [f"numbers far from all others of their column: {words}; if they mean a missing value: {option}"]
 
     def _note_on_scales(self) -> list[str]:
@@ -119,7 +119,7 @@ class Made:
         return notes
 
 
-def _mark_in(found: NumberStats) -> tuple[str, int] | None:
+def _sentinel_in(found: NumberStats) -> tuple[str, int] | None:
     """A number of nines at an end of a column that is far from the next one, and how many cells have it."""
     lowest, highest = found.ends
     if lowest.times > 1 and -lowest.number in _NINES and 0 <= lowest.above < np.inf:

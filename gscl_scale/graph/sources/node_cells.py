@@ -13,7 +13,7 @@ from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.graph import Graph
 from gscl_scale.graph.sources.cells import DATE_ORDERS, days_of, numbers_of, text_of
-from gscl_scale.graph.sources.nodetable import node_files, with_marks
+from gscl_scale.graph.sources.nodetable import node_files, with_missing_values
 from gscl_scale.graph.sources.tablefiles import Part, stream
 from gscl_scale.graph.sources.tableids import ids_of
 from gscl_scale.graph.types import ColumnSummary
@@ -56,7 +56,9 @@ def read_cells(
     names, first, ids = [one["name"] for one in columns], 0, list[pa.Array]()
     found: list[list[Any]] = [[] for _ in columns]
     for part in (
-        part for file in with_marks(node_files(config), config) for part in stream(file, [config.id_column, *names])
+        part
+        for file in with_missing_values(node_files(config), config)
+        for part in stream(file, [config.id_column, *names])
     ):
         low, high = np.searchsorted(nodes, [first, first + part.rows.num_rows])
         taken = Part(part.file, part.first_row, part.rows.take(arrow_of(nodes[low:high] - first)))

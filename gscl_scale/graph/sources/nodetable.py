@@ -118,7 +118,7 @@ class _Columns:
 
 def read_nodes(config: TablesGraph, files: list[TableFile], scratch: IdScratch) -> NodeTable:
     """Read a node table once; labels and splits stay in memory, ids that fit, of the features only what is in them."""
-    files = with_marks(files, config)
+    files = with_missing_values(files, config)
     columns = _choose(files[0], config)
     for file in files:
         schema_of(file, columns.keys)
@@ -156,7 +156,7 @@ def node_files(config: TablesGraph) -> list[TableFile]:
     return files_of(config.nodes, "nodes", Dialect.of(config.nodes_separator, config.nodes_header, ""))
 
 
-def with_marks(files: list[TableFile], config: TablesGraph) -> list[TableFile]:
+def with_missing_values(files: list[TableFile], config: TablesGraph) -> list[TableFile]:
     """The files with the cells that mean that a value is missing."""
     return [replace(file, missing=tuple(config.missing_values)) for file in files]
 

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.sources import textfiles
-from gscl_scale.graph.sources.cells import without_marks
+from gscl_scale.graph.sources.cells import null_where
 from gscl_scale.graph.sources.dialect import MATRIX, SEPARATORS, TEXT, Dialect
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.textlines import encoding_flaw, line_of_row
@@ -108,7 +108,7 @@ class Part:
     def values(self, name: str) -> pa.Array:
         """The same, null where a cell is one of those that mean that a value is missing."""
         column = self.text_or_numbers(name)
-        return without_marks(column, self.file.missing) if self.file.missing else column
+        return null_where(column, self.file.missing) if self.file.missing else column
 
 
 def files_of(path: Path, key: str, dialect: Dialect = _BY_ENDING, scratch_in: Path | None = None) -> list[TableFile]:
