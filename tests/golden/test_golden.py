@@ -41,3 +41,9 @@ def test_every_pinned_case_is_measured_and_the_file_is_as_it_is_written():
 )
 def test_a_difference_has_a_name_and_both_values(old, new, told):
     assert differences(old, new, "case") == told
+
+
+def test_losses_that_hang_on_the_rounding_of_a_processor_have_a_tolerance_of_their_own():
+    assert not differences({"losses": [2.0]}, {"losses": [2.005]}, "curve: autossl")
+    assert differences({"losses": [2.0]}, {"losses": [2.01]}, "curve: autossl")
+    assert differences({"losses": [2.0]}, {"losses": [2.005]}, "curve: dgi")
