@@ -7,6 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import shortest_path
 
+from gscl_scale.kernels.kernel import read_only
+
 
 def csr_of(edges, num_nodes, undirected=True):
     """indptr and indices of a graph, built by scipy: no self-loops, no repeats, rows ascending."""
@@ -17,7 +19,7 @@ def csr_of(edges, num_nodes, undirected=True):
     matrix = sp.coo_matrix((np.ones(keep.sum()), (rows[keep], columns[keep])), shape=(num_nodes, num_nodes)).tocsr()
     matrix.sum_duplicates()
     matrix.sort_indices()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return read_only(matrix.indptr.astype(np.int64)), read_only(matrix.indices.astype(np.int32))
 
 
 def distances(indptr, indices):

@@ -22,8 +22,14 @@ def compiler(function: Callable[..., Any], **options: Any) -> Any:
     """
     decorate: Any = numba.njit
     compiled = decorate(nogil=True, no_cfunc_wrapper=True, **options)(function)  # nobody calls kernels from C
+    compiled.get_call_template = functools.partial(_call_template, compiled)
     compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # numba's; what cache=True does, with our folder
     return compiled
+
+
+def _call_template(compiled: Any, arguments: Any, keywords: Any) -> Any:
+    """What numba types a call from another kernel by: not compiled once more for a number that is a constant there."""
+    return type(compiled).get_call_template(compiled, tuple(map(types.unliteral, arguments)), keywords)
 
 
 def type_of_instruction(definition: Callable[..., Any]) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gscl_scale.config.sections import RingsConfig
+from gscl_scale.kernels.kernel import read_only
 from gscl_scale.rings.exact.multi_source import CompletedLists, search_short_lists
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.exact.single_search import search_one_by_one
@@ -38,7 +39,7 @@ def complete_short_lists(
     if not rows.size:
         return sample
     rows = rows[np.lexsort([_lowest(ring, rows) for ring in sample.rings[:2]])]  # those near each other together
-    short, hops, order = short[rows], config.hops, priorities.order
+    short, hops, order, rank = short[rows], config.hops, read_only(priorities.order), read_only(rank)
     one_of_each, which = np.arange(rows.size), np.arange(rows.size)
     if undirected:
         # nodes with the same neighbours are two hops apart: their first two lists differ by themselves

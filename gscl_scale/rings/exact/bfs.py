@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from gscl_scale import seeding
 from gscl_scale.config.sections import RingsConfig
-from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.kernel import kernel, read_only
 from gscl_scale.rings.exact import frontier, multi_source
 from gscl_scale.rings.exact.shared_search import shared_search
 from gscl_scale.rings.kernels import (
@@ -46,7 +46,7 @@ def exact_rings(
 
     `rank` is `priorities.rank()`, which many calls of a round share.
     """
-    drawn, wanted = PriorityArrays(priorities.order, rank, priorities.priority), _wanted(config)
+    drawn, wanted = PriorityArrays(*map(read_only, (priorities.order, rank, priorities.priority))), _wanted(config)
     out = _empty(anchors.size, config.hops, near_words(config.width, rank.size))
     if isinstance(config.per_ring, int) and multi_source.is_sharing_cheaper(indptr, indices, anchors, config.hops):
         with shared_search(indptr, indices, anchors, config.hops, rank.dtype) as search:
@@ -70,10 +70,11 @@ def independent_rings(
     out = _empty(anchors.size, config.hops, 0)
     weight_of = np.ones(identities.size) if weights is None else weights
     size, dtype = identities.size, indices.dtype
-    drawn = PriorityArrays(np.empty(size, dtype), np.empty(size, dtype), np.empty(size))
+    room = PriorityArrays(np.empty(size, dtype), np.empty(size, dtype), np.empty(size))
+    drawn = PriorityArrays(*map(read_only, room))
     members = _search_independent(
-        indptr, indices, anchors, identities, weight_of, round_key(config.seed, round_number), drawn, _wanted(config),
-        out, _buffers(size, config.width, dtype),
+        indptr, indices, anchors, identities, weight_of, round_key(config.seed, round_number), room, drawn,
+        _wanted(config), out, _buffers(size, config.width, dtype),
     )  # fmt: skip
     return _collect(anchors, members, out)
 
@@ -129,8 +130,8 @@ def _search_all(indptr, indices, anchors, drawn, wanted, out, buffers):
 
 
 @kernel
-def _search_independent(indptr, indices, anchors, identities, weights, key, drawn, wanted, out, buffers):
-    """The same; `drawn` is room for the priorities of an anchor."""
+def _search_independent(indptr, indices, anchors, identities, weights, key, room, drawn, wanted, out, buffers):
+    """The same; `room` is written with the priorities of an anchor, and `drawn` reads them from there."""
     num_nodes = identities.size
     by_node = np.empty(num_nodes, np.float64)
     flat, used = np.empty(1024, drawn.order.dtype), np.int64(0)
@@ -138,10 +139,10 @@ def _search_independent(indptr, indices, anchors, identities, weights, key, draw
         own = seeding.mix(key ^ seeding.mix(identities[anchors[a]] + np.uint64(1)))
         for u in range(num_nodes):
             by_node[u] = seeding.exponential(own, identities[u]) / weights[u]
-        drawn.order[:] = np.argsort(by_node, kind="mergesort")
+        room.order[:] = np.argsort(by_node, kind="mergesort")
         for i in range(num_nodes):
-            drawn.rank[drawn.order[i]] = i
-            drawn.priority[i] = by_node[drawn.order[i]]
+            room.rank[room.order[i]] = i
+            room.priority[i] = by_node[room.order[i]]
         flat, used = _search(indptr, indices, anchors[a], a, drawn, wanted, out, buffers, flat, used)
     return flat[:used]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.kernel import kernel, read_only
 from gscl_scale.kernels.sort import sort_part
 from gscl_scale.rings.exact.twins import same_neighbours
 from gscl_scale.rings.kernels import lowest_bit, ones, prefetch
@@ -43,7 +43,8 @@ def first_level(
 ) -> Level:
     """Balls of radius 1 of the vertices first..end; balls that are not `needed` are empty."""
     level = Level.empty(end - first, width, words, rank.dtype)
-    _neighbours(indptr, indices, rank, first, np.ones(end - first, np.bool_) if needed is None else needed, level)
+    of_all = np.ones(end - first, np.bool_) if needed is None else needed
+    _neighbours(indptr, indices, read_only(rank), first, of_all, level)
     return level
 
 
@@ -64,7 +65,7 @@ def next_level(
     """
     level = Level.empty(end - first, before.width, before.words, before.tails.dtype)
     of_all = np.ones(end - first, np.bool_) if needed is None else needed
-    _join(indptr, indices, rank, before, first, of_all, undirected, level)
+    _join(indptr, indices, read_only(rank), before.to_read(), first, of_all, undirected, level)
     return level
 
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gscl_scale.kernels.kernel import read_only
+
 HEAD_PER_WIDTH = 16
 NEAR_PER_WIDTH = 8  # the part of the head in samples: enough for 512 negatives, and 5 % of their size on ogbn-arxiv
 ONE_BLOCK = 62  # a shift that puts every vertex into block 0
@@ -52,6 +54,11 @@ class Level(NamedTuple):
         table[:, 4] += begin
         table[:, 5] += begin * self.width
         return Level(table, self.heads, self.tails, self.width)
+
+    def to_read(self) -> "Level":
+        """The level as one that cannot be written, as a mapped one is."""
+        table, heads, tails = map(read_only, (self.table, self.heads, self.tails))
+        return Level(table, heads, tails, self.width, self.shift)
 
     def used(self) -> tuple[int, int]:
         """Rows of the heads and entries of the tails that a block has filled: up to those of its last vertex."""

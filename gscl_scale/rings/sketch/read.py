@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.kernel import kernel, read_only
 from gscl_scale.rings.kernels import lowest_bit, ones
 from gscl_scale.rings.priorities import Priorities
 from gscl_scale.rings.sample import Lists, RingSample, first_undecided_word, near_lists
@@ -46,26 +46,29 @@ def read_rings(
 
     A short list (the last column is `beyond`) lacks members that the definition asks for: the exact engine finishes it.
     """
+    levels = [level.to_read() for level in levels]
     hops, last = len(levels) - 1, levels[-1]
-    drawn = _Drawn(priorities.order, priorities.priority, np.empty(0) if weights is None else weights)
-    sizes, exact = np.zeros((anchors.size, hops), np.int64), np.ones(anchors.size, np.bool_)
-    short = np.zeros((anchors.size, hops + 1), np.bool_)
+    node_weights = np.empty(0) if weights is None else weights
+    drawn = _Drawn(*map(read_only, (priorities.order, priorities.priority, node_weights)))
+    sizes, exact = np.zeros((hops, anchors.size), np.int64), np.ones(anchors.size, np.bool_)
+    short = np.zeros((hops + 1, anchors.size), np.bool_)
 
     def column(level: int, most: int) -> _Column:
         members = np.empty(anchors.size * most, priorities.order.dtype)
-        return _Column(np.zeros(anchors.size + 1, np.int64), members, short[:, level])
+        return _Column(np.zeros(anchors.size + 1, np.int64), members, short[level])
 
     lists = []
     for hop, (before, after) in enumerate(itertools.pairwise(levels)):
         ring = column(hop, max(per_ring, after.width))
-        used = _ring(before, after, drawn, per_ring, ring, sizes[:, hop], exact)
+        used = _ring(before, after, drawn, per_ring, ring, sizes[hop], exact)
         lists.append(Lists(ring.offsets, ring.members[:used]))
     far, decided = column(hops, num_beyond), np.empty(anchors.size, np.float64)
     words = min(last.words, near_words(last.width, priorities.order.size))
     near, first = np.zeros((anchors.size, words), np.uint64), np.zeros(anchors.size, np.int64)
     used = _beyond(last, drawn, num_beyond, far, decided, near, first)
     beyond = Lists(far.offsets, far.members[:used])
-    return RingSample(anchors, lists, beyond, decided, sizes, exact, near_lists(near, first)), short
+    sample = RingSample(anchors, lists, beyond, decided, np.ascontiguousarray(sizes.T), exact, near_lists(near, first))
+    return sample, np.ascontiguousarray(short.T)
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gscl_scale.kernels.kernel import kernel
+from gscl_scale.kernels.kernel import kernel, read_only
 from gscl_scale.rings.exact.twins import same_neighbours
 from gscl_scale.rings.kernels import ones, prefetch
 from gscl_scale.rings.sketch.join import head_at, merge_once, tail_at
@@ -62,7 +62,7 @@ def gather_level(
     tiles     first vertex and rows of each range of vertices of the level before, in order
     threads   that gather from a tile at once, each for some of the vertices
     """
-    own = rank[first:end]
+    own = read_only(rank[first:end])
     gathered = Gathered(
         np.zeros((end - first, words), np.uint64),
         np.empty((end - first, width), rank.dtype),
@@ -73,8 +73,8 @@ def gather_level(
     slices = [(low, gathered.rows(low - first, low - first + _SLICE)) for low in range(first, end, _SLICE)]
     with ThreadPoolExecutor(threads) as pool:
         for low, tile in tiles:
-            high = low + tile.table.shape[0]
-            running = [pool.submit(_gather, indptr, indices, tile, low, high, begin, rows) for begin, rows in slices]
+            high, level = low + tile.table.shape[0], tile.to_read()
+            running = [pool.submit(_gather, indptr, indices, level, low, high, begin, rows) for begin, rows in slices]
             for future in running:
                 future.result()
     return gathered
