@@ -2,10 +2,8 @@
 
 import contextlib
 import io
-import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
@@ -16,21 +14,12 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def run(name, folder):
+def run(name, folder, *words):
     """What an example prints, in this process, which has imported torch already, and in a folder of its own."""
     printed = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(printed), mock.patch.object(sys, "argv", [name]):
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed), mock.patch.object(sys, "argv", [name, *words]):
         runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
     return printed.getvalue()
-
-
-def run_alone(name, folder, *words):
-    """What an example prints, as a user starts it."""
-    command = [sys.executable, ROOT / "examples" / name, *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -53,7 +42,7 @@ def test_a_csv_file_leads_to_neighbors(tmp_path):
     told = run("csv_to_neighbors.py", tmp_path).splitlines()
     assert len(told) == 5
     assert any(name in line for line in told for name in ("town 6", "town 8", "town 5", "town 9"))
-    again = run_alone("csv_to_neighbors.py", tmp_path, "roads.csv", "town 7").splitlines()
+    again = run("csv_to_neighbors.py", tmp_path, "roads.csv", "town 7").splitlines()
     assert again == told
 
 

@@ -19,6 +19,7 @@ from gscl_scale.train.step import batch_inputs
 from tests.graphs import random_edges
 from tests.model.graphs import graph_of, random_features, random_sparse_features
 from tests.oracles import distances
+from tests.slow import slow
 
 CPU = torch.device("cpu")
 NODES = 60
@@ -84,7 +85,7 @@ def ways_to_begin(inputs):
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("undirected", [True, False])
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layers", [1, 3, *slow(2)])
 @pytest.mark.parametrize("features", list(FEATURES))
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_nodes_encoded_by_their_subgraph_are_the_rows_of_the_whole_graph(
@@ -280,7 +281,7 @@ def test_a_sample_of_neighbours_depends_on_the_round_and_not_on_the_batch(encode
 @pytest.mark.parametrize("encoder", ["gcn", "sage"])
 @pytest.mark.parametrize("undirected", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("fanout", [1, 3])
+@pytest.mark.parametrize("fanout", [3, *slow(1)])
 def test_what_one_layer_gathers_of_sampled_neighbours_is_unbiased(encoder, undirected, weighted, fanout):
     graph = random_graph(undirected)
     messages, weights, every = (

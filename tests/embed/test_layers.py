@@ -22,6 +22,7 @@ from gscl_scale.model.scaling import Scaling
 from gscl_scale.runtime.console import Console
 from gscl_scale.train.loop import encode_all
 from tests.graphs import make_graph, random_edges
+from tests.slow import slow
 
 NODES = 300
 CPU = torch.device("cpu")
@@ -115,7 +116,7 @@ def test_every_normalisation_is_read_alike(tmp_path, graphs, undirected, normali
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("rows", [1, 7, 10_000])
+@pytest.mark.parametrize("rows", [7, *slow(1, 10_000)])
 def test_any_size_of_blocks_will_do(tmp_path, graphs, encoder, rows):
     for kind, width in KINDS:
         settings = {"encoder": encoder, "feature_scaling": "standard"}

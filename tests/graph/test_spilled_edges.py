@@ -21,6 +21,7 @@ from gscl_scale.graph.sources import edge_sections, id_file, id_partitions, spil
 from gscl_scale.graph.sources.read import read
 from tests.forked import begin_program
 from tests.graph.tables import AB, PAIR, Machines, ingest, save, tables
+from tests.slow import examples, slow
 
 NUMBERS = [0, 1, 2, 3, 5, -7, 10**6, 2**31, 2**40, -(2**63), 2**63 - 1, 17, 18, 19, 20]
 WORDS = ["a", "b", "B", "ab", "007", "7", "é", "日本", "z" * 40, " x", "17", "-1", "+1", "q", "r"]
@@ -80,7 +81,7 @@ def both(config, folder, on_disk, machines=3):
     return in_memory, spilled
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_the_graph_has_the_same_bytes_whether_or_not_its_ids_fit_the_memory(data):
     pool = data.draw(st.sampled_from([NUMBERS, WORDS, list(map(str, NUMBERS))]))
@@ -136,8 +137,7 @@ def test_ids_keep_their_type_if_it_can_hold_all(tmp_path, on_disk, kind, unknown
     assert len(graph.ids) == 3 + (unknown_ids == "add" and kind == pa.int8())
 
 
-@pytest.mark.parametrize("partitions", [2, 255])
-@pytest.mark.parametrize("name", [int, "n{}".format])
+@pytest.mark.parametrize(("partitions", "name"), [(2, int), (255, "n{}".format), *slow((255, int), (2, "n{}".format))])
 def test_any_number_of_partitions_gives_the_same_graph_and_missing_ids_are_none(
     tmp_path, monkeypatch, partitions, name
 ):

@@ -74,6 +74,7 @@ def installed(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
+@pytest.mark.slow
 def test_the_method_of_the_page_is_a_row_and_a_training_from_the_shell(tmp_path):
     site = install(tmp_path / "site")
     (tmp_path / "mine.yaml").write_text(Config.parse(VALUES).model_dump_json())

@@ -252,6 +252,7 @@ def test_maps_of_hardly_anything_are_drawn(browser: Browser, tmp_path: Path, vec
     assert tab.complaints() == []
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes_fit_and_can_be_walked_on(browser: Browser, tmp_path: Path) -> None:
     count = 100_000
     draw = np.random.default_rng(0)

@@ -19,6 +19,7 @@ from gscl_scale.retrain.notify import nightly
 from gscl_scale.runtime.console import Console
 from tests.retrain.test_columns import OPEN
 from tests.retrain.town import Town
+from tests.slow import slow
 
 pytestmark = pytest.mark.usefixtures("blank_curves")
 
@@ -117,7 +118,7 @@ def test_warm_and_fresh_starts_follow_the_policy(town, where):
     assert warm == [(0, 12, False), (1, 3, True), (2, 3, True), (0, 12, False)]
 
 
-@pytest.mark.parametrize("other", ["more", "moved", "weighted"])
+@pytest.mark.parametrize("other", ["more", *slow("moved", "weighted")])
 def test_a_graph_with_other_features_or_edges_with_weights_starts_from_fresh_weights(town, where, other):
     registry, config = Registry(where), town.config(retrain={"epochs": 3})
     retrain(config, where, QUIET)

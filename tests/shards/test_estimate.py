@@ -34,7 +34,9 @@ def plan_of(graph, folder, **changes):
     return make_plan(graph, folder, CONFIG.model_copy(update=changes))[0]
 
 
-@pytest.mark.parametrize("changes", [{}, {"hops": 1, "engine": "exact"}, {"per_ring": "ratio:0.2", "engine": "exact"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"hops": 1, "engine": "exact"}, {"hops": 2, "per_ring": "ratio:0.2", "engine": "exact"}]
+)
 def test_the_estimate_of_a_round_is_near_what_is_written(graph, tmp_path, changes):
     need = estimate_need(graph, plan_of(graph, tmp_path, **changes), workers=1)
     make_samples(graph.folder, tmp_path / "samples", CONFIG.model_copy(update=changes))

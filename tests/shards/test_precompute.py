@@ -27,6 +27,7 @@ from gscl_scale.shards.reader import Samples
 from tests.forked import begin_program
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.rings.checks import assert_same_lists, list_of
+from tests.slow import slow
 
 COMMAND = [sys.executable, "-m", "gscl_scale"]
 CONFIG = RingsConfig(hops=2, width=8, per_ring=4, beyond=6, rounds=3, part_anchors=37)
@@ -160,7 +161,7 @@ def test_finished_passes_of_a_killed_run_are_not_made_again_but_damaged_ones(gra
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "pagerank"])
-@pytest.mark.parametrize("hops", [1, 2, 4])
+@pytest.mark.parametrize("hops", [2, *slow(1, 4)])
 def test_levels_read_in_tiles_give_the_same_bytes(graph_folder, tmp_path, sampling, hops, monkeypatch):
     config = CONFIG.model_copy(update={"engine": "sketch", "hops": hops, "sampling": sampling})
     make_samples(graph_folder, tmp_path / "whole", config)

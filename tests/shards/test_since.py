@@ -17,6 +17,7 @@ from gscl_scale.shards.journal import Journal
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.shards.test_precompute import assert_same_bytes, files_of, flip
+from tests.slow import examples
 
 CONFIG = RingsConfig(hops=2, width=4, per_ring=3, beyond=5, rounds=2, part_anchors=60, engine="sketch")
 
@@ -47,7 +48,7 @@ def change_edges(edges, num_nodes, number, rng):
     return np.concatenate([edges[np.sort(keep)], rng.integers(0, num_nodes, (number, 2))])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 10_000),
     degree=st.floats(0.5, 5),
@@ -87,7 +88,7 @@ def test_samples_since_an_earlier_run_are_those_from_nothing(
     both_ways(folder, (edges, ids), (changed, new_ids), config, undirected=undirected)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     seed=st.integers(0, 10_000),
     degree=st.floats(1, 6),

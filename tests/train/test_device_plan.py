@@ -20,6 +20,7 @@ from gscl_scale.train.step import batch_inputs, batch_loss
 from tests.graphs import make_graph, make_samples, random_edges
 from tests.meta_device import META, MetaDevice, meta_autocast, meta_kernels
 from tests.model.graphs import random_features
+from tests.slow import slow
 from tests.train.test_train import events, losses
 
 NODES, WIDTH, GIB = 1500, 32, 1 << 30
@@ -58,7 +59,7 @@ def peak_of(folder, graph, config):
 
 
 @pytest.mark.parametrize("kernels", [False, True], ids=["plain", "kernels"])
-@pytest.mark.parametrize(("encoder", "columns"), [("gcn", 8), ("sage", 128), ("gat", 8)])
+@pytest.mark.parametrize(("encoder", "columns"), [("gcn", 8), ("sage", 128), *slow(("gat", 8))])
 def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folder, encoder, columns, kernels):
     graph = Graph.open(folder / f"{columns}")
     for layers, activation, dropout in itertools.product((1, 3), ("prelu", "rrelu"), DROPOUTS):

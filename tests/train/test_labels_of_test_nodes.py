@@ -18,6 +18,7 @@ from gscl_scale.stages.ingest import ingest
 from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import checkpoints_of, train
 from gscl_scale.studies.tune.trial import run_trial, trial_config
+from tests.slow import slow
 
 NODES, CLASSES = 150, 3
 QUIET = Console(quiet=True)
@@ -104,8 +105,9 @@ def chosen(folder, turned, case) -> tuple[dict[str, Any], dict[str, Any]]:
     return choices, {name: probe[name]["test_mean"] for name in of_probe}
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_other_labels_on_test_nodes_change_no_choice_of_a_run(tmp_path, case):
+@pytest.mark.parametrize("name", ["random split", *slow(*list(CASES)[1:])])
+def test_other_labels_on_test_nodes_change_no_choice_of_a_run(tmp_path, name):
+    case = CASES[name]
     nobody, test, val = np.zeros(NODES, bool), *(nodes_of(tmp_path / "parts", case, code) for code in (TEST, VAL))
     before, measured = chosen(tmp_path / "before", nobody, case)
     assert len(before["validation figures"]) == 4
@@ -118,8 +120,9 @@ def test_other_labels_on_test_nodes_change_no_choice_of_a_run(tmp_path, case):
         assert differing[what] != before[what], what
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_other_labels_on_test_nodes_change_no_figure_of_a_search(tmp_path, case):
+@pytest.mark.parametrize("name", ["random split", *slow(*list(CASES)[1:])])
+def test_other_labels_on_test_nodes_change_no_figure_of_a_search(tmp_path, name):
+    case = CASES[name]
     test, val = (nodes_of(tmp_path / "parts", case, code) for code in (TEST, VAL))
 
     def tried(folder, turned):

@@ -132,6 +132,7 @@ def test_processes_that_do_not_come_are_waited_for_no_longer_than_the_timeout(ru
     assert re.match(says, sentences(err)[0])
 
 
+@pytest.mark.slow
 def test_a_wrong_network_interface_is_refused(run, tmp_path):
     code, out, err = torchrun(tmp_path, *COMMAND, GLOO_SOCKET_IFNAME="nonesuch0")
     assert (code, out) == (1, "")

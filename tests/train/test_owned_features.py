@@ -33,6 +33,7 @@ from gscl_scale.train.owned_features import OwnedFeatures, frequent_nodes, owned
 from gscl_scale.train.process_group import World, join_world
 from tests.graphs import make_graph, random_edges
 from tests.model.graphs import random_features
+from tests.slow import slow
 from tests.train import test_torchrun
 from tests.train.test_together import in_world, trained
 
@@ -73,8 +74,14 @@ def rows_of_each(file, folder, kind, kept):
     file.write_text(json.dumps([told, bound, owned.nbytes, vars(owned.counts)]))
 
 
-@pytest.mark.parametrize("kept", [0, 800, 10**9])
-@pytest.mark.parametrize(("kind", "stored"), [("standard", "dense"), ("row", "sparse"), ("none", "dense")])
+@pytest.mark.parametrize(
+    ("kept", "kind", "stored"),
+    [
+        (0, "standard", "dense"), (800, "row", "sparse"), (10**9, "none", "dense"),
+        *slow((800, "standard", "dense"), (10**9, "standard", "dense"), (0, "row", "sparse"), (10**9, "row", "sparse"),
+              (0, "none", "dense"), (800, "none", "dense")),
+    ],
+)  # fmt: skip
 def test_rows_have_the_bytes_of_the_graph_folder_wherever_they_are_kept(tmp_path, kind, stored, kept):
     features = sparse_features() if stored == "sparse" else random_features(NODES, FEATURES)
     graph = make_graph(tmp_path / "graph", random_edges(NODES, 300, seed=1, hubs=4), NODES, features=features)

@@ -33,6 +33,7 @@ from tests.model.graphs import random_features
 from tests.model.test_keyed_random import KEYS, NODES
 from tests.model.test_loss import case as loss_case
 from tests.model.test_loss import settings
+from tests.slow import slow
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 #: the interpreter computes with numpy, which warns where a GPU gives minus infinity or 0
@@ -123,7 +124,7 @@ def test_the_gradient_of_prelu_equals_plain_torch(fused):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("rounded", [False, *slow(True)])
 def test_the_sparse_product_and_its_gradient_equal_plain_torch_with_sums_in_single_precision(fused, dtype, rounded):
     pair, dense = product_case()
     dense = dense.to(dtype)
@@ -148,8 +149,9 @@ def test_the_product_of_long_rows_that_are_shared_out_equals_plain_torch(dtype, 
     assert_close(found, matrix.to_dense().double() @ dense.double())
 
 
-ATTENTIONS = [(torch.float32, 4, 2)]  # with eight heads it takes ten seconds
-ATTENTIONS += [(dtype, *size) for dtype in (torch.float32, torch.bfloat16) for size in ((2, 40), (1, 5), (1, 1))]
+ATTENTIONS = [(torch.float32, 2, 40), (torch.bfloat16, 1, 5), (torch.float32, 1, 1)]
+ATTENTIONS += slow((torch.float32, 4, 2))  # with eight heads it takes ten seconds
+ATTENTIONS += slow((torch.bfloat16, 2, 40), (torch.float32, 1, 5), (torch.bfloat16, 1, 1))
 
 
 @pytest.mark.parametrize(("dtype", "heads", "channels"), ATTENTIONS)
@@ -164,7 +166,7 @@ def test_attention_and_its_gradients_equal_plain_torch_with_sums_in_single_preci
         assert_close(one, other, 1e-6 if one.dtype == torch.float32 else 8e-3)
 
 
-@pytest.mark.parametrize("anchors", [6, 40])
+@pytest.mark.parametrize("anchors", [6, *slow(40)])
 def test_products_of_members_and_their_gradients_equal_plain_torch(anchors):
     left, right, pattern, member = padded_case(anchors)
 
@@ -246,7 +248,7 @@ STEPS = [
     {"activation": "rrelu", "feature_dropout": 0.2, "hidden_dropout": 0.2},
     {"activation": "prelu", "message_dropout": 0.3, "encoder": "sage"},
     {"activation": "prelu", "product": "triton"},
-    {"activation": "prelu", "encoder": "gat", "width": 18},  # two heads: with eight it takes five times as long
+    *slow({"activation": "prelu", "encoder": "gat", "width": 18}),  # two heads: with eight it takes five times as long
 ]
 
 

@@ -22,20 +22,22 @@ from gscl_scale.model.fused.triton_kernels import pairs as pairs_kernels  # noqa
 from gscl_scale.model.fused.triton_kernels import product as product_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import ranking as ranking_kernels  # noqa: E402
 from gscl_scale.model.fused.triton_kernels import rows as rows_kernels  # noqa: E402
+from tests.slow import slow  # noqa: E402
 
 TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32", torch.bool: "i1"}
 
 
 @pytest.mark.timeout(300)
-def test_all_kernels_equal_plain_torch_in_the_interpreter():
+@pytest.mark.parametrize(("marked", "least"), [("not slow", 40), *slow(("slow", 20))])
+def test_all_kernels_equal_plain_torch_in_the_interpreter(marked, least):
     """In a process of its own: Triton reads the variable when it is imported."""
     file = Path(__file__).with_name("interpreted.py")
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(file)],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, str(file)],
         env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert int(re.search(r"(\d+) passed", ran.stdout)[1]) >= 30
+    assert int(re.search(r"(\d+) passed", ran.stdout)[1]) >= least
 
 
 class Compiled:
@@ -65,10 +67,10 @@ def kind_of(argument):
     return "fp32" if isinstance(argument, float) else "i32"
 
 
-def launch_all():
-    """Call every operation, with the types that a step has."""
-    for dtype in (torch.float32, torch.bfloat16):
-        launch_on_rows(torch.zeros(3, 8, dtype=dtype), torch.arange(3))
+def launch_all(dtypes):
+    """Call every operation, with rows of these types."""
+    for dtype in dtypes:
+        launch_on_rows(torch.zeros(3, 8, dtype=dtype), torch.arange(3), dtypes)
     left, right, words = torch.zeros(3, 8), torch.zeros(5, 8), torch.zeros(6, dtype=torch.int32)
     member, parts = torch.ones(3, 4, dtype=torch.bool), (words, words, words, words, words)
     pairs.member_products(left, right, member, *parts)
@@ -80,7 +82,7 @@ def launch_all():
         ranking._ring_terms_gradient(torch.zeros(3, 3), torch.zeros(3, 4), member, *options)
 
 
-def launch_on_rows(hidden, nodes):
+def launch_on_rows(hidden, nodes, dtypes):
     base, words = torch.tensor(2**62), torch.zeros(4, dtype=torch.int32)
     noise.uniform_entries(None, 5, nodes, nodes)
     noise.uniform_entries(base, 5, nodes, nodes)
@@ -88,7 +90,7 @@ def launch_on_rows(hidden, nodes):
         noise.noise(hidden, read, key, 2**62, *slopes, 5, share)
         noise._noise_gradient(hidden, hidden if slopes[0] < 1 else None, read, key, 2**62, *slopes, 5, share)
     for pointers in (torch.zeros(4, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)):
-        for dtype in (torch.float32, torch.bfloat16):
+        for dtype in dtypes:
             product.csr_product(pointers, pointers, torch.zeros(4), hidden, dtype)
             long = product.LongRows(words, pointers, words)
             product.csr_product(pointers, pointers, torch.zeros(4), hidden, dtype, long)
@@ -101,15 +103,18 @@ def launch_on_rows(hidden, nodes):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.slow), 90])
-def test_every_kernel_compiles_for_a_gpu_without_one(tmp_path, monkeypatch, capability):
+@pytest.mark.parametrize(
+    ("capability", "dtypes"),
+    [(90, [torch.bfloat16]), *slow(*((capability, [torch.float32, torch.bfloat16]) for capability in (80, 90)))],
+)
+def test_every_kernel_compiles_for_a_gpu_without_one(tmp_path, monkeypatch, capability, dtypes):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     stand_ins = []
     for module in (attention_kernels, noise_kernels, rows_kernels, pairs_kernels, product_kernels, ranking_kernels):
         for name in [name for name in vars(module) if is_started(module, name)]:
             stand_ins.append(Compiled(getattr(module, name), capability))
             monkeypatch.setattr(module, name, stand_ins[-1])
-    launch_all()
+    launch_all(dtypes)
     assert len(stand_ins) == 16
     for one in stand_ins:
         assert one.made, one.kernel.fn.__name__
