@@ -13,5 +13,5 @@ def slow(*values):
 
 
 def examples(most):
-    """How many inputs hypothesis draws for a dear test: all in CI, a quarter on a developer's machine."""
+    """How many inputs hypothesis draws for an expensive test: all in CI, a quarter on a developer's machine."""
     return most if os.environ.get("CI") else most // 4
