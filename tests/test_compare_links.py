@@ -82,6 +82,7 @@ def test_without_labels_and_held_out_edges_the_refusal_says_what_to_type(asked, 
     assert not (tmp_path / "run/compare").exists()
 
 
+@pytest.mark.slow
 def test_differences_are_paired_by_parts_of_the_edges_and_the_other_row_is_chosen_by_validation_edges(asked, tmp_path):
     names = ["spectral", "dgi", "gscl-listwise"]
     result = compare(asked(0.6, train={**VALUES["train"], "repeats": 2}), tmp_path / "run", names, QUIET)

@@ -26,6 +26,7 @@ from gscl_scale.stages.fit import _refuse_without_held_out
 from gscl_scale.stages.ingest import ingest
 from gscl_scale.studies.compare import compare
 from gscl_scale.studies.reproduce.cells import Cell
+from tests.slow import slow
 
 QUIET = Console(quiet=True)
 NODES, CLASSES = 240, 3
@@ -84,6 +85,7 @@ def test_the_standard_error_of_chance_is_that_of_guesses_on_shuffled_labels(tmp_
     assert 0.6 * error < np.std(means) < error
 
 
+@pytest.mark.slow
 def test_chance_by_roc_auc_is_a_half_with_the_error_of_scores_that_know_nothing(tmp_path):
     labels, draw = np.repeat([0, 1, -1], [30, 10, 5]), np.random.default_rng(0)
     chance = chance_of(written(tmp_path / "graph", labels), 40, "roc_auc")
@@ -177,8 +179,10 @@ def encoder_learns_test_nodes(patch):
     ("plant", "methods", "caught"),
     [
         (probe_tests_its_training_nodes, ["spectral", "dgi"], {"raw", "untrained", "spectral", "dgi"}),
-        (probe_learns_test_nodes, ["spectral"], {"spectral"}),
-        (encoder_learns_test_nodes, ["supervised", "dgi"], {"supervised"}),
+        *slow(
+            (probe_learns_test_nodes, ["spectral"], {"spectral"}),
+            (encoder_learns_test_nodes, ["supervised", "dgi"], {"supervised"}),
+        ),
     ],
 )
 def test_a_planted_leak_is_caught(values, tmp_path, monkeypatch, plant, methods, caught):

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.commands import cli
 from tests.golden.adapters import verbs
 from tests.neighbors.folders import drawn, write_run
@@ -49,6 +51,7 @@ def test_stages_before_the_training_and_neighbors_import_neither_torch_nor_ray_n
     assert "numba" in found  # a heavy package that is imported is seen
 
 
+@pytest.mark.slow
 def test_stages_of_a_graph_that_was_read_do_not_wait_for_pandas(tmp_path):
     write_tables(tmp_path)
     cli("ingest", "--config", "quick.yaml", cwd=tmp_path)

@@ -41,6 +41,7 @@ def measured(tmp_path_factory, in_this_process):
     return written_by(bench, page), page
 
 
+@pytest.mark.slow
 def test_there_is_a_row_per_competitor_and_figure(measured):
     rows = measured[0]["rows"]
     assert all(row.keys() == {"competitor", "hops", "figure", "value", "unit"} for row in rows)

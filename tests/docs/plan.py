@@ -121,7 +121,7 @@ PLAN = {
     ),
     "docs/report.md 2: $ gscl-scale run --config configs/digits.yaml --ru": Shell(
         {"--config configs/digits.yaml --run runs/wider --set model.width=512": "--config mine.yaml {short} --run runs/wider --set model.width=24"},
-        world="fresh", after="docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru", then="test -s wider.html",
+        world="fresh", after="docs/report.md 1: $ gscl-scale run --config configs/digits.yaml --ru", then="test -s wider.html", mark="slow",
     ),
     "docs/cluster_tutorial.md 1: gscl-scale run --config mine.yaml --run runs/on-ra": Shell(mark="ray"),
     "docs/code.md 1: graph -> rings -> shards -> batches -> model -> tr": Printed("the story"),
@@ -156,9 +156,9 @@ PLAN = {
     "docs/graphs.md 1: 10,000,000 nodes and 110,000,000 edges take about": Printed("what ingest tells"),
     "docs/graphs_columns.md 1: $ gscl-scale ingest --config new.yaml --run runs/n": Shell(then="test -s new-embeddings/embeddings.parquet"),
     "docs/install.md 1: pip install gscl-scale": Shell({"pip install": "pip show"}),
-    "docs/install.md 2: pip install 'gscl-scale[ray,cloud]'": Shell({"pip install 'gscl-scale[ray,cloud]'": "pip show ray obstore"}),
-    "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(),
-    "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(),
+    "docs/install.md 2: pip install 'gscl-scale[ray,cloud]'": Shell({"pip install 'gscl-scale[ray,cloud]'": "pip show ray obstore"}, mark="slow"),
+    "docs/large.md 1: $ gscl-scale precompute --config new.yaml --run ru": Shell(mark="slow"),
+    "docs/large.md 2: $ gscl-scale embed --config mine.yaml --graph runs": Shell(mark="slow"),
     "docs/large.md 3: $ gscl-scale bench rings --config configs/ogbn_arx": Shell(
         {
             "--config configs/ogbn_arxiv_structure.yaml --hops 4 --peer-hops 3": "--set graph.source=synthetic --set graph.preset=tiny --hops 2 --turns 1 --seconds 0.2 --only tools",
@@ -177,8 +177,8 @@ PLAN = {
     "docs/large_plan.md 7: 1,000,000,000 nodes, 10,000,000,000 edges, 128 fea": Elsewhere("tests/planning/test_docs.py::test_the_plans_of_the_page_are_those_of_today"),
     "docs/neighbors.md 1: $ gscl-scale neighbors runs/mine --id user-7 --id": Shell(),
     "docs/neighbors.md 2: $ gscl-scale neighbors runs/mine --ids some.csv --": Shell(),
-    "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}),
-    "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(),
+    "docs/neighbors.md 3: $ pip install 'gscl-scale[index]'": Shell({"pip install 'gscl-scale[index]'": "pip show faiss-cpu"}, mark="slow"),
+    "docs/neighbors.md 4: $ gscl-scale embed --config mine.yaml --out vector": Shell(mark="slow"),
     "docs/ray.md 2: export RAY_AUTH_MODE=token": Elsewhere("tests/ray/test_submit.py::test_with_the_token_only_the_cluster_is_joined"),
     "docs/ray_training.md 1: gscl-scale run --config FILE --run /shared/runs/NA": Shell(
         {"FILE": "mine.yaml", "/shared/runs/NAME": "$PWD/runs/ray", "train_workers=4": "train_workers=2", "worker_cpus=8": "worker_cpus=1", "worker_gpus=1": "worker_gpus=0 --set runtime.address=local"},

@@ -15,6 +15,7 @@ from gscl_scale.runtime.console import Console
 from tests.embed.test_layers import CPU, NODES, by_layers, events, features_of, hubs, model_of
 from tests.forked import begin_program
 from tests.graphs import make_graph
+from tests.slow import slow
 
 SLOW = """
 import sys, time, torch
@@ -47,7 +48,7 @@ def journal(folder):
     return path.read_text().splitlines()[1:] if path.exists() else []
 
 
-@pytest.mark.parametrize("encoder", ["gcn", "gat"])
+@pytest.mark.parametrize("encoder", ["gcn", *slow("gat")])
 def test_a_killed_work_goes_on_and_repeats_no_finished_block(tmp_path, graph, encoder):
     process = begin_program(SLOW, tmp_path, encoder)
     while process.is_alive() and len(journal(tmp_path)) < 25:

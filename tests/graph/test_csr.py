@@ -12,6 +12,7 @@ from gscl_scale.graph.csr import CsrCounts, EdgeBuckets, RowRange, build_rows, i
 from gscl_scale.graph.types import cut_rows
 from gscl_scale.io.arrow import map_array
 from gscl_scale.io.arrow_writer import ColumnFile, column_file
+from tests.slow import slow
 
 
 def rows_of(folder, num_nodes, edges, undirected, memory_bytes=1 << 20, chunk=3, threads=1):
@@ -146,7 +147,7 @@ def test_counts_and_bounds_beyond_32_bits_are_whole():
     assert starts.tolist() == [0, 0, 2**32 + 2]
 
 
-@pytest.mark.parametrize("weights", [None, np.array([0.5, 3.0], np.float32)])
+@pytest.mark.parametrize("weights", [np.array([0.5, 3.0], np.float32), *slow(None)])
 def test_nodes_beyond_32_bits_have_64_bit_entries(tmp_path, weights):
     far = 2**31 + 17
     buckets = EdgeBuckets(tmp_path, far + 1, "test", True)

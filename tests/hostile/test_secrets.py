@@ -28,6 +28,7 @@ def written(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("s3")
 def test_a_run_and_its_store_hold_no_secret_of_the_environment(tmp_path):
     url = f"s3://{BUCKET}/secrets/run"

@@ -156,6 +156,7 @@ def test_sums_and_their_gradients_stay_in_float32_where_dense_layers_do_not(prod
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)  # types are compared too
 
 
+@pytest.mark.slow
 def test_no_warning_of_torch_reaches_the_user():
     program = (
         "import numpy as np, torch\n"

@@ -17,6 +17,7 @@ from gscl_scale.studies.peers.skip_gram import (
 )
 from gscl_scale.studies.peers.walks import random_below, running_sums, walk
 from tests.peers.test_formulas import DENSE, SPARSE, WEIGHTED
+from tests.slow import slow
 
 QUIET = Console(quiet=True)
 INDPTR, INDICES = SPARSE.indptr.astype(np.int64), SPARSE.indices
@@ -35,7 +36,7 @@ def steps_expected(t, v, p, q, weights=DENSE):
 
 
 @pytest.mark.parametrize("weights", [DENSE, WEIGHTED], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), (4.0, 0.5), (4.0, 2.0)])
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), *slow((4.0, 0.5), (4.0, 2.0))])
 def test_steps_of_a_walk_have_the_chances_of_the_paper(p, q, weights):
     sums = running_sums(sp.csr_array(weights.astype(np.float32)))
     assert (sums is None) == (weights is DENSE)

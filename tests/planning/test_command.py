@@ -17,6 +17,7 @@ def quick_rates(monkeypatch):
     monkeypatch.setattr("gscl_scale.planning.measure.measure_rates", lambda: REFERENCE)
 
 
+@pytest.mark.slow
 def test_a_plan_of_tables_measures_this_machine_and_leaves_nothing(tmp_path):
     write_tables(tmp_path)
     before = sorted(tmp_path.rglob("*"))

@@ -15,6 +15,7 @@ from gscl_scale.report.run_data import RunData
 from tests.report.made import clustered, graph_of, page_of
 from tests.report.test_browser import press
 from tests.report.test_report import CURVE, figures, metrics, render, statistics
+from tests.slow import slow
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium, chromium-browser or google-chrome")
 
@@ -72,7 +73,7 @@ def nameless(tab: Tab) -> list[str]:
 
 
 @pytest.mark.parametrize(("dark", "width"), LOOKS)
-@pytest.mark.parametrize("name", ["map", "failed", "runs"])
+@pytest.mark.parametrize("name", ["map", *slow("failed", "runs")])
 def test_no_rule_is_broken(browser: Browser, pages: dict[str, Path], name: str, dark: bool, width: int) -> None:
     tab = browser.open(pages[name], dark=dark, width=width, height=740)
     assert flaws(tab) == []

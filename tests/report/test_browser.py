@@ -19,6 +19,7 @@ from gscl_scale.report.page import write_report
 from gscl_scale.report.run_data import RunData
 from tests.report.made import HOSTILE_IDS, clustered, graph_of, page_of
 from tests.report.test_report import CURVE, metrics, render, statistics
+from tests.slow import slow
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium, chromium-browser or google-chrome")
 
@@ -410,7 +411,7 @@ def test_the_table_of_contents_leads_to_every_section(tab: Tab) -> None:
     assert links[0] == "part-map"
 
 
-@pytest.mark.parametrize(("width", "height"), [(1200, 800), (1440, 900), (360, 740)])
+@pytest.mark.parametrize(("width", "height"), [(1200, 800), *slow((1440, 900), (360, 740))])
 def test_the_map_is_on_the_first_screen(browser: Browser, page: Any, width: int, height: int) -> None:
     tab = browser.open(page[0], width=width, height=height)
     top, bottom = tab.run("(() => { const b = canvas.getBoundingClientRect(); return [b.top, b.bottom]; })()")

@@ -33,6 +33,7 @@ from gscl_scale.train.objectives.methods import METHODS as METHODS_OF_COMPARE
 from gscl_scale.train.objectives.methods import OBJECTIVES
 from gscl_scale.version import __version__
 from tests.graphs import random_edges
+from tests.slow import slow
 
 GRAPH = "source: synthetic, preset: tiny, num_nodes: 90"
 REST = """
@@ -424,7 +425,9 @@ def test_a_graph_that_is_not_at_hand_is_named_and_the_others_are_measured(places
     assert len(written(places)) == 2
 
 
-@pytest.mark.parametrize("failure", [DivergedError("the loss is not finite"), RuntimeError("no memory"), MemoryError()])
+@pytest.mark.parametrize(
+    "failure", [DivergedError("the loss is not finite"), *slow(RuntimeError("no memory"), MemoryError())]
+)
 def test_a_line_that_fails_is_named_and_all_others_of_its_graph_are_measured(places, monkeypatch, failure):
     def failing(config, folder, console, pages, measured):
         figures = whole(config, folder, console, pages, measured)
@@ -542,6 +545,7 @@ def record(val, test, nmi=0.4):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_graphs_without_a_config_have_the_default_settings_and_peers_stand_beside_them(tmp_path, places, monkeypatch):
     edges, draw = random_edges(60, 200, seed=1), np.random.default_rng(0)
     own, classes = draw.normal(size=(60, 3)), draw.integers(0, 2, 60)

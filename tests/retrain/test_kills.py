@@ -19,6 +19,7 @@ from gscl_scale.retrain.night import retrain
 from gscl_scale.runtime.console import Console
 from tests.forked import begin
 from tests.retrain.town import Town
+from tests.slow import slow
 
 pytestmark = pytest.mark.usefixtures("blank_curves")
 
@@ -123,6 +124,7 @@ def wait_for(pattern, folder, process):
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["s3"], indirect=True)
 def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path):
     town = Town(tmp_path / "town")
@@ -148,7 +150,7 @@ def test_a_holder_that_was_frozen_past_its_lease_cannot_publish(place, tmp_path)
         frozen.join()
 
 
-@pytest.mark.parametrize("after", ["graph", "samples", "checkpoints", "embeddings"])
+@pytest.mark.parametrize("after", ["checkpoints", *slow("graph", "samples", "embeddings")])
 def test_a_night_goes_on_where_the_one_before_was_killed(after, tmp_path):
     town, where = Town(tmp_path / "town"), tmp_path / "registry"
     config = town.config(retrain=LEASE)

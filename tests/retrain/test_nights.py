@@ -275,6 +275,7 @@ def test_a_command_that_fails_changes_nothing(monkeypatch, capfd):
     assert says in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_night_whose_time_is_over_gives_the_lease_back_and_is_gone_on_with(town, where):
     long = town.config(train={"epochs": 100_000}, retrain={"minutes": 0.05})
     with pytest.raises(StoppedError, match="has saved step"):

@@ -81,6 +81,7 @@ print(os.environ.get("OMP_WAIT_POLICY"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks GNU's OpenMP")
 def test_libraries_that_the_python_api_loads_wait_and_the_users_environment_is_as_before():
     printed, shown = told(FROM_PYTHON, OMP_DISPLAY_ENV="VERBOSE")

@@ -82,6 +82,7 @@ def test_another_number_of_processes_goes_on_at_the_next_anchor(tmp_path, monkey
     assert [event["epoch"] for event in read_curve(run.log)] == [0] * 6 + [1] * 4 + [2] * 5 + [3] * 6
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_batch_and_the_rate_that_one_would_be_given(tmp_path, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     runs = [test_torchrun.prepared(tmp_path / name)[1] for name in ("alone", "together")]

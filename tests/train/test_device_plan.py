@@ -58,7 +58,7 @@ def peak_of(folder, graph, config):
     return device.peak
 
 
-@pytest.mark.parametrize("kernels", [False, True], ids=["plain", "kernels"])
+@pytest.mark.parametrize("kernels", [True, *slow(False)])
 @pytest.mark.parametrize(("encoder", "columns"), [("gcn", 8), ("sage", 128), *slow(("gat", 8))])
 def test_the_estimate_of_a_step_is_above_what_its_tensors_take_and_not_far(folder, encoder, columns, kernels):
     graph = Graph.open(folder / f"{columns}")

@@ -101,6 +101,7 @@ def test_a_process_that_hangs_is_waited_for_no_longer_than_the_timeout(run, tmp_
         assert started[1].ended(30)[0] == 1
 
 
+@pytest.mark.slow
 def test_an_error_of_the_first_process_is_the_only_one_that_is_printed(run, tmp_path):
     with each_of(2, tmp_path, *COMMAND, "--set", "rings.width=8") as started:
         (first, _, told), (other, _, silent) = (one.ended(60) for one in started)
@@ -123,6 +124,7 @@ def test_a_damaged_round_ends_the_training_when_it_is_due(run, tmp_path):
     assert [event["epoch"] for event in read_curve(run.log)] == [0] * 5
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_come_are_waited_for_no_longer_than_the_timeout(run, tmp_path):
     with each_of(2, tmp_path, *COMMAND) as started:
         started[1].process.kill()

@@ -24,6 +24,7 @@ from gscl_scale.train.owned_neighbours import OwnedNeighbours, owned_rows_bytes
 from gscl_scale.train.owned_samples import OwnedSamples
 from gscl_scale.train.process_group import World, join_world
 from tests.graphs import make_graph, make_samples, random_edges, random_weights
+from tests.slow import slow
 from tests.train import test_torchrun
 from tests.train.test_owned_features import losses, train_together
 from tests.train.test_together import in_world, trained
@@ -81,7 +82,7 @@ def messages_of_each(file, folder, encoder, weighted):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "undirected", "weighted"), [("gcn", True, False), ("gcn", False, True), ("sage", True, True)]
+    ("encoder", "undirected", "weighted"), [("gcn", False, True), *slow(("gcn", True, False), ("sage", True, True))]
 )
 def test_messages_have_the_bytes_of_the_graph_folder_which_nobody_reads(tmp_path, encoder, undirected, weighted):
     edges = random_edges(NODES - 1, 400, seed=1, hubs=4)  # the last node has none
@@ -119,7 +120,7 @@ def as_values(samples, anchors):
     return bytes_of([*columns, *(part for each in lists for part in (each.offsets, each.members))])
 
 
-@pytest.mark.parametrize("some", [1, 3, 60])
+@pytest.mark.parametrize("some", [3, *slow(1, 60)])
 def test_samples_have_the_bytes_of_their_folder_which_nobody_reads(tmp_path, some):
     make_graph(tmp_path / "graph", random_edges(NODES, 300, seed=1, hubs=4), NODES)
     make_samples(tmp_path / "graph", tmp_path / "samples", RINGS)
@@ -140,6 +141,7 @@ def readers_of_each(file, folder, graph, without):
     file.write_text(json.dumps(type(kept).__name__))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("without", "reader"), [([], "OwnedSamples"), ([1], "RoundReader")])
 def test_all_read_the_run_folder_where_the_samples_do_not_fit_in_one(tmp_path, without, reader):
     make_graph(tmp_path / "graph", random_edges(NODES, 300, seed=1, hubs=4), NODES)
@@ -152,6 +154,7 @@ def test_owners_of_empty_ranges_are_asked_for_nothing():
     assert owners(np.array([0, 0, 3, 3, 7]), np.array([0, 2, 3, 6])).tolist() == [1, 1, 3, 3]
 
 
+@pytest.mark.slow
 def test_a_training_has_the_bits_of_one_that_reads_the_run_folder(tmp_path):
     for name, values in (("owned", EDGES), ("mapped", {**EDGES, "runtime": {}})):
         test_torchrun.prepared(tmp_path / name)

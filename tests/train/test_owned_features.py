@@ -153,7 +153,7 @@ def disturbed_training(file, folder, values, blow):
     ("blow", "words"),
     [
         ("kill", "another process of the training has ended"),
-        ("stop", "training was asked to stop and has saved step 12"),
+        *slow(("stop", "training was asked to stop and has saved step 12")),
     ],
 )
 def test_all_end_when_one_is_killed_or_asked_to_stop_and_the_training_resumes(tmp_path, blow, words):
@@ -166,6 +166,7 @@ def test_all_end_when_one_is_killed_or_asked_to_stop_and_the_training_resumes(tm
     assert len({event["step"] for event in read_json_lines(run.log) if event["event"] == "step"}) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "reads"), [(2, 3), (1, 2)])
 def test_a_process_that_stops_makes_as_many_batches_as_the_others_have_begun(tmp_path, size, reads):
     config, run = test_torchrun.prepared(tmp_path / "run")

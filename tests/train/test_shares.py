@@ -224,6 +224,7 @@ def in_processes(folder, out, size):
     return [json.loads(file.read_text()) for file in files]
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_model_of_one(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     five_steps(folder, tmp_path / "alone.json")
