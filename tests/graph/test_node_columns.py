@@ -196,8 +196,8 @@ def test_nothing_depends_on_the_order_of_the_rows_or_on_how_many_are_read_at_onc
         plan=[None if row % 5 == 0 else plan for row, plan in enumerate(PEOPLE["plan"])],
     )
     whole = ingest(tmp_path / "whole", FIRST, nodes.to_dict("list"), kind=".csv")
-    monkeypatch.setattr(textfiles, "_BLOCK", 1 << 12)
-    monkeypatch.setattr(nodetable, "_VALUES_AT_ONCE", 5000)
+    monkeypatch.setattr(textfiles, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(nodetable, "_VALUES_AT_ONCE", 1000)
     parts = ingest(tmp_path / "parts", FIRST, nodes.to_dict("list"), kind=".csv")
     assert parts.fingerprint == whole.fingerprint
     order = draw.permutation(ROWS)

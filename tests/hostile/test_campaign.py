@@ -15,7 +15,7 @@ from tests.hostile.readers import READERS, Reader
 from tests.hostile.trial import Guard, mutated, read
 
 ROOT = Path(__file__).parents[2]
-INPUTS = 30
+INPUTS = 60
 
 
 def test_each_reader_refuses_mutated_inputs_in_one_sentence_or_reads_them(corpus, tmp_path):

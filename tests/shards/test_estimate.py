@@ -21,6 +21,7 @@ from gscl_scale.shards.plan import make_plan
 from gscl_scale.shards.precompute import precompute
 from gscl_scale.shards.reader import Samples
 from tests.graphs import make_graph, make_samples, random_edges
+from tests.slow import slow
 
 CONFIG = RingsConfig(hops=3, width=32, per_ring=8, beyond=16, rounds=1, engine="sketch")
 
@@ -35,7 +36,7 @@ def plan_of(graph, folder, **changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"hops": 1, "engine": "exact"}, {"hops": 2, "per_ring": "ratio:0.2", "engine": "exact"}]
+    "changes", [{}, {"hops": 1, "engine": "exact"}, *slow({"per_ring": "ratio:0.2", "engine": "exact"})]
 )
 def test_the_estimate_of_a_round_is_near_what_is_written(graph, tmp_path, changes):
     need = estimate_need(graph, plan_of(graph, tmp_path, **changes), workers=1)
