@@ -73,9 +73,17 @@ _barriers: list[threading.Barrier] = []  # of this process: a barrier can only b
 
 @contextmanager
 def _pool(size: int, *barriers: threading.Barrier) -> Iterator[ProcessPoolExecutor]:
+    """Processes that are not waited for when this one is interrupted: what they measure may take long."""
+    others = multiprocessing.active_children()
     try:
         with ProcessPoolExecutor(size, multiprocessing.get_context("spawn"), _begin, barriers) as pool:
-            yield pool
+            try:
+                yield pool
+            except BaseException:
+                for process in multiprocessing.active_children():
+                    if process not in others:
+                        process.kill()
+                raise
     except BrokenProcessPool:
         raise RunError("bench: a process was killed, perhaps out of memory; measure with fewer --cores") from None
 

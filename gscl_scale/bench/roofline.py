@@ -9,7 +9,7 @@ import torch
 
 from gscl_scale.config.sections import ModelConfig
 
-_SIDE, _BYTES, _TURNS = 4096, 1 << 28, 10  # of the products and copies that measure the rates
+_TURNS = 10  # of the products and copies that measure the rates
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,13 @@ class StepSizes:
 
 
 def device_rates(device: torch.device) -> Rates:
-    """Measure what the device reaches."""
-    side = torch.ones(_SIDE, _SIDE, dtype=torch.bfloat16, device=device)
-    one, other = (torch.empty(_BYTES, dtype=torch.uint8, device=device) for _ in range(2))
+    """Measure what the device reaches, with small products on a CPU: it may have no fast ones in bfloat16."""
+    side, size = (4096, 1 << 28) if device.type == "cuda" else (256, 1 << 22)
+    square = torch.ones(side, side, dtype=torch.bfloat16, device=device)
+    one, other = (torch.empty(size, dtype=torch.uint8, device=device) for _ in range(2))
     return Rates(
-        operations=2.0 * _SIDE**3 / _seconds(device, lambda: side @ side),
-        bytes=2.0 * _BYTES / _seconds(device, lambda: one.copy_(other)),
+        operations=2.0 * side**3 / _seconds(device, lambda: square @ square),
+        bytes=2.0 * size / _seconds(device, lambda: one.copy_(other)),
     )
 
 
