@@ -38,7 +38,7 @@ test: $(VENV)/.installed-dev check no-egg-info
 	@echo "all checks passed"
 
 # two files at a time, since clusters wait now and then; a test beside another takes up to twice its time
-RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile -o timeout=300
+RAY_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 --dist loadfile -o timeout=600
 
 test-ray: $(VENV)/.installed-dev no-egg-info
 	$(RAY_TESTS) -m "ray and not slow" tests/ray
@@ -69,7 +69,7 @@ audit: $(VENV)/.installed-dev
 
 # one process more than there are cores: the test of the image waits for its packages
 test-slow: $(VENV)/.installed-dev no-egg-info
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile -m "slow and not ray" --ignore tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder -m "slow and not ray" --ignore tests/docs
 
 test-docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -vv -n 2 -m "slow and not ray" tests/docs

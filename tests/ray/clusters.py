@@ -222,7 +222,7 @@ def driver(program: str, *words: object, **options: Any) -> Iterator[subprocess.
         process.communicate()
 
 
-def wait_until(condition: Callable[[], Value], seconds: float = 30.0) -> Value:
+def wait_until(condition: Callable[[], Value], seconds: float = 60.0) -> Value:
     """Wait until a condition holds; what it then is."""
     until = time.monotonic() + seconds
     while not (value := condition()):

@@ -20,7 +20,7 @@ from gscl_scale.stages.embed import embed
 from tests.graphs import random_edges
 from tests.ray.clusters import wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 NODES = 30_000  # 8 blocks of a step, of at most 4,096 rows
 STEPS = ["messages-0.raw", "layer-0.raw", "layer-1.raw", "layer-2.raw", "joined.raw"]  # of three layers

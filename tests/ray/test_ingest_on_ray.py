@@ -18,7 +18,7 @@ from gscl_scale.stages.ingest import ingest
 from tests.graphs import random_edges
 from tests.ray.clusters import wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 NODES = 3_000
 

@@ -14,7 +14,7 @@ from tests.s3 import BUCKET, s3_server
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context"),  # raised where Ray imports its own parts
 ]
 

@@ -19,7 +19,7 @@ from gscl_scale.runtime.console import Console
 from gscl_scale.stages.ingest import ingest
 from tests.ray.clusters import wait_until
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 NODES, EDGES = 9_000, 40_000
 STEPS = {

@@ -41,7 +41,7 @@ from tests.ray.trainings import order, process, traced_process
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context"),  # raised where Ray imports its own parts
 ]
 

@@ -23,7 +23,7 @@ from tests.ray.clusters import ROOT, wait_until
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
 ]
 
