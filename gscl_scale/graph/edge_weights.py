@@ -27,7 +27,7 @@ def flaw_of_weights(weights: npt.NDArray[Any]) -> tuple[int, str] | None:
     if good.all():
         return None
     at = int(np.argmin(good))
-    cure = "an edge without weight is none, drop it" if weights[at] == 0 else "correct it or drop the edge"
+    cure = "an edge of weight 0 is no edge, drop it" if weights[at] == 0 else "correct it or drop the edge"
     return at, f"{weights[at]:g}; expected a number above 0 (from {_LEAST:g} to {_MOST:g}): {cure}"
 
 

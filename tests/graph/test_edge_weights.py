@@ -141,7 +141,7 @@ def test_weights_of_held_out_edges_leave_with_them(tmp_path, undirected):
 
 REFUSED = {
     "a negative weight": (-0.5, "mine.csv: the weight of edge 2 is -0.5; expected a number above 0"),
-    "zero": (0.0, "edge 2 is 0; expected a number above 0 .*: an edge without weight is none, drop it"),
+    "zero": (0.0, "edge 2 is 0; expected a number above 0 .*: an edge of weight 0 is no edge, drop it"),
     "NaN": (np.nan, "edge 2 is nan; expected a number above 0"),
     "infinity": (np.inf, "edge 2 is inf; expected"),
     "a number that 32 bits do not hold": (1e300, r"edge 2 is 1e\+300; expected .* \(from 1e-20 to 1e\+20\)"),

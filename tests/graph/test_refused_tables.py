@@ -66,7 +66,7 @@ def test_bad_tables_are_refused_in_one_sentence(tmp_path, case):
 WEIGHTS = {
     "a missing one": ([1.0, None, 2.0], "edges.parquet: row 2: kg is missing: None; expected the weight of the edge"),
     "NaN": ([1.0, float("nan"), 2.0], "row 2: kg is missing"),
-    "zero": ([1.0, 0.0, 2.0], "row 2: kg is 0; expected a number above 0 .*: an edge without weight is none, drop it"),
+    "zero": ([1.0, 0.0, 2.0], "row 2: kg is 0; expected a number above 0 .*: an edge of weight 0 is no edge, drop it"),
     "a negative one": ([1.0, 2.0, -3.5], "row 3: kg is -3.5; expected a number above 0"),
     "infinity": ([1.0, float("inf"), 2.0], "row 2: kg is inf; expected"),
     "too much": ([1.0, 1e300, 2.0], "row 2: kg is 1e\\+300; expected"),
