@@ -467,6 +467,13 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
         (["walk"], "no such command 'walk'; see gscl-scale --help"),
         (["stat"], "no such command 'stat'. Did you mean"),
         (["run", "--fast"], "no such option: --fast"),
+        (["run", "--epochs", "3"], "there is no option --epochs; it is a setting, type --set train.epochs=VALUE"),
+        (["train", "--batch-size=3"], "it is a setting, type --set train.batch_size=VALUE"),
+        (["plan", "--loss.temperature", "1"], "it is a setting, type --set loss.temperature=VALUE"),
+        (["run", "--labels", "class"], "it is a setting, type --set graph.label_column=VALUE"),
+        (["tune", "--engine", "ray"], "type --set rings.engine=VALUE or --set runtime.engine=VALUE"),
+        (["run", "--edges", "a.csv"], "name the file of the edges without one: gscl-scale run edges.csv"),
+        (["registry", "list", "--epochs", "3"], "no such option: --epochs; see gscl-scale registry list --help"),
         (["neighbors", "--id", "a"], "neighbors: expected one run, such as gscl-scale neighbors --run runs/mine --id"),
         (
             ["neighbors", "ann b", "--run", "runs/a"],

@@ -41,6 +41,7 @@ for _name, _description in {
     app.add_typer(lazy_group(_name, _description), rich_help_panel=group_of(_name), epilog=examples_of(_name))
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not export it by name
+_EDGES = ("--edges", "--edge-list", "--graph", "--input", "--file")
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -94,7 +95,7 @@ def _refuse_usage(error: Any) -> None:
         sys.exit(error.exit_code)
     command = error.ctx.command_path if error.ctx else "gscl-scale"
     sentence = error.format_message().rstrip(".")
-    if cure := _cure_of_extra(sentence, error.ctx):
+    if cure := _cure_of_extra(sentence, error.ctx) or _cure_of_option(error):
         _fail(cure, error.exit_code)
     _fail(f"{sentence[:1].lower()}{sentence[1:]}; see {command} --help", error.exit_code)
 
@@ -110,6 +111,20 @@ def _cure_of_extra(sentence: str, context: Any) -> str:
         return f"{place} is a run; name it with --run {place}"
     if "--nodes" in options and place.is_file():
         return f"{place} is a second file; if it is the table of the nodes, name it with --nodes {place}"
+    return ""
+
+
+def _cure_of_option(error: Any) -> str:
+    """What to type where an unknown option is a setting, or the file of the edges; "" otherwise."""
+    given = getattr(error, "option_name", "")
+    known = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
+    if given in _EDGES and "--nodes" in known:
+        return f"there is no option {given}; name the file of the edges without one: {error.ctx.command_path} edges.csv"
+    if given and "--set" in known:
+        from gscl_scale.config.keywords import settings_named
+
+        typed = " or ".join(f"--set {key}=VALUE" for key in settings_named(given.lstrip("-").replace("-", "_")))
+        return typed and f"there is no option {given}; it is a setting, type {typed}"
     return ""
 
 

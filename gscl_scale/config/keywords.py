@@ -25,6 +25,11 @@ USUAL = {
     "seed": ("train.seed", "rings.seed", "evaluate.seed"),  # as a repeat of train.repeats has them
     "device": ("runtime.device",),
 }
+_OF_TABLES = {  # what `fit` takes as values, a run takes as names of columns
+    **dict.fromkeys(("label", "labels"), ("graph.label_column",)),
+    **dict.fromkeys(("feature", "features"), ("graph.feature_columns",)),
+    **dict.fromkeys(("weight", "weights"), ("graph.weight_column",)),
+}
 _OPTION = re.compile(r"--set '(\w+\.\w+=[^']*)'|--set (\w+\.\w+=[^\s,;)]+)|--run\b")
 
 
@@ -45,6 +50,17 @@ def changes_by(keywords: Mapping[str, object], caller: str, others: tuple[str, .
             section, _, key = dotted.partition(".")
             changes.setdefault(section, {})[key] = value
     return changes
+
+
+def settings_named(name: str) -> tuple[str, ...]:
+    """The settings that a short name stands for, or that have this name; none if it is unknown.
+
+    >>> settings_named("epochs"), settings_named("train.epochs"), settings_named("width")
+    (('train.epochs',), ('train.epochs',), ('model.width',))
+    """
+    return (USUAL | _OF_TABLES).get(name) or tuple(
+        dict.fromkeys(f"{section}.{key}" for section, key in _keys() if name in (key, f"{section}.{key}"))
+    )
 
 
 def values_of(config: Settings) -> dict[str, Any]:
