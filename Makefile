@@ -5,6 +5,7 @@
 #                ogbn-arxiv's size; all of it is in gpu-report.txt, the one file to send back.
 # make test-docs: the tutorial, the blocks of the README and docs that take long, and the site.
 # make docs: the site of docs/ in build/site, strictly: a warning is an error. make reference: docs/reference from the code.
+# make check: format, lint, types and the order of the layers. make data-test: tests on the real graphs in GSCL_DATA. make clean: removes .venv, runs/ and what other targets made.
 # make dist: wheel and sdist in dist/. make test-dist: installs the wheel in an empty environment, without constraints.txt, and runs it.
 # make test-lowest: the tests with the lowest versions that pyproject.toml allows (lowest.txt); make test-newest: with the newest.
 # make chaos: the fault campaign, CHAOS_FAULTS=220 of them, drawn by CHAOS_SEED=1; CHAOS_PAGE=1 writes docs/figures/faults.md.

@@ -13,5 +13,6 @@ else:  # a ring road of 60 towns, and a motorway
     file.write_text("\n".join(["from,to", *roads]) + "\n")
 
 embeddings = gscl_scale.fit(file, epochs=20, width=32)
-for found in embeddings.neighbors(wanted, count=5):
+like_ids = type(embeddings.ids[0])  # a number or a text, as in the file
+for found in embeddings.neighbors(like_ids(wanted), count=5):
     print(f"{found['cosine']:7.4f}  {found['id']}")

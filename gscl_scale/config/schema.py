@@ -14,15 +14,16 @@ def schema_rows() -> list[tuple[str, str, str, str]]:
     rows = []
     for kind, source in SOURCES.items():
         if kind != "memory":
-            rows += _section_rows(source, "graph", f" [source {kind}]")
+            rows += section_rows(source, "graph", f" [source {kind}]")
     for name, field in Config.model_fields.items():
         if name != "graph":
             assert isinstance(field.annotation, type)
-            rows += _section_rows(field.annotation, name, "")
+            rows += section_rows(field.annotation, name)
     return rows
 
 
-def _section_rows(section: type[Section], prefix: str, note: str) -> list[tuple[str, str, str, str]]:
+def section_rows(section: type[Section], prefix: str, note: str = "") -> list[tuple[str, str, str, str]]:
+    """The keys of one section, or of one source of graphs, as `schema_rows` has them."""
     rows = []
     for name, field in section.model_fields.items():
         default = "required" if field.is_required() else str(field.get_default(call_default_factory=True))

@@ -63,7 +63,7 @@ def why_structural(
             raise GraphError(
                 f"{origin}: the graph has no features, and graph.structure is none; set it to auto, or bring features"
             )
-        return f"the graph has no features: {width} were computed from its structure (see docs/graphs.md)"
+        return f"the graph has no features: {width} were computed from its structure (see docs/structural_features.md)"
     if sp.issparse(features):
         if config.structure == "always":
             raise GraphError(

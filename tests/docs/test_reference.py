@@ -51,6 +51,12 @@ def test_every_public_name_is_in_it_and_has_a_docstring():
                 assert inspect.getdoc(member), f"{name}.{method}"
 
 
+def test_a_source_of_graphs_has_its_own_defaults():
+    page = (FOLDER / "config/graph.md").read_text()
+    assert re.findall(r"\| `graph\.(\w+)` \| \w+ \| required", page) == ["path", "edges", "dataset", "dataset"]
+    assert re.findall(r"\| `graph\.path` \| path \| (\S+) \|", page) == ["required", "`data`", "`data`"]
+
+
 def test_every_key_is_in_it_with_its_sentence():
     keys = sorted(set(keys_of(Config.model_json_schema())))
     assert len(keys) > 100

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gscl_scale.config.config import Config
 from gscl_scale.config.graphs import SOURCES
-from gscl_scale.config.schema import schema_rows
+from gscl_scale.config.schema import section_rows
 from gscl_scale.config.section import Section
 from tools.reference.markdown import choice, code, page, rows
 
@@ -21,9 +21,10 @@ DECIDES = {  # what a key decides, and which stage reads it
     "nothing": "no result: where and how the work runs, and what is done with it",
 }
 _INDEX = """
-A config file is YAML with these sections, each a page of its own. Every key has a default, so a file holds only what
-differs; unknown keys are refused. `--set section.key=value` overrides a key for one command, `gscl-scale config` prints
-the resolved configuration, and `gscl-scale config --schema` prints what is on these pages.
+A config file is YAML with these sections, each a page of its own. Every key has a default (but those marked
+*required*), so a file holds only what differs; unknown keys are refused. `--set section.key=value` overrides a key
+for one command, `gscl-scale config` prints the resolved configuration, and `gscl-scale config --schema` prints what is
+on these pages.
 """.strip()
 
 
@@ -46,10 +47,9 @@ def pages() -> dict[str, str]:
 def _graph_page() -> str:
     """The keys that all sources have, and those of each source."""
     shared = set.intersection(*(set(source.model_fields) for source in SOURCES.values())) - {"source"}
-    one = next(iter(SOURCES.values()))
     parts = [
         "`graph.source` names the source; each has keys of its own beside these of all.",
-        _table("graph", one, shared),
+        _table("graph", SOURCES["tables"], shared),
     ]
     for kind, source in SOURCES.items():
         own = [name for name in source.model_fields if name not in shared and name != "source"]
@@ -59,7 +59,7 @@ def _graph_page() -> str:
 
 
 def _table(prefix: str, section: type[Section], names: Iterable[str]) -> str:
-    described = {key.partition(" ")[0]: (kind, default) for key, kind, default, _ in schema_rows()}
+    described = {key: (kind, default) for key, kind, default, _ in section_rows(section, prefix)}
     lines = []
     for name in section.model_fields:
         if name in names:

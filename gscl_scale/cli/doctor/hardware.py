@@ -44,7 +44,7 @@ def _gpus(config: RuntimeConfig) -> Iterator[Finding]:
         cure = "install a build of torch for the driver of this machine, or set runtime.device to cpu"
         yield Finding("GPU", "trouble", build, cure)
     elif config.engine == "ray" and config.worker_gpus:
-        cure = "training processes use GPUs of the cluster; embed and evaluate run here, on the CPU"
+        cure = "training, embedding and evaluation use GPUs of the cluster"
         yield Finding("GPU", "note", f"none here ({build})", cure)
     else:
         yield Finding("GPU", "ok", f"none, and the config needs none ({build})")

@@ -1,4 +1,4 @@
-"""Our import format: one numpy file of plain arrays (docs/graphs.md)."""
+"""Our import format: one numpy file of plain arrays (docs/graphs_sources.md)."""
 
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def _features(arrays: Arrays, origin: str) -> npt.NDArray[Any] | sp.csr_array | 
     integers = all(array.dtype.kind in "iu" for array in (indices, indptr, shape))
     flat = all(array.ndim == 1 for array in (data, indices, indptr, shape))
     if not (integers and flat and shape.size == 2 and shape.min() >= 0 and data.dtype.kind in "iubf"):
-        raise GraphError(f"{origin}: sparse features are not the arrays of a CSR matrix; see docs/graphs.md")
+        raise GraphError(f"{origin}: sparse features are not the arrays of a CSR matrix; see docs/graphs_sources.md")
     rows, columns = int(shape[0]), int(shape[1])
     if not is_csr(indptr, indices, data.size, rows, columns):
         raise GraphError(f"{origin}: x_indptr, x_indices and x_shape do not fit together; save the CSR matrix again")
