@@ -58,19 +58,24 @@ def wait_long(path):
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
 def test_a_bench_that_is_ended_leaves_no_process_behind(blow, tmp_path):
     program = (
+        "import signal\n"
         "from pathlib import Path\n"
         "from gscl_scale.bench.processes import in_process\n"
         "from tests.bench.test_processes import wait_long\n"
-        f"if __name__ == '__main__': in_process([{CORE}], wait_long, Path('child'))\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # in the background a shell has it ignored
+        f"    in_process([{CORE}], wait_long, Path('child'))\n"
     )
     (tmp_path / "program.py").write_text(program)
-    root = Path(__file__).parents[2]
-    bench = subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)})
-    child = tmp_path / "child"
-    wait_for(lambda: child.exists() and child.read_text())
-    bench.send_signal(blow)  # to it alone: a terminal gives it to the child as well
-    bench.wait(30)
-    wait_for(lambda: not Path(f"/proc/{child.read_text()}").exists())
+    env, child = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}, tmp_path / "child"
+    with subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env=env, stderr=subprocess.DEVNULL) as bench:
+        try:
+            wait_for(lambda: child.exists() and child.read_text())
+            bench.send_signal(blow)  # to it alone: a terminal gives it to the child as well
+            bench.wait(30)
+            wait_for(lambda: not Path(f"/proc/{child.read_text()}").exists())
+        finally:
+            bench.kill()
 
 
 def wait_for(condition):
