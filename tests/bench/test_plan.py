@@ -21,8 +21,7 @@ def test_the_cases_are_configurations_of_graphs_that_can_be_larger_or_smaller(ca
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_every_stage_of_every_graph_is_measured(tmp_path, monkeypatch):
-    monkeypatch.delitem(CASES, "deep")  # six processes less; two graphs are enough for the loop
+def test_every_stage_of_every_graph_is_measured(tmp_path):
     page = bench_plan(bench := quiet_bench("plan", tmp_path, scale=0.003))
     rows = written_by(bench, page)["rows"]
     assert [row["graph"] for row in rows[::6]] == list(CASES)
