@@ -472,7 +472,7 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
         (["plan", "--loss.temperature", "1"], "it is a setting, type --set loss.temperature=VALUE"),
         (["run", "--labels", "class"], "it is a setting, type --set graph.label_column=VALUE"),
         (["tune", "--engine", "ray"], "type --set rings.engine=VALUE or --set runtime.engine=VALUE"),
-        (["run", "--edges", "a.csv"], "name the file of the edges without one: gscl-scale run edges.csv"),
+        (["run", "--edges", "a.csv"], "give the edge file as an argument: gscl-scale run edges.csv"),
         (["registry", "list", "--epochs", "3"], "no such option: --epochs; see gscl-scale registry list --help"),
         (["neighbors", "--id", "a"], "neighbors: expected one run, such as gscl-scale neighbors --run runs/mine --id"),
         (

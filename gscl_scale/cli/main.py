@@ -119,7 +119,7 @@ def _cure_of_option(error: Any) -> str:
     given = getattr(error, "option_name", "")
     known = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
     if given in _EDGES and "--nodes" in known:
-        return f"there is no option {given}; name the file of the edges without one: {error.ctx.command_path} edges.csv"
+        return f"there is no option {given}; give the edge file as an argument: {error.ctx.command_path} edges.csv"
     if given and "--set" in known:
         from gscl_scale.config.keywords import settings_named
 
