@@ -19,6 +19,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    ?= runs/demo
 SEED   ?= 0
+# Python compiles a module where it is first imported: to compile all of them takes a minute, and most are never used
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # what the base install is tested with, and by, in test-lowest and test-newest
 TEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis networkx
 BASE_TESTS := tests/batches tests/embed tests/evaluate tests/model tests/rings tests/train tests/test_estimator.py tests/test_examples.py tests/test_fit.py
@@ -95,16 +97,16 @@ test-dist:
 test-lowest test-newest: test-%:
 	$(PYTHON) -m venv --clear $(VENV)-$*
 	grep -v '^torch==' $(if $(filter lowest,$*),lowest.txt,/dev/null) > $(VENV)-$*/pins.txt || true
-	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check $(if $(filter lowest,$*),$(LOWEST_TORCH),torch)
-	$(VENV)-$*/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-$*/pins.txt -e . $(TEST_TOOLS)
+	$(VENV)-$*/bin/python $(INSTALL) $(if $(filter lowest,$*),$(LOWEST_TORCH),torch)
+	$(VENV)-$*/bin/python $(INSTALL) -c $(VENV)-$*/pins.txt -e . $(TEST_TOOLS)
 	OMP_NUM_THREADS=1 $(VENV)-$*/bin/pytest -n auto -o filterwarnings=default $(BASE_TESTS)
 
 chaos: $(VENV)/.installed-dev no-egg-info
 	$(BIN)/pytest -s -m chaos tests/chaos
 
 test-torch-sparse: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e ".[torch-sparse]"
+	$(BIN)/python $(INSTALL) setuptools wheel
+	$(BIN)/python $(INSTALL) --no-build-isolation -c constraints.txt -e ".[torch-sparse]"
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m torch_sparse
 
 # The page of results from the cells that are kept; nothing is measured. docs/results/tables: a table a line, and its seeds.
@@ -136,16 +138,16 @@ $(VENV)/.python:
 
 # torch comes first and pinned: where a CPU build is offered to pip it is taken, and no later requirement moves it
 $(VENV)/.installed: $(VENV)/.python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python $(INSTALL) -c constraints.txt torch
+	$(BIN)/python $(INSTALL) -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[dev]"
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(BIN)/python $(INSTALL) -c constraints.txt -e ".[docs]"
 	@touch $@
 
 clean:
