@@ -486,6 +486,13 @@ def test_each_verb_has_two_examples_that_it_takes_and_plain_kinds_of_options(tmp
         ),
         (["status", "runs/a"], "runs/a is a run; name it with --run runs/a"),
         (["status", "runs/b"], "got unexpected extra argument(s) (runs/b); see gscl-scale status --help"),
+        (["compare", "--methods", "dgi", "grace", "cca-ssg"], "unexpected argument cca-ssg; separate methods with"),
+        (["compare", "--methods", "dgi", "grace"], "separate the names with commas: --methods dgi,grace"),
+        (["reproduce", "main", "--only", "cora", "photo"], "and repeat --only for more graphs"),
+        (
+            ["run", "nodes.csv", "--set", "graph.source=digits"],
+            "nodes.csv and --set graph.source=digits both name a graph; leave one out",
+        ),
         (["run", "nodes.csv", "nodes.csv"], "if it is the table of the nodes, name it with --nodes nodes.csv"),
         (["report", "runs/a"], "for the page of one run: gscl-scale report --run runs/a, without --out"),
     ],

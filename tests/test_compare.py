@@ -9,10 +9,11 @@ from gscl_scale.config.config import Config
 from gscl_scale.errors import ConfigError, FolderError
 from gscl_scale.evaluate.splits import make_splits
 from gscl_scale.io.json import read_json, write_json
-from gscl_scale.report.compare_methods import comparison_page
+from gscl_scale.report.compare_methods import best_sentence, comparison_page, validation_figure
 from gscl_scale.run.folder import Run
 from gscl_scale.runtime.console import Console
 from gscl_scale.studies.compare import _Cost, _cost, _reference, compare, measured_methods, named_methods
+from gscl_scale.studies.paired import best_row
 from gscl_scale.studies.peers.table import PEERS
 from gscl_scale.train.objectives.methods import METHODS, OBJECTIVES, USUAL
 from tests.commands import cli
@@ -92,6 +93,27 @@ def test_every_method_has_its_figures_time_and_memory_in_the_order_of_the_table(
     page = (folder / "compare.md").read_text()
     assert all(row["title"] in page for row in result["methods"])
     assert (folder / "compare.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_method_that_validation_nodes_find_best_is_named_with_its_run_and_none_that_learns_labels_is(whole):
+    _, folder, result = whole
+    without_labels = [row for row in result["methods"] if row["method"] not in ("raw", "untrained", "supervised")]
+    best = max(without_labels, key=lambda row: row["val_mean"])
+    assert result["best"] == {key: best[key] for key in ("method", "title")} | {
+        "run": f"compare/{best['method']}/seed-0"
+    }
+    assert (folder / result["best"]["run"] / "embeddings/embeddings.parquet").exists()
+    assert f"{best_sentence(result)} Its run: `{result['best']['run']}`." in (folder / "compare.md").read_text()
+
+
+def test_what_is_better_than_the_best_method_is_named_and_nothing_is_best_without_validation(whole):
+    *_, result = whole
+    assert max(validation_figure(row) for row in result["methods"] if row["method"] in ("raw", "untrained")) < 1
+    rows = [{**row, "val_mean": 1.0} if row["method"] == "raw" else row for row in result["methods"]]
+    says = best_sentence({**result, "methods": rows})
+    assert says.startswith(f"Best method without labels, on validation nodes: {result['best']['title']}, below input f")
+    assert best_row([{**row, "val_mean": None} for row in rows]) is None
+    assert best_row([{**row, "error": "no memory"} for row in rows]) is None
 
 
 def test_no_name_asks_for_the_usual_methods_and_all_for_every_one():
@@ -364,6 +386,17 @@ def test_peers_are_compared_without_an_encoder_and_say_what_they_read(peers_alon
     assert "`walks=1`" in page
     line = next(line for line in page.splitlines() if line.startswith("| spectral"))
     assert [cell.strip()[-2:] for cell in line.strip("|").split("|")][-3:] == [" s", " s", "iB"]
+
+
+def test_a_run_is_refused_in_the_folder_of_a_peer_and_its_embeddings_stay(peers_alone):
+    _, folder, _ = peers_alone
+    peer = folder / "compare/spectral/seed-0"
+    before = (peer / "embeddings/embeddings.parquet").read_bytes()
+    refused = cli("run", "--run", str(peer), cwd=folder)
+    assert refused.returncode == 2
+    assert "has the embeddings of spectral, a method without stages" in refused.stderr
+    assert (peer / "embeddings/embeddings.parquet").read_bytes() == before
+    assert not (peer / "graph").exists()
 
 
 def test_peers_have_the_splits_the_probe_and_the_left_out_nodes_of_trained_encoders(whole):

@@ -40,10 +40,12 @@ def config_of_file(file: Path, nodes: Path | None, settings: list[str], kept: di
     from gscl_scale.graph.sources.recognize import recognize
 
     source = {"source": "npz", "path": str(file)} if file.suffix == ".npz" else {"source": "tables", "edges": str(file)}
-    Config.load(None, settings, {"graph": source})  # refuses a wrong setting before the file is opened
     asked: dict[str, Any] = {"graph": {}}
     for setting in settings:
         apply_setting(asked, setting)
+    if (other := asked["graph"].get("source", source["source"])) != source["source"]:
+        raise UserError(f"{file} and --set graph.source={other} both name a graph; leave one out")
+    Config.load(None, settings, {"graph": source})  # refuses a wrong setting before the file is opened
     before = kept["graph"] if _is_of(kept.get("graph"), file, nodes) else {}
     cut_anew = any(key in asked["graph"] and asked["graph"][key] != before.get(key) for key in _CUTS)
     found = recognize(file, nodes, {**({} if cut_anew else before), **asked["graph"]})

@@ -101,11 +101,14 @@ def _refuse_usage(error: Any) -> None:
 
 
 def _cure_of_extra(sentence: str, context: Any) -> str:
-    """What to type where an argument too many is a run or a table; "" otherwise."""
-    extra = re.search(r"unexpected extra argument.*\((\S+)\)", sentence)
+    """What to type where arguments too many are names, a run or a table; "" otherwise."""
+    extra = re.search(r"unexpected extra argument.*\((.+)\)", sentence)
     if not extra or not context:
         return ""
     options = {name for parameter in context.command.params for name in parameter.opts}
+    if "--methods" in options and not Path(extra[1]).exists():
+        graphs = ", and repeat --only for more graphs" if "--only" in options else ""
+        return f"unexpected argument {extra[1]}; separate methods with commas: --methods dgi,grace{graphs}"
     place = Path(extra[1])
     if "--run" in options and (place / "run.json").exists():
         return f"{place} is a run; name it with --run {place}"

@@ -17,7 +17,7 @@ from gscl_scale.cli.options import (
     path_option,
 )
 from gscl_scale.cli.output import print_json, print_table
-from gscl_scale.errors import ConfigError, RunError
+from gscl_scale.errors import ConfigError, RunError, UserError
 from gscl_scale.text import join_names
 
 
@@ -47,9 +47,13 @@ def compare(
     methods."""
     if space and not trials:
         raise ConfigError("--space: there is no search without --trials; add --trials 20, or leave --space out")
+    if file and methods and not file.exists():
+        raise UserError(
+            f"{file} does not exist; if it is a method, separate the names with commas: --methods {methods},{file}"
+        )
     config, folder, console = start(config_file, settings, run_folder, file, nodes)
     from gscl_scale.report.compare_intervals import leaks
-    from gscl_scale.report.compare_methods import comparison_headers, comparison_remarks, comparison_rows
+    from gscl_scale.report.compare_methods import best_sentence, comparison_headers, comparison_remarks, comparison_rows
     from gscl_scale.stages.lead import lead_command
     from gscl_scale.studies.budget import Budget
     from gscl_scale.studies.compare import compare, named_methods
@@ -66,6 +70,9 @@ def compare(
         print_table(comparison_headers(result), comparison_rows(result), title=result["graph"]["name"])
         print("\n".join(comparison_remarks(result)))
         print(f"figures, settings and plot: {display(folder / 'compare')}.json, .md and .png")
+        if "best" in result:
+            run = folder / result["best"]["run"]
+            print(f"{best_sentence(result)}\nembeddings  {display(run / 'embeddings' / 'embeddings.parquet')}")
     if "chance" in result and (leaking := leaks(result["methods"], result["chance"])):
         titles = join_names([row["title"] for row in leaking])
         raise RunError(f"labels leak: they are shuffled, and not at chance: {titles}; the figures are kept")

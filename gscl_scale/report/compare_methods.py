@@ -18,7 +18,7 @@ from gscl_scale.report.compare_intervals import (
     interval_remarks,
     interval_section,
 )
-from gscl_scale.text import format_bytes, table
+from gscl_scale.text import format_bytes, join_names, table
 
 _COST = ["training", "CPU", "memory"]
 
@@ -65,6 +65,14 @@ class MethodRow(MethodFigures, MethodCost, RowIntervals):
     error: NotRequired[str]
 
 
+class BestMethod(TypedDict):
+    """The method that is best on validation nodes, or on held-out edges for validation; methods with labels apart."""
+
+    method: str
+    title: str
+    run: str  # of the first seed, below the folder of the comparison
+
+
 class Comparison(TypedDict):
     """compare.json: all methods on one graph; `protocol` is that of accuracy, None where none was measured."""
 
@@ -76,6 +84,7 @@ class Comparison(TypedDict):
     chance: NotRequired[Chance]
     config: dict[str, dict[str, object]]
     trials: NotRequired[int]  # of each trained method
+    best: NotRequired[BestMethod]
     methods: list[MethodRow]
 
 
@@ -159,6 +168,23 @@ def comparison_remarks(result: Comparison) -> list[str]:
     return [*remarks, *(f"{row['title']} failed: {row['error']}" for row in result["methods"] if "error" in row)]
 
 
+def validation_figure(row: MethodRow) -> float:
+    """The figure on validation nodes, or on held-out edges for validation; 0.0 where there is none."""
+    return row.get("val_mean") or (row["links"].get("validation_auc", 0.0) if "links" in row else 0.0)
+
+
+def best_sentence(result: Comparison) -> str:
+    """Which method is best without labels; "" where nothing was validated."""
+    if "best" not in result:
+        return ""
+    where = "held-out edges for validation" if is_by_links(result) else "validation nodes"
+    best = result["best"]
+    free = [row for row in result["methods"] if "settings" not in row]
+    own = next(validation_figure(row) for row in result["methods"] if row["method"] == best["method"])
+    above = [row["title"] for row in free if validation_figure(row) > own]
+    return f"Best method without labels, on {where}: {best['title']}{', below ' * bool(above)}{join_names(above)}."
+
+
 def _by_links(seeds: int) -> list[str]:
     """What a reader of a comparison without labels has to know."""
     means = [f"Means of {seeds} seeds of the whole run; ± is their standard error."] if seeds > 1 else []
@@ -198,6 +224,7 @@ def comparison_page(result: Comparison) -> str:
                 f"# Methods on {result['graph']['name']}",
                 table(["method", *comparison_headers(result)[1:]], rows, left=[0]),
                 *comparison_remarks(result),
+                *([f"{best_sentence(result)} Its run: `{result['best']['run']}`."] if "best" in result else []),
                 *intervals,
                 "## Settings",
                 table(["method", "other than in the configuration"], settings, left=[0, 1]),

@@ -30,6 +30,7 @@ class RunRecord(TypedDict):
     config: NotRequired[Sections]
     inputs: NotRequired[dict[str, Annotated[list[Any], Field(min_length=2)]]]
     versions: NotRequired[dict[str, object]]
+    peer: NotRequired[str]  # whose embeddings these are; it has no stages
 
 
 class _Checkpoint(TypedDict):
@@ -53,14 +54,22 @@ def open_run(config: Config, folder: Path) -> Run:
                 f"{folder} holds a run whose run.json is gone; delete {folder} to start again, or choose another --run"
             )
         raise FolderError(f"{folder} is not empty and holds no run; choose another --run")
+    if (folder / "run.json").exists() and (peer := read_record(folder).get("peer")):
+        raise FolderError(
+            f"{folder} has the embeddings of {peer}, a method without stages; query them with gscl-scale neighbors "
+            f"--run {folder}, or choose another --run"
+        )
     return claim(config, Run.at(folder))
 
 
-def claim(config: Config, run: Run) -> Run:
-    """Write run.json: the resolved configuration and the versions. Results of another configuration are refused."""
+def claim(config: Config, run: Run, peer: str = "") -> Run:
+    """Write run.json: the resolved configuration and the versions. Results of another configuration are refused.
+
+    peer    the method of a comparison that embeds without stages
+    """
     previous = refuse_other_work(config, run)
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-    record = {**previous, "config": config.dump(), "versions": versions}
+    record = {**previous, "config": config.dump(), "versions": versions} | ({"peer": peer} if peer else {})
     if record != previous:
         write_json(run.folder / "run.json", record)
     return run

@@ -35,7 +35,7 @@ from gscl_scale.stages.precompute import precompute
 from gscl_scale.stages.train import refuse_untrainable, train
 from gscl_scale.studies.budget import Budget, Searched, search_methods
 from gscl_scale.studies.figures import figures_of, free_rows, ground_of, refuse_unmeasured
-from gscl_scale.studies.paired import EdgePairing, Pairing, figures_by_part, figures_by_split, with_intervals
+from gscl_scale.studies.paired import EdgePairing, Pairing, best_row, figures_by_part, figures_by_split, with_intervals
 from gscl_scale.studies.peers.measure import chosen_settings, is_measured, measure_peer, peer_cost, peer_note
 from gscl_scale.studies.peers.table import PEERS, peer_settings, plain_settings
 from gscl_scale.text import shortened
@@ -110,6 +110,9 @@ def compare(
         if name in failed or seeds[name]
     ]
     result = _comparison(config, graph, rows, runs, budget)
+    if best := best_row([row for row in rows if not _learns_labels(config, row["method"])]):
+        place = seeds[best["method"]][0][1].folder.relative_to(folder)
+        result["best"] = {"method": best["method"], "title": best["title"], "run": str(place)}
     write_json(folder / "compare.json", result)
     write_text(folder / "compare.md", comparison_page(result))
     plot_comparison(result, folder / "compare.png")
@@ -242,7 +245,7 @@ def _method(
     for one, run in seeds:
         console.say(f"{title}, seed {one.train.seed}")
         try:
-            claim(one, run)
+            claim(one, run, name if name in PEERS else "")
             if name in PEERS:
                 measured.append(measure_peer(one, name, run, console.with_log(run.log)))
                 continue

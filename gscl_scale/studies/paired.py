@@ -9,7 +9,7 @@ from gscl_scale.evaluate.intervals import LEVEL, Interval, t_interval
 from gscl_scale.evaluate.link_schema import LinkMethod
 from gscl_scale.evaluate.schema import Method, Metrics, ProbeProtocol
 from gscl_scale.report.compare_intervals import BySplit, IntervalsProtocol, RowIntervals
-from gscl_scale.report.compare_methods import MethodRow
+from gscl_scale.report.compare_methods import MethodRow, validation_figure
 from gscl_scale.studies.figures import OF_EDGES
 
 SplitFigures = dict[tuple[str, str], float]  # by seed and split
@@ -132,16 +132,17 @@ def with_intervals(
     return [{**row, **of(row)} if row in measured else row for row in rows]
 
 
+def best_row(rows: Sequence[MethodRow]) -> MethodRow | None:
+    """The best row by validation; None where nothing was validated."""
+    validated = [row for row in rows if "error" not in row and validation_figure(row)]
+    return max(validated, key=validation_figure, default=None)
+
+
 def _rival(row: MethodRow, rows: Sequence[MethodRow]) -> MethodRow | None:
     """The best row of the other kind by validation, GSCL or not; without any, the best of the other rows."""
     others = [one for one in rows if one["method"] != row["method"]]
     kind = [one for one in others if _is_ours(one) != _is_ours(row)]
-    return max(kind or others, key=_validated, default=None)
-
-
-def _validated(row: MethodRow) -> float:
-    """The figure on validation nodes, or on held-out edges for validation."""
-    return row.get("val_mean") or (row["links"].get("validation_auc", 0.0) if "links" in row else 0.0)
+    return max(kind or others, key=validation_figure, default=None)
 
 
 def _is_ours(row: MethodRow) -> bool:
