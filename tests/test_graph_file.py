@@ -350,7 +350,7 @@ def test_a_setting_settles_what_is_ambiguous_and_is_kept(tmp_path):
     (tmp_path / "true/config.yaml").write_text(edited)
     for words in (("edges.csv", "--run", "true"), ("--config", "true/config.yaml")):
         refused = cli("ingest", *words, cwd=tmp_path)
-        assert (refused.returncode, "graph.header=True, but the config now says False" in refused.stderr) == (2, True)
+        assert (refused.returncode, "graph.header=true, but the config now says false" in refused.stderr) == (2, True)
 
 
 def test_with_overwrite_the_file_is_read_in_the_other_way(tmp_path):
@@ -361,6 +361,19 @@ def test_with_overwrite_the_file_is_read_in_the_other_way(tmp_path):
         assert ("removed runs/edges/graph, made with other settings" in told.stderr) == (header == "false")
         assert Graph.open(tmp_path / "runs/edges/graph").num_nodes == nodes
         assert yaml.safe_load((tmp_path / "runs/edges/config.yaml").read_text())["graph"]["header"] == (nodes == 4)
+
+
+def test_a_node_table_of_an_earlier_command_is_named_and_can_be_left_out(tmp_path):
+    (tmp_path / "edges.csv").write_bytes(text("a,b", "anna,bert", "bert,carl"))
+    (tmp_path / "nodes.csv").write_bytes(text("id,age", "anna,1", "bert,2", "carl,3"))
+    assert cli("ingest", "edges.csv", "--nodes", "nodes.csv", cwd=tmp_path).returncode == 0
+    again = cli("ingest", "edges.csv", cwd=tmp_path)
+    says = "nodes of nodes.csv, as in runs/edges/config.yaml; to leave them out: --set graph.nodes=null\n"
+    assert (again.returncode, says in again.stderr) == (0, True)
+    assert "nodes of" not in cli("ingest", "edges.csv", "--nodes", "nodes.csv", cwd=tmp_path).stderr
+    without = cli("ingest", "edges.csv", "--set", "graph.nodes=null", "--overwrite", cwd=tmp_path)
+    assert (without.returncode, "nodes of" in without.stderr) == (0, False)
+    assert Graph.open(tmp_path / "runs/edges/graph").num_features == 128
 
 
 def test_a_wrong_setting_is_refused_before_the_file_is_opened(tmp_path):

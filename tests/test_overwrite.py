@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from gscl_scale.run.log import read_events
 from tests.commands import cli
 from tests.test_cli import write_tables
 
@@ -94,6 +95,23 @@ def test_a_changed_table_is_read_again(finished):
     assert cli(*words, "--overwrite", cwd=finished).returncode == 0
     assert not (finished / "runs/quick/samples").exists()
     assert cli(*words, cwd=finished).returncode == 0
+
+
+def test_a_new_graph_that_cannot_be_read_leaves_everything_as_it_was(finished):
+    before = times(finished / "runs/quick")
+    edges = finished / "edges.csv"
+    edges.write_text(f"{edges.read_text()}user-0,\n")
+    refused = cli("run", "--config", "quick.yaml", "--overwrite", cwd=finished)
+    assert (refused.returncode, "is empty; expected an id" in refused.stderr) == (2, True)
+    after = times(finished / "runs/quick")
+    log = finished / "runs/quick/log.jsonl"
+    assert {**after, log: before[log]} == before
+    assert [path.name for path in (finished / "runs/quick").iterdir() if path.name.startswith(".overwrite")] == []
+    edges.write_text(edges.read_text().replace("user-0,\n", "user-0,user-1\n"))
+    done = cli("ingest", "--config", "quick.yaml", "--overwrite", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    assert read_events(log)[-1]["event"] == "done"
+    assert read_events(log)[0]["event"] == "started"
 
 
 def test_repeats_are_removed_with_the_graph_that_they_were_made_from(finished):

@@ -32,9 +32,9 @@ def start(
     config, where = load_config(config_file, settings, run, file, nodes)
     folder, console = enter(where), Console()
     if overwrite and _leads():
-        from gscl_scale.run.overwrite import remove_other_results
+        from gscl_scale.stages.overwrite import overwrite as remove_other_results
 
-        for path in remove_other_results(config, folder):
+        for path in remove_other_results(config, folder, console):
             console.say(f"removed {display(path)}, made with other settings or from other files")
     if file and _leads():
         keep_config(config, folder, where)

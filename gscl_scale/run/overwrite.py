@@ -1,7 +1,7 @@
 """What of a run was made with other settings or from other input files, and its removal."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gscl_scale.config.config import Config
@@ -24,15 +24,13 @@ def other_results(config: Config, folder: Path) -> list[Path]:
     return [path for run, one in _parts(config, folder) for path in _others(one, run)]
 
 
-def remove_other_results(config: Config, folder: Path) -> list[Path]:
-    """Remove them, the last made first, so that none is left without what it was made from; returns them."""
-    found = other_results(config, folder)
+def remove_results(found: Sequence[Path]) -> None:
+    """Remove them, the last made first, so that none is left without what it was made from."""
     for path in reversed(found):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
-    return found
 
 
 def _parts(config: Config, folder: Path) -> Iterator[tuple[Run, Config]]:

@@ -1,5 +1,6 @@
 """run.json: the configuration, input files and versions of a run, and what they refuse."""
 
+import json
 import platform
 import shutil
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
         for section, key, before, now in changed_settings(earlier, config, result) if place.exists() else ():
             return OtherWork(
                 result,
-                f"{run.folder} was made with {section}.{key}={quoted(before)}, but the config now says {quoted(now)}; "
+                f"{run.folder} was made with {section}.{key}={_typed(before)}, but the config now says {_typed(now)}; "
                 f"use a new folder (--run), or gscl-scale run with --overwrite, which removes {place} and everything "
                 "made from it",
             )
@@ -183,18 +184,27 @@ def other_work(config: Config, run: Run, record: RunRecord) -> OtherWork | None:
     for _, key, before, now in changed_settings(earlier, config, "splits"):
         return OtherWork(
             "training",
-            f"the best epoch of {run.folder} was chosen with evaluate.{key}={quoted(before)}, but the config now says "
-            f"{quoted(now)}: its test nodes may have been used in that choice; use a new folder (--run)",
+            f"the best epoch of {run.folder} was chosen with evaluate.{key}={_typed(before)}, but the config now says "
+            f"{_typed(now)}: its test nodes may have been used in that choice; use a new folder (--run)",
         )
     for _, key, before, now in changed_settings(earlier, config, "probe"):
         if _in_training(run):
             return OtherWork(
                 "training",
-                f"the training of {run.folder} compares its epochs with evaluate.{key}={quoted(before)}, but the "
-                f"config now says {quoted(now)}; finish the training as before and change it then, or use a new folder "
+                f"the training of {run.folder} compares its epochs with evaluate.{key}={_typed(before)}, but the "
+                f"config now says {_typed(now)}; finish the training as before and change it then, or use a new folder "
                 "(--run)",
             )
     return None
+
+
+def _typed(value: object) -> str:
+    """A value of a setting as a user types it.
+
+    >>> _typed(None), _typed("auto"), _typed(True)
+    ('null', "'auto'", 'true')
+    """
+    return json.dumps(value) if value is None or isinstance(value, bool) else quoted(value)
 
 
 def _in_training(run: Run) -> bool:
