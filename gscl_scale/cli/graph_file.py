@@ -61,7 +61,9 @@ def config_of_file(file: Path, nodes: Path | None, settings: list[str], kept: di
             file=sys.stderr,
         )
     if nodes is None and (table := before.get("nodes")) and found.graph.get("nodes") == table:
-        print(f"nodes of {table}, as in {where}/config.yaml; to leave them out: --set graph.nodes=null", file=sys.stderr)
+        print(
+            f"nodes of {table}, as in {where}/config.yaml; to leave them out: --set graph.nodes=null", file=sys.stderr
+        )
     return Config.load(None, settings, {**kept, "graph": found.graph})
 
 

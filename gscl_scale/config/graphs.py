@@ -119,7 +119,9 @@ class TablesGraph(_GraphSection):
         "label", description="Node table: column with the label, or the labels in a list; or columns of 0 and 1."
     )
     label_separator: Annotated[str | None, Field(min_length=1), Key(revision=4, neutral=None)] = Field(
-        None, description="Node table: what stands between the labels of a node in the text of label_column."
+        None,
+        description="Node table: what is between the labels of a node in the text of label_column: comma, semicolon, "
+        "pipe, tab, blanks or other characters.",
     )
     split_column: str | None = Field("split", description="Node table: column with train, val or test, if any.")
     feature_columns: list[str] | None = Field(
@@ -135,7 +137,8 @@ class TablesGraph(_GraphSection):
         [], description="Node table: cells that mean that a value is missing, such as [-999, not asked]."
     )
     unknown_ids: Annotated[Literal["refuse", "add", "drop"], Key(revision=4, neutral="refuse")] = Field(
-        "refuse", description="Edges to ids without a row in the node table: refuse them, add the nodes, or drop them."
+        "refuse",
+        description="With a node table, edges to ids without a row in it: refuse them, add the nodes, or drop them.",
     )
     encoding: Annotated[Path | None, Key(revision=4, neutral=None)] = Field(
         None, description="Run or graph folder whose encoding of columns is reused, so that its encoder can read them."

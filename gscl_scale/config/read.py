@@ -52,8 +52,11 @@ def apply_setting(values: dict[str, Any], setting: str, option: str = "--set ") 
     try:
         value = _plain_values(text[: _MOST_BYTES + 1])
     except _DAMAGE:
+        typed = f"'{dotted}=\"{text}\"'"
+        example = f", such as {option}{typed}" if len(typed) < 80 and not {*text} & {*"'\"\\"} else ""
         raise ConfigError(
-            f"{shortened(dotted)}: cannot read the value {quoted(text)}; put text with special characters in quotes"
+            f"{shortened(dotted)}: cannot read the value {quoted(text)}; put text with special characters in quotes, "
+            f"which the shell must leave{example}"
         ) from None
     if values.get(section) is None:
         values[section] = {}

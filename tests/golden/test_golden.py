@@ -47,3 +47,5 @@ def test_losses_that_hang_on_the_rounding_of_a_processor_have_a_tolerance_of_the
     assert not differences({"losses": [2.0]}, {"losses": [2.005]}, "curve: autossl")
     assert differences({"losses": [2.0]}, {"losses": [2.01]}, "curve: autossl")
     assert differences({"losses": [2.0]}, {"losses": [2.005]}, "curve: dgi")
+    assert not differences({"gradient norms": [2.0]}, {"gradient norms": [2.01]}, "curve: autossl")
+    assert differences({"gradient norms": [2.0]}, {"gradient norms": [2.01]}, "curve: dgi")

@@ -36,9 +36,10 @@ def test_a_list_column_has_the_labels_of_each_node(tmp_path, cells, names):
 
 
 @pytest.mark.parametrize("kind", [".parquet", ".csv"])
-def test_text_is_split_at_the_separator(tmp_path, kind):
-    nodes = IDS | {"kind": ["red; blue", "blue;blue", "", None]}
-    graph = ingest(tmp_path, PAIR, nodes, kind=kind, label_column="kind", label_separator=";")
+@pytest.mark.parametrize(("sign", "separator"), [(";", ";"), (";", "semicolon"), (",", "comma"), (" / ", " / ")])
+def test_text_is_split_at_the_separator(tmp_path, kind, sign, separator):
+    nodes = IDS | {"kind": [f"red{sign} blue", f"blue{sign}blue", "", None]}
+    graph = ingest(tmp_path, PAIR, nodes, kind=kind, label_column="kind", label_separator=separator)
     assert labels_of(graph) == [["blue", "red"], ["blue"], [], []]
 
 
@@ -59,22 +60,22 @@ def test_several_columns_mark_the_labels_of_each_node(tmp_path, kind, one):
 
 
 @pytest.mark.parametrize(
-    ("names", "sign"),
+    ("names", "word"),
     [
-        (["news", "news;sport", "sport;art", "art; news"], ";"),
-        (["a|b", "b|c", "a|c", "a"], "|"),
-        (["a,b", "b,c", "a,c", "b"], ","),
+        (["news", "news;sport", "sport;art", "art; news"], "semicolon"),
+        (["a|b", "b|c", "a|c", "a"], "pipe"),
+        (["a,b", "b,c", "a,c", "b"], "comma"),
         (["Paris, France", "Lyon, France", "Rome, Italy", ""], ""),
         (["a;b", "c", "d", "e"], ""),
         (["a", "b", "c", "c"], ""),
     ],
 )
-def test_cells_that_seem_to_have_several_labels_get_a_note(tmp_path, names, sign):
+def test_cells_that_seem_to_have_several_labels_get_a_note(tmp_path, names, word):
     graph = ingest(tmp_path, PAIR, IDS | {"label": names}, kind=".csv")
     assert graph.label_sets is None
     told = [note for note in graph.manifest["notes"] if "graph.label_separator" in note]
-    seems = f"column label seems to have several labels in a cell; graph.label_separator={sign!r} splits them"
-    assert told == ([seems] if sign else [])
+    seems = f"column label seems to have several labels in a cell; --set graph.label_separator={word} splits them"
+    assert told == ([seems] if word else [])
 
 
 def test_lists_with_one_name_each_are_classes(tmp_path):

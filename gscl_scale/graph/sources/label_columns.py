@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.label_sets import LabelSets, sets_from_pairs
+from gscl_scale.graph.sources import dialect
 from gscl_scale.graph.sources.cells import numbers_of, storage_of
 from gscl_scale.graph.sources.tablefiles import Part
 from gscl_scale.io.arrow import arrow_of, is_text
@@ -51,7 +52,7 @@ def label_lists(part: Part, columns: Sequence[str], config: TablesGraph) -> pa.A
             f"{part.file}: column {quoted(name)} is of type {column.type}, and graph.label_separator splits text; "
             "leave graph.label_separator out"
         )
-    return pc.split_pattern(column.cast(pa.large_string()), config.label_separator)
+    return pc.split_pattern(column.cast(pa.large_string()), dialect.separator_of(config.label_separator))
 
 
 def sets_from_lists(parts: Sequence[pa.Array]) -> LabelSets:

@@ -17,7 +17,7 @@ from gscl_scale.graph.row_file import RowStream
 from gscl_scale.graph.sources.cells import storage_of
 from gscl_scale.graph.sources.column_encoding import encode, encode_nothing, total_width
 from gscl_scale.graph.sources.column_profile import ColumnStats
-from gscl_scale.graph.sources.dialect import Dialect
+from gscl_scale.graph.sources.dialect import Dialect, word_of
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.id_file import IdColumn, IdScratch
 from gscl_scale.graph.sources.label_columns import has_many, label_lists, separator_of, sets_from_lists
@@ -167,8 +167,8 @@ def _notes(columns: _Columns, codes: npt.NDArray[np.int8], labels: npt.NDArray[A
         notes.append(f"column {columns.split} has no train, val or test: the graph has no split")
     if isinstance(labels, np.ndarray) and labels.dtype == object and (sign := separator_of(set(labels) - {None})):
         notes.append(
-            f"column {columns.labels[0]} seems to have several labels in a cell; graph.label_separator={quoted(sign)} "
-            "splits them"
+            f"column {columns.labels[0]} seems to have several labels in a cell; --set "
+            f"graph.label_separator={word_of(sign)} splits them"
         )
     return notes
 
