@@ -95,9 +95,14 @@ def test_what_differs_significantly_is_named_and_what_does_not():
     often = {name: {f"{seed}{n}": on for seed, on in of.items() for n in range(9)} for name, of in SEEDS.items()}
     (sentence,) = interval_remarks(list(rows_with(Pairing(False, False, 0.1), often).values()), RANDOM.protocol())
     assert "DGI -10.75 against GSCL-PAIRWISE" in sentence
-    same = dict.fromkeys(("dgi", "raw"), SEEDS["dgi"])
-    (sentence,) = interval_remarks(list(rows_with(PUBLISHED, same).values()), PUBLISHED.protocol())
-    assert sentence.endswith(": no row differs significantly from the best of the others.")
+    wide = {"dgi": SEEDS["dgi"], "raw": {"5": {"a": 0.1, "b": 0.9}, "6": {"a": 0.9, "b": 0.1}}}
+    rows = rows_with(PUBLISHED, wide)
+    (sentence,) = interval_remarks(list(rows.values()), PUBLISHED.protocol())
+    reach = 50 * (rows["raw"]["against"]["high"] - rows["raw"]["against"]["low"])
+    assert reach > 10
+    assert sentence.endswith(
+        f": none is significant; the intervals reach ±{reach:.1f} points, and smaller differences may be chance."
+    )
     (sentence,) = interval_remarks([{"title": "DGI"}], FIXED.protocol())
     assert "raise train.repeats" in sentence
     alone = {"title": "DGI", "interval": {"error": 0.1, "low": 0.1, "high": 0.5, "n": 4}}

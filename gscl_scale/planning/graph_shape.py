@@ -14,7 +14,8 @@ from gscl_scale.io.json import read_json
 from gscl_scale.io.validate import Count, FileEntry
 from gscl_scale.run.record import Counts, size_in
 
-_CLASSES = 50  # of a graph of which nothing is known: more cost the evaluation more
+_CLASSES = 50  # of a large graph of which nothing is known: more cost the evaluation more
+_PER_CLASS = 100  # nodes, where that gives fewer classes
 _VALUE = 4  # bytes of a stored feature
 
 
@@ -65,11 +66,15 @@ class GraphShape:
 
     @classmethod
     def of_size(cls, size: SourceSize, config: GraphConfig) -> "GraphShape":
-        """Of a graph of which only counts are known; every node counts as labelled."""
+        """Of a graph of which only counts are known; every node counts as labelled, unless no column has labels."""
         nodes, edges = size.num_nodes or 0, size.num_edges or 0
-        classes = PRESETS[config.preset].num_classes if isinstance(config, SyntheticGraph) else _CLASSES
         blocks = feature_blocks(size.num_features, config)
-        return cls(nodes, edges * (2 if config.undirected else 1), blocks, config.undirected, nodes, classes, size)
+        shape = cls(nodes, edges * (2 if config.undirected else 1), blocks, config.undirected, 0, 0, size)
+        if isinstance(config, SyntheticGraph):
+            return replace(shape, labelled=nodes, classes=PRESETS[config.preset].num_classes)
+        if isinstance(config, TablesGraph) and not (config.nodes and config.label_columns):
+            return shape
+        return replace(shape, labelled=nodes, classes=min(_CLASSES, max(2, nodes // _PER_CLASS)))
 
     @property
     def num_features(self) -> int:

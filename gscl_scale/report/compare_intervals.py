@@ -83,9 +83,11 @@ def interval_remarks(rows: Sequence[IntervalRow], protocol: IntervalsProtocol) -
         if one["low"] > 0 or one["high"] < 0
     ]
     alike = [row["title"] for row, one in compared if one["low"] <= 0 <= one["high"]]
+    reach = f"±{100 * max(one['high'] - one['low'] for _, one in compared) / 2:.1f}"
+    none = f"none is significant; the intervals reach {reach} points, and smaller differences may be chance"
     return [
         f"Paired differences at {100 * protocol['level']:g} % ({protocol['way']}): "
-        f"{', '.join(apart) or 'no row differs significantly from the best of the others'}"
+        f"{', '.join(apart) or none}"
         f"{'; not significant: ' * bool(apart and alike)}{', '.join(alike) * bool(apart)}."
     ]
 

@@ -201,3 +201,19 @@ def test_a_manifest_of_an_object_store_is_enough(tmp_path):
     (folder / "manifest.json").write_text(json.dumps(manifest))
     shape = GraphShape.of_folder(folder)
     assert (shape.num_nodes, shape.entries, shape.values, shape.classes, shape.labelled) == (100, 400, 200, 2, 100)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings", "labelled", "classes"),
+    [
+        (600, {"nodes": "n.csv", "label_column": "kind"}, 600, 6),
+        (90, {"nodes": "n.csv", "label_column": "kind"}, 90, 2),
+        (1_000_000, {"nodes": "n.csv", "label_column": "kind"}, 1_000_000, 50),
+        (600, {"nodes": "n.csv", "label_column": None}, 0, 0),
+        (600, {}, 0, 0),
+    ],
+)
+def test_a_table_that_is_not_read_yet_has_labels_where_a_column_is_named(nodes, settings, labelled, classes):
+    config = Config.parse({"graph": {"source": "tables", "edges": "e.csv", **settings}})
+    shape = GraphShape.of_size(given_size(config.graph, nodes, 5000, 0), config.graph)
+    assert (shape.labelled, shape.classes) == (labelled, classes)
