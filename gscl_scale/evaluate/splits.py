@@ -17,6 +17,8 @@ MIN_LABELLED = 10
 VALIDATES = 0.2  # of the train share, where a node has many labels
 MIN_TEST = 10  # of a split from which nodes are left out: a share of fewer nodes is not reported
 
+_ALONE = "each labelled node has a class of its own"
+
 
 @dataclass(frozen=True)
 class Split:
@@ -80,14 +82,15 @@ def why_no_splits(graph: Graph, config: SplitsConfig) -> str:
     known = int(graph.labelled.sum())
     if not known:
         return "the graph has no labels"
-    if graph.labels is not None and np.unique(graph.labels[graph.labels >= 0]).size < 2:
+    sizes = _class_sizes(graph)
+    if sizes.size == 1:
         return "all labelled nodes are of one class"
     if config.split == "published" and not _published(graph):
         return "evaluate.split is 'published', but the graph has no split with labelled train and test nodes"
     uses_random = config.split == "random" or not _published(graph)
     if uses_random and known < MIN_LABELLED:
         return f"only {known} nodes have a label; random splits need at least {MIN_LABELLED}"
-    return ""
+    return _ALONE if sizes.max(initial=0) == 1 else ""
 
 
 def _published(graph: Graph) -> list[Split]:
@@ -98,7 +101,16 @@ def _published(graph: Graph) -> list[Split]:
 
 def why_no_class(graph: Graph) -> str:
     """Why what compares the classes of nodes cannot be measured, in a sentence; empty where it can."""
-    return "a node has many labels" if graph.label_sets is not None else ""
+    if graph.label_sets is not None:
+        return "a node has many labels"
+    return _ALONE if _class_sizes(graph).max(initial=0) == 1 else ""
+
+
+def _class_sizes(graph: Graph) -> npt.NDArray[np.int64]:
+    """Nodes of each class; none where nodes have many labels."""
+    if graph.labels is None:
+        return np.empty(0, np.int64)
+    return np.unique(graph.labels[graph.labels >= 0], return_counts=True)[1]
 
 
 def _random(graph: Graph, config: SplitsConfig) -> Iterator[Split]:

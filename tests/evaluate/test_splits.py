@@ -90,6 +90,7 @@ def test_published_splits_are_used_where_there_are_some_without_their_unlabelled
         (np.zeros(12, np.int64), {}, "all labelled nodes are of one class"),
         (np.array([0, 1] + [-1] * 10), {}, "only 2 nodes have a label"),
         (np.arange(12) % 2, {"split": "published"}, "has no split"),
+        (np.arange(12), {}, "each labelled node has a class of its own"),
     ],
 )
 def test_unusable_labels_give_no_splits_and_a_reason(

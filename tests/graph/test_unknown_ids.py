@@ -53,3 +53,15 @@ def test_the_refusal_names_the_setting_and_adding_needs_something_for_missing_fe
         ingest(tmp_path / "a", EDGES, NODES)
     with pytest.raises(GraphError, match=r"adds nodes without features; set graph.missing to mean or zero"):
         ingest(tmp_path / "b", EDGES, NODES, unknown_ids="add", missing="refuse")
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("ids", "name", "alike"),
+    [(["01", "02"], "1", "01"), (["anna", "b"], "Anna", "anna"), (["a", "b"], " a", "a"), (["a", "b"], "c", None)],
+)
+def test_an_id_that_is_only_spelt_otherwise_is_named(tmp_path, kind, ids, name, alike):
+    edges = {"source": [ids[1], name], "target": [ids[0], ids[0]]}
+    says = f"which has {alike!r}; write the ids of both tables alike" if alike else "add the node or drop the edge"
+    with pytest.raises(GraphError, match=says):
+        ingest(tmp_path, edges, {"id": ids, "size": [1.0, 2.0]}, kind=kind)

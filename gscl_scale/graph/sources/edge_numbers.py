@@ -95,7 +95,7 @@ def _find_in_memory(table: EdgeTable, index: IdIndex, reader: EdgeIds, drop: boo
         rows = [index.find(ids) for ids in wanted]
         if not drop and (unknown := first_unknown(tuple(rows))):
             name = wanted[unknown.end][unknown.at].as_py()
-            raise unknown_id(part, table.ends[unknown.end], unknown.at, name)
+            raise unknown_id(part, table.ends[unknown.end], unknown.at, name, index.alike(name))
         return without_unknown((*rows, *table.weights(part)))
 
     total = 0

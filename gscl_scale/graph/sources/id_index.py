@@ -47,6 +47,14 @@ class IdIndex:
         rows[missing] = -1
         return rows
 
+    def alike(self, name: object) -> str | None:
+        """The first id that differs from a name by leading zeros, blanks around it or the case of letters alone."""
+        if not self._text:
+            return None
+        plain = pc.utf8_ltrim(pc.utf8_lower(pc.utf8_trim_whitespace(self._ids)), "0")
+        at = pc.index(plain, pa.scalar(str(name).strip().lower().lstrip("0"), plain.type)).as_py()
+        return None if at < 0 else self._ids[at].as_py()
+
     def _keys(self, ids: pa.Array) -> npt.NDArray[np.int64]:
         if self._text:
             return seeding.identities_of(ids).view(np.int64)
@@ -88,8 +96,13 @@ class EdgeIds:
         return pc.if_else(whole, wanted, None).cast(pa.int64())
 
 
-def unknown_id(part: Part, column: str, at: int, name: object) -> GraphError:
-    """The refusal of an edge's id that no node has."""
+def unknown_id(part: Part, column: str, at: int, name: object, alike: str | None = None) -> GraphError:
+    """The refusal of an edge's id that no node has; `alike` is a similar one that a node has."""
+    if alike is not None:
+        return GraphError(
+            f"{part.where(at)}: {column} {quoted(name)} is not an id of the node table, which has {quoted(alike)}; "
+            "write the ids of both tables alike"
+        )
     return GraphError(
         f"{part.where(at)}: {column} {quoted(name)} is not an id of the node table; "
         f"add the node or drop the edge, or let {_setting(part.file, 'unknown_ids=add')} (or drop) do so"
