@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gscl_scale.config.config import Config
 from gscl_scale.config.keywords import errors_in_python
 from gscl_scale.embed.select import parse_ids, rows_of_ids
-from gscl_scale.embed.store import Embeddings, export, fingerprint_in, read_embeddings
+from gscl_scale.embed.store import COPIES, Embeddings, export, fingerprint_in, read_embeddings
 from gscl_scale.errors import FolderError, UnknownIdError, UserError
 from gscl_scale.evaluate.link_summary import links_table
 from gscl_scale.evaluate.ranking_summary import ranking_sentence
@@ -192,8 +192,8 @@ class NodeEmbeddings:
         Parameters
         ----------
         path
-            A file that ends in .parquet (columns id and embedding) or .npy (the vectors); or a folder for the run as a
-            whole, which `open_run`, `NodeEmbedder.load` and the command line read.
+            A file that ends in .parquet (columns id and embedding), .npy (the vectors) or .csv (columns id, x0, x1, and
+            so on); or a folder for the run as a whole, which `open_run`, `NodeEmbedder.load` and the command line read.
 
         Returns
         -------
@@ -201,11 +201,13 @@ class NodeEmbeddings:
             What was written.
         """
         path = Path(path)
-        if path.suffix in (".npy", ".parquet"):
+        if path.suffix in COPIES:
             export(self._file, path, np.arange(len(self)))
             return path
         if path.suffix:
-            raise UserError(f"save: expected a file that ends in .npy or .parquet, or a folder for the run, got {path}")
+            raise UserError(
+                f"save: expected a file that ends in .npy, .parquet or .csv, or a folder for the run, got {path}"
+            )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise FolderError(f"save: {path} is not empty; choose another folder")
         with publish_folder(path) as copy:

@@ -151,7 +151,9 @@ def embed(
     graph: Annotated[
         Path | None, path_option("Run or graph folder of another graph to embed, with the same features.")
     ] = None,
-    out: Annotated[Path | None, path_option("Folder for --graph, else a .npy or .parquet file for a copy.")] = None,
+    out: Annotated[
+        Path | None, path_option("Folder for --graph, else a .npy, .parquet or .csv file for a copy.")
+    ] = None,
     ids: Annotated[Path | None, path_option("Parquet or CSV file: copy only the nodes of its column id.")] = None,
 ) -> None:
     """Write the embeddings of all nodes.
@@ -178,10 +180,16 @@ def embed(
 def _check_embed_options(graph: Path | None, out: Path | None, ids: Path | None) -> None:
     if graph is not None and out is None:
         raise UserError("embed: --graph names another graph and --out the folder for its embeddings; give both or none")
-    if graph is None and out is not None and out.suffix not in (".npy", ".parquet"):
-        raise UserError(f"embed: without --graph, --out must end in .npy or .parquet, got {out}")
+    from gscl_scale.embed.store import COPIES
+
+    if graph is None and out is not None and out.suffix not in COPIES:
+        raise UserError(f"embed: without --graph, --out must end in .npy, .parquet or .csv, got {out}")
+    if graph is not None and out is not None and out.suffix in COPIES:
+        raise UserError(f"embed: with --graph, --out is a folder for the embeddings, got the file {out}")
     if ids is not None and (graph is not None or out is None):
-        raise UserError("embed: --ids names the nodes to copy; give a .npy or .parquet file as --out, and no --graph")
+        raise UserError(
+            "embed: --ids names the nodes to copy; give a .npy, .parquet or .csv file as --out, and no --graph"
+        )
 
 
 def _graph_in(place: Path) -> Path:

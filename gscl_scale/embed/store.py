@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import TypedDict
 
-from gscl_scale.embed.vector_file import CURE, Rows, VectorFile, rotated_blocks, write_npy, write_parquet
+from gscl_scale.embed.vector_file import CURE, Rows, VectorFile, rotated_blocks, write_csv, write_npy, write_parquet
 from gscl_scale.errors import FolderError
 from gscl_scale.io import atomic
 from gscl_scale.io.arrow import arrow_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gscl_scale.runtime.runner import Runner
 
 FILE, NPY = "embeddings.parquet", "embeddings.npy"
+COPIES = (".npy", ".parquet", ".csv")
 _MANIFEST = "manifest.json"
 _SHARE_OF_MEMORY = 4  # embeddings above a quarter of the available memory are mapped
 _BYTES_EXPORTED = 1 << 28  # at once: each part of nodes in any order is looked for in the whole file
@@ -153,14 +154,15 @@ class Embeddings(VectorFile):
 
 
 def export(embeddings: Embeddings, path: Path, nodes: npt.NDArray[np.int64]) -> None:
-    """Publish the rows of some nodes, in their order, as .npy or Parquet; the ending of the name decides."""
+    """Publish the rows of some nodes, in their order; the ending of the name, one of `COPIES`, decides on the kind."""
     size = max(1024, _BYTES_EXPORTED // (4 * embeddings.width))
     parts = (nodes[low : low + size] for low in range(0, nodes.size, size))
     if path.suffix == ".npy":
         write_npy(path, (nodes.size, embeddings.width), (embeddings.take(part) for part in parts))
     else:
         blocks = ((embeddings.ids.take(arrow_of(part)), embeddings.take(part)) for part in parts)
-        write_parquet(path, embeddings.ids.type, embeddings.width, blocks)
+        write = write_csv if path.suffix == ".csv" else write_parquet
+        write(path, embeddings.ids.type, embeddings.width, blocks)
 
 
 def take_rows(folder: Path, nodes: npt.NDArray[np.int64]) -> Rows:

@@ -60,6 +60,16 @@ def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[Rows]) -> Non
             file.write(np.ascontiguousarray(rows, "<f4").tobytes())
 
 
+def write_csv(path: Path, kind: pa.DataType, width: int, blocks: Iterable[tuple[pa.Array, Rows]]) -> None:
+    """Publish ids of type `kind` and vectors as text, a column for each number: id, x0, x1, ..."""
+    from pyarrow import csv
+
+    schema = pa.schema([("id", kind), *((f"x{at}", pa.float32()) for at in range(width))])
+    with publish_file(path) as temporary, temporary.open("wb") as file, csv.CSVWriter(file, schema) as writer:
+        for ids, rows in blocks:
+            writer.write_table(pa.Table.from_arrays([ids, *map(pa.array, np.asarray(rows).T)], schema=schema))
+
+
 def rotated_blocks(vectors: Rows, rotation: Rows | None) -> Iterator[tuple[slice, Rows]]:
     """Blocks of rows, turned by the rotation if there is one."""
     size = max(1024, min(_ROWS_PER_GROUP, _BYTES_PER_GROUP // (4 * vectors.shape[1])))

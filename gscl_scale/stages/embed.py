@@ -78,7 +78,7 @@ def embed(
 
 
 def copy_embeddings(folder: Path, file: Path, ids: Path | None = None) -> None:
-    """Copy embeddings into a .npy or .parquet file: all, or those of the ids in a file, in their order."""
+    """Copy embeddings into a .npy, .parquet or .csv file: all, or those of the ids in a file, in their order."""
     embeddings = Embeddings(folder)
     export(embeddings, file, select_nodes(embeddings.ids, None, ids, str(folder)))
 

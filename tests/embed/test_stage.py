@@ -185,7 +185,13 @@ def test_embeddings_are_copied_into_one_file_all_of_them_or_some_in_the_order_as
     for ids, rows in ((None, range(NODES)), (tmp_path / "ids.csv", [70, 2, 41])):
         copy_embeddings(run.embeddings, tmp_path / "copy.npy", ids)
         copy_embeddings(run.embeddings, tmp_path / "copy.parquet", ids)
+        copy_embeddings(run.embeddings, tmp_path / "copy.csv", ids)
         assert (np.load(tmp_path / "copy.npy") == vectors[list(rows)]).all()
+        head, *lines = (tmp_path / "copy.csv").read_text().splitlines()
+        assert head.replace('"', "") == ",".join(["id", *(f"x{at}" for at in range(8))])
+        cells = [line.replace('"', "").split(",") for line in lines]
+        assert [cell[0] for cell in cells] == [f"user-{row}" for row in rows]
+        assert (np.array([cell[1:] for cell in cells]).astype(np.float32) == vectors[list(rows)]).all()
         table = pq.read_table(tmp_path / "copy.parquet")
         assert table.column("id").to_pylist() == [f"user-{row}" for row in rows]
         assert (np.array(table.column("embedding").to_pylist(), np.float32) == vectors[list(rows)]).all()
@@ -214,8 +220,9 @@ def test_the_command_embeds_another_graph_copies_and_refuses_what_it_cannot(trai
         (("--graph", tmp_path / "nowhere", "--out", other), "nowhere"),
         (("--graph", folder / "small.yaml", "--out", other), "small.yaml is a file; run gscl-scale ingest"),
         (("--graph", graph), "give both or none"),
-        (("--out", "folder"), "must end in .npy or .parquet, got folder"),
-        (("--ids", "ids.csv"), "--ids names the nodes to copy; give a .npy or .parquet file"),
+        (("--out", "folder"), "must end in .npy, .parquet or .csv, got folder"),
+        (("--graph", graph, "--out", tmp_path / "o.parquet"), "--out is a folder for the embeddings, got the file"),
+        (("--ids", "ids.csv"), "--ids names the nodes to copy; give a .npy, .parquet or .csv file"),
         (("--graph", "g", "--out", "o", "--ids", "ids.csv"), "and no --graph"),
         (("--out", "all.npy", "--ids", tmp_path / "nowhere.csv"), "nowhere.csv is no file"),
     ):
