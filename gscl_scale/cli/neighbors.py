@@ -9,6 +9,7 @@ import typer
 from gscl_scale.cli.options import AsJson, number_option, path_option
 from gscl_scale.cli.output import print_json, print_table
 from gscl_scale.errors import UserError
+from gscl_scale.text import counted
 
 
 def neighbors(
@@ -56,7 +57,8 @@ def neighbors(
     search, how = searcher(embeddings, place, count, index, console)
     if out:
         rows = write_answers(out, embeddings, nodes, search, console)
-        print(f"{rows:,} neighbours of {nodes.size:,} nodes of {place.name} are in {out} ({how})")
+        asked = counted(nodes.size, "node", "nodes")
+        print(f"{counted(rows, 'neighbour', 'neighbours')} of {asked} of {place.name} are in {out} ({how})")
         return
     found = answers(place, embeddings, nodes, search)
     if as_json:

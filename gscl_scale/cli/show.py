@@ -125,8 +125,11 @@ def _described(rows: list[tuple[str, str, str, str]], keys: list[str]) -> list[t
     for key in keys:
         if not any(f"{row[0].split(' ')[0]}.".startswith(f"{key}.") for row in found):
             known = list(dict.fromkeys(row[0].split(" ")[0] for row in rows))
-            close = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+            names = {name: name.rpartition(".")[2] for name in known}
+            alike = {*difflib.get_close_matches(key.rpartition(".")[2], names.values(), cutoff=0.7)}
+            close = difflib.get_close_matches(key, known, cutoff=0.6) or [one for one in names if names[one] in alike]
             raise UserError(
-                f"config: there is no key {key}; {'close are ' + ', '.join(close) if close else 'see --schema'}"
+                f"config: there is no key {key}; "
+                + (f"did you mean {' or '.join(close)}?" if close else "gscl-scale config --schema lists all")
             )
     return found

@@ -47,7 +47,7 @@ from gscl_scale.io.validate import FileEntry
 from gscl_scale.runtime.console import Console
 from gscl_scale.runtime.runner import Runner
 from gscl_scale.runtime.threads import map_in_order, num_threads
-from gscl_scale.text import format_bytes, quoted
+from gscl_scale.text import counted, format_bytes, quoted
 from gscl_scale.version import __version__
 
 _LEAST_BYTES_PER_NODE = 24  # two counts and one id
@@ -257,7 +257,10 @@ def _num_distinct(ids: pa.Array) -> int:
 
 def repeated_ids(origin: str, count: int, example: object) -> GraphError:
     """The refusal of ids that several nodes have."""
-    return GraphError(f"{origin}: {count:,} node ids are repeated, such as {quoted(example)}; give every node one row")
+    return GraphError(
+        f"{origin}: {counted(count, 'node id is', 'node ids are')} repeated, such as {quoted(example)}; "
+        "give every node one row"
+    )
 
 
 def _check_columns(draft: GraphDraft) -> None:

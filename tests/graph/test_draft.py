@@ -164,7 +164,7 @@ REFUSED = {
     "few ids": ({"ids": pa.array([1, 2])}, "2 ids for 5 nodes"),
     "missing ids": ({"ids": pa.array([1, 2, None, 4, 5])}, "1 nodes have no id, such as row 3"),
     "repeated integers": ({"ids": pa.array([7, 3, 5, 3, 7])}, "2 node ids are repeated, such as 7"),
-    "repeated ids": ({"ids": pa.array(["a", "b", "a", "c", "d"])}, "1 node ids are repeated, such as 'a'"),
+    "repeated ids": ({"ids": pa.array(["a", "b", "a", "c", "d"])}, "1 node id is repeated, such as 'a'"),
     "ids of floats": ({"ids": pa.array([1.0, 2, 3, 4, 5])}, "node ids are of type double"),
     "few codes": ({"splits": {"split_0": np.zeros(3, np.int8)}}, "split_0 has 3 rows"),
     "unknown codes": ({"splits": {"split_0": np.full(5, 4, np.int8)}}, "split_0 is not an array of codes"),

@@ -12,6 +12,7 @@ from gscl_scale.cli.doctor.check import Finding
 from gscl_scale.cli.open_run import load_config
 from gscl_scale.cli.options import AsJson, ConfigFile, RunOption, Settings
 from gscl_scale.cli.output import print_json
+from gscl_scale.text import counted
 
 if TYPE_CHECKING:
     from gscl_scale.config.config import Config
@@ -47,7 +48,7 @@ def doctor(
     if as_json:
         print_json([vars(finding) for finding in found])
     elif failed:
-        print(f"{failed} checks failed; fix them first, as described below each")
+        print(f"{counted(failed, 'check', 'checks')} failed; fix them first, as described below each")
     else:
         print(f"no check failed{f'; {notes} could be better' if notes else ''}")
     if failed:
