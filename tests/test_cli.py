@@ -513,7 +513,7 @@ def test_keys_of_the_configuration_are_described_one_by_one_or_by_section(tmp_pa
     section = cli("config", "--schema", "loss", "graph.separator", cwd=tmp_path).stdout
     assert {key.partition(".")[0] for key in re.findall(r"^\S+", section, re.MULTILINE)} == {"loss", "graph"}
     for words, says in (
-        (["--schema", "train.epoch"], "there is no key train.epoch; did you mean train.epochs?"),
+        (["--schema", "train.epoch"], "there is no key train.epoch; did you mean train.epochs or "),
         (["train.epochs"], "train.epochs is a key; describe it with gscl-scale config --schema train.epochs"),
     ):
         refused = cli("config", *words, cwd=tmp_path)
