@@ -90,7 +90,13 @@ LEAK = "values of the column 'town' of nodes, which would be trained on as a fea
         (nx.path_graph(3), {"labels": "club"}, "the networkx graph has no node attribute 'club'; it has none"),
         (nx.path_graph(3), {"weights": "km"}, "the networkx graph has no edge attribute 'km'"),
         (nx.path_graph(3), {"weights": [1.0]}, "expected a number for each of 2 edges"),
-        (pd.DataFrame({"p": [1], "q": [2], "r": [3]}), {}, "no column 'source'; it has p, q, r; name .*graph__source"),
+        (pd.DataFrame({"buys": [1, 2, 5], "what": [5, 6, 7]}), {}, "edges in .*: 'buys' and 'what' both hold 5; if .*"
+         "name both ends: graph__source_column='buys', graph__target_column='what'; otherwise write ids that differ"),
+        (pd.DataFrame({"when": ["2024-01-01", "2024-01-02"], "who": ["a", "b"]}), {}, "'when' has dates; if these are "
+         "nodes, name both ends: graph__source_column='when', graph__target_column='who'"),
+        (pd.DataFrame({"who": [*"abcdefghij"], "job": [*"xy" * 5], "age": range(10)}), {}, "a 'who' of its own, as in a"
+         r" table of nodes, which is read beside one of edges: fit\(EDGES, nodes=...\); if it has edges, name both"),
+        (pd.DataFrame({"who": [1]}), {}, "edges in memory has one column, who; expected two columns of ids"),
         (EDGES, {"nodes": EDGES}, "nodes in memory: no column 'id' .*; it has .*; name another: graph__id_column="),
         (EDGES, {"nodes": pd.DataFrame({"id": [7]})}, r'or let graph__unknown_ids="add" \(or drop\) do so'),
         (EDGES, {"nodes": pd.DataFrame({"id": [1, 2]})}, "edges in memory: row 2: target 3 is not an id of the node"),
@@ -179,6 +185,19 @@ def test_columns_are_those_that_are_named_then_those_of_the_config_then_the_usua
     assert (found.ids.to_pylist(), found.feature_columns, found.classes) == ([3, 1, 2], ["age"], ["x", "y"])
     found, _ = read(edges, {"unknown_ids": "add"}, nodes=nodes.iloc[:2])
     assert found.ids.to_pylist() == [3, 1, 2]
+
+
+def test_ends_without_usual_names_are_found_as_in_files():
+    table = {"kunde": ["a", "b"], "freund": ["b", "c"], "when": ["2024-01-01", "2024-01-02"], "gewicht": [2.0, 3.0]}
+    found, _ = read(pd.DataFrame(table))
+    assert (found.ids.to_pylist(), set(found.edge_weights.tolist())) == (["a", "b", "c"], {2, 3})
+    pairs = pd.DataFrame({"buys": [1, 2, 5], "what": [5, 6, 7]})
+    named = {"source_column": "buys", "target_column": "what"}
+    given = given_graph(pairs, Beside(settings=named))
+    with graph_of(given, config_for(given, {"graph": named})) as found:
+        assert found.num_nodes == 5
+    found, _ = read(pd.DataFrame([[0, 1], [1, 2]]))
+    assert found.num_nodes == 3
 
 
 def test_ids_without_a_usual_name_are_the_first_column_with_a_value_of_its_own_in_each_row():

@@ -165,6 +165,7 @@ def test_a_search_over_settings_and_a_pipeline_with_a_classifier_of_nodes_work()
         ("set it, --set model.width=64, or not", "set it, model__width=64, or not"),
         ("""add --set 'graph.comment="#"' to skip""", "add graph__comment='#' to skip"),
         ("--set graph.label_column=null makes", "graph__label_column=None makes"),
+        ("--set graph.a=x --set 'graph.b=\"0 1\"'; or", "graph__a='x', graph__b='0 1'; or"),
         ("--set graph.label_column=[a is none", "--set graph.label_column=[a is none"),
     ],
 )

@@ -61,6 +61,7 @@ class Head:
     named      whether the file names its columns
     settings   how a text file holds the table, as settings of the graph
     how        the same in words
+    in_memory  whether it is no file
     """
 
     names: list[str]
@@ -68,6 +69,7 @@ class Head:
     named: bool = True
     settings: dict[str, object] = field(default_factory=dict)
     how: str = ""
+    in_memory: bool = False
 
     def column(self, name: str) -> list[str]:
         """The cells of a column."""
@@ -119,8 +121,10 @@ def _parquet_head(path: Path) -> Head:
 
 
 def head_of_table(table: pa.Table) -> Head:
-    """The first rows of a table in memory."""
-    return Head(table.column_names, _rows_of(table), how="a table")
+    """The first rows of a table in memory; pandas and polars number columns that have no names."""
+    names = table.column_names
+    counted = (str(number) for number in range(len(names))), (f"column_{number}" for number in range(len(names)))
+    return Head(names, _rows_of(table), names not in [*map(list, counted)], how="a table", in_memory=True)
 
 
 def _rows_of(table: pa.Table | pa.RecordBatch) -> Rows:

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from gscl_scale.config.graphs import GraphConfig, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
-from gscl_scale.graph.sources.column_names import find_ends, find_id, find_weight, labels_among
+from gscl_scale.graph.sources.column_names import find_id, labels_among
 from gscl_scale.graph.sources.edge_table import edge_files
 from gscl_scale.graph.sources.explain import explained
 from gscl_scale.graph.sources.given import Beside, Encodings, GivenGraph
 from gscl_scale.graph.sources.head import head_of_table
 from gscl_scale.graph.sources.nodetable import node_files
 from gscl_scale.graph.sources.read import read
-from gscl_scale.graph.sources.recognize import likely_id, recognize, recognize_nodes
+from gscl_scale.graph.sources.recognize import ends_of, likely_id, recognize, recognize_nodes, weight_of
 from gscl_scale.graph.sources.tablefiles import TableFile, schema_of
 from gscl_scale.graph.sources.tables import read_files
 from gscl_scale.storage.urls import url_of
@@ -56,6 +56,7 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
     for key, column in (("labels", beside.label_name), ("features", next(iter(beside.feature_names or ()), None))):
         if node_table is None and column is not None:
             raise GraphError(f"{key}: {quoted(column)} is a column of a table of nodes; give that too: nodes=...")
+    ends, unclear = _recognized_ends(edge_table, beside.settings)
     if (weights := beside.weight_rows) is not None:
         edge_table = edge_table.with_column(GIVEN_WEIGHT, weights)
     settings: dict[str, object] = {"source": "tables", "edges": edge_table.name}
@@ -66,13 +67,13 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
         "feature_columns": beside.feature_names,
     }
     settings |= {key: name for key, name in named.items() if name is not None}
-    usual = {**_usual_names(edge_table.columns, node_table.table if node_table else None), **recognized}
+    usual = {**ends, **_usual_names(ends, node_table.table if node_table else None), **recognized}
     if isinstance(nodes, (str, Path)) and not recognized and not url_of(Path(nodes)) and Path(nodes).exists():
         usual |= recognize_nodes(Path(nodes), beside.settings)[0]
 
     def draft(section: GraphConfig, known: Encodings) -> GraphDraft:
         assert isinstance(section, TablesGraph)
-        _refuse_unnamed_ends(edge_table, section)
+        _refuse_unnamed_ends(edge_table, section, unclear)
         files = None
         if node_table is not None:
             files = node_table.files or node_files(section)
@@ -84,12 +85,13 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
     return GivenGraph(draft, settings=settings, recognized=usual, in_files=in_files)
 
 
-def _refuse_unnamed_ends(edges: "_TableObject", section: TablesGraph) -> None:
-    """Refuse a table in memory whose columns do not tell the ends of an edge."""
+def _refuse_unnamed_ends(edges: "_TableObject", section: TablesGraph, unclear: str) -> None:
+    """Refuse a table in memory whose columns do not tell the ends of an edge, for the reason `unclear`."""
     absent = [name for name in (section.source_column, section.target_column) if name not in edges.columns]
     if edges.table is not None and absent:
         raise GraphError(
-            f"{edges.name}: no column {quoted(absent[0])}; it has {join_names(edges.columns)}; name the columns of "
+            unclear
+            or f"{edges.name}: no column {quoted(absent[0])}; it has {join_names(edges.columns)}; name the columns of "
             "both ends: graph__source_column=..., graph__target_column=..."
         )
 
@@ -169,16 +171,26 @@ def _with_plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _usual_names(edges: Sequence[str], nodes: pa.Table | None) -> dict[str, object]:
-    """The columns of tables in memory by their names; of two columns the first is the source.
+def _recognized_ends(edges: _TableObject, given: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    """The columns of ends and weights of a table in memory, by the rules for files; else why the ends are unclear."""
+    if edges.table is None:
+        return {}, ""
+    head = head_of_table(edges.table)
+    try:
+        source, target = ends_of(head, edges.name, given)
+    except GraphError as error:  # raised later, unless a config names both ends
+        return {}, str(error)
+    found = {"source_column": source, "target_column": target, "weight_column": weight_of(head, source, target)}
+    return {key: name for key, name in found.items() if name is not None}, ""
+
+
+def _usual_names(edges: Mapping[str, object], nodes: pa.Table | None) -> dict[str, object]:
+    """The columns of a node table in memory by their names, but for those that are ends or weights of edges.
 
     Ids without a usual name are the first column that has a value of its own in each row.
     """
     columns = [] if nodes is None else nodes.column_names
-    found: dict[str, object] = {}
-    if (ends := find_ends(edges)) or len(edges) == 2:
-        found["source_column"], found["target_column"] = ends or edges
     ids = _INDEX if _INDEX in columns else find_id(columns) or (likely_id(head_of_table(nodes)) if columns else None)
     labels = [name for name in labels_among(columns) if name != ids]
-    usual = {"weight_column": find_weight(edges), "id_column": ids, "label_column": labels[0] if labels else None}
-    return found | {key: name for key, name in usual.items() if name is not None and name not in found.values()}
+    usual = {"id_column": ids, "label_column": labels[0] if labels else None}
+    return {key: name for key, name in usual.items() if name is not None and name not in edges.values()}

@@ -127,9 +127,9 @@ def _asked(prefix: str, given: Mapping[str, object]) -> Asked:
 
 def _edge_table(path: Path, given: Mapping[str, object]) -> tuple[Settings, list[str]]:
     head = _head(path, _asked("", given))
-    source, target = _ends(head, path, given)
+    source, target = ends_of(head, path, given)
     graph: Settings = {**head.settings, "source_column": source, "target_column": target}
-    weight = given["weight_column"] if "weight_column" in given else _weight(head, source, target)
+    weight = given["weight_column"] if "weight_column" in given else weight_of(head, source, target)
     if weight is not None:
         graph["weight_column"] = weight
     others = [name for name in head.names if name not in (source, target, weight)]
@@ -146,12 +146,12 @@ def _set(key: str, name: object) -> str:
     --set graph.label_column=kind --set 'graph.label_column="Sector (desk)"'
     """
     text = str(name)
-    if text.replace("_", "").isalnum():
+    if text.replace("_", "").isalnum() and not text.isdigit():
         return f"--set graph.{key}={text}"
     return f"--set 'graph.{key}=\"{text}\"'"
 
 
-def _ends(head: Head, path: Path, given: Mapping[str, object]) -> tuple[str, str]:
+def ends_of(head: Head, path: Path | str, given: Mapping[str, object]) -> tuple[str, str]:
     """The columns of both ends of an edge: as named by the user, by their names, or the first two."""
     named = [given.get("source_column"), given.get("target_column")]
     if all(isinstance(name, str) for name in named):
@@ -164,7 +164,7 @@ def _ends(head: Head, path: Path, given: Mapping[str, object]) -> tuple[str, str
     return _first_two(head, path)
 
 
-def _first_two(head: Head, path: Path) -> tuple[str, str]:
+def _first_two(head: Head, path: Path | str) -> tuple[str, str]:
     """The first two columns that do not number the rows, where these are the ends without doubt."""
     names = [name for name in head.names if name.strip() or not _counts(head.column(name))]
     if len(names) < 2:
@@ -174,15 +174,18 @@ def _first_two(head: Head, path: Path) -> tuple[str, str]:
             f"{path}: rows of {len(names)} numbers may be lists of neighbours; write one edge per line, or if the "
             f"first two are an edge: {_naming(names[:2])}"
         )
-    odd = {name: why for name in names if (why := _why_no_end(head, name, name == names[0]))} if len(names) > 2 else {}
+    more = len(names) > 2
+    odd = {name: why for name in names if (why := _why_no_end(head, name, more and name == names[0]))}
     if first := next((name for name in names[:2] if name in odd), None):
-        likely = [name for name in names if name not in odd]
-        raise GraphError(f"{path}: {odd[first]}; name both ends: {_naming(likely)}")
+        likely = [name for name in names if name not in odd] if more else names
+        sure = "" if more else "if these are nodes, "
+        raise GraphError(f"{path}: {odd[first]}; {sure}name both ends: {_naming(likely)}")
     source, target = names[:2]
-    if len(names) > 2 and _may_be_nodes(head, source, target):
+    if more and _may_be_nodes(head, source, target):
+        cure = "fit(EDGES, nodes=...)" if head.in_memory else f"gscl-scale run EDGES --nodes {path}"
         raise GraphError(
             f"{path}: each row has a {quoted(source)} of its own, as in a table of nodes, which is read beside one of "
-            f"edges: gscl-scale run EDGES --nodes {path}; if it has edges, name both ends: {_naming([source, target])}"
+            f"edges: {cure}; if it has edges, name both ends: {_naming([source, target])}"
         )
     both = integers_in(head.column(source)) & integers_in(head.column(target))
     if head.named and both:
@@ -237,7 +240,7 @@ def _may_be_lists(head: Head) -> bool:
     return all(2 * len(one) >= len(columns[1]) and max(map(int, one)) <= 2 * largest for one in columns[2:])
 
 
-def _weight(head: Head, source: str, target: str) -> str | None:
+def weight_of(head: Head, source: str, target: str) -> str | None:
     """The column of weights: by its name; without names the third of three, if it has positive numbers."""
     others = [name for name in head.names if name not in (source, target)]
     if head.named:
