@@ -77,7 +77,8 @@ def fit(
     nodes
         A table of nodes beside one of edges.
     labels
-        A class per node, or the name of the column or attribute that has it. Training never reads it; `.metrics` does.
+        A class or a list of labels per node, in the order of the nodes, as a dict by id or as a pandas Series indexed
+        by id; or the name of the column or attribute that has it. Training never reads it; `.metrics` does.
     features
         Rows of numbers [N, F], or the names of columns or attributes. A graph without features gets those of its
         structure.

@@ -1,6 +1,6 @@
 """Many labels per node: which labels each node has."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.types import is_csr
+
+_LISTS = (list, tuple, set, frozenset, np.ndarray)  # of the labels of a node
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,22 @@ def sets_from_pairs(
     used, indices = np.unique(labels, return_inverse=True)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=num_nodes))]).astype(np.int64)
     return LabelSets(indptr, indices.astype(np.int32), [str(names[label]) for label in used])
+
+
+def has_lists(rows: Iterable[Any]) -> bool:
+    """Whether any row is a list of labels."""
+    return any(isinstance(row, _LISTS) for row in rows)
+
+
+def is_table_of_numbers(rows: Sequence[Any]) -> bool:
+    """Whether rows are lists of as many numbers each.
+
+    >>> is_table_of_numbers([[0, 1], [1, 1]]), is_table_of_numbers([[0, 1], [1]]), is_table_of_numbers([["a"], ["b"]])
+    (True, False, False)
+    """
+    if not all(isinstance(row, _LISTS) for row in rows) or len({len(row) for row in rows}) > 1:
+        return False
+    return all(isinstance(cell, (int, float, np.number, np.bool_)) for row in rows for cell in row)
 
 
 def is_indicator(matrix: npt.NDArray[Any]) -> bool:

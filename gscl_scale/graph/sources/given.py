@@ -13,6 +13,9 @@ from gscl_scale.config.graphs import GraphConfig, MemoryGraph, TablesGraph
 from gscl_scale.errors import GraphError
 from gscl_scale.graph.draft import GraphDraft
 from gscl_scale.graph.graph import Graph
+from gscl_scale.graph.label_sets import LabelSets, has_lists, is_table_of_numbers
+from gscl_scale.graph.sources.label_columns import sets_from_rows
+from gscl_scale.graph.sources.row_order import in_order_of_edges, in_order_of_nodes
 from gscl_scale.graph.types import ColumnEncoding
 from gscl_scale.text import quoted, shortened
 
@@ -26,8 +29,10 @@ _OF_ALL_SOURCES = set(MemoryGraph.model_fields) - {"source"}
 class Beside:
     """What a caller gives beside a graph: rows in the order of its nodes or edges, or names of columns or attributes.
 
+    A pandas index other than 0..N-1 says whose the rows are.
+
     nodes      a table of nodes, or its path
-    labels     one class per node, or 0 and 1 for each label [N, L]
+    labels     one class per node, a list of them, or 0 and 1 for each label [N, L]; or a dict by id
     features   [N, F] numbers, dense or sparse; or names
     weights    one number per edge
     settings   of the config's section `graph`, which say how a file is read
@@ -58,33 +63,31 @@ class Beside:
         return list(self.features) if named else None
 
     @property
-    def label_rows(self) -> npt.NDArray[Any] | None:
-        """The labels, if they are given as rows."""
-        return None if self.labels is None or self.label_name is not None else array_of(self.labels, "labels")
+    def num_rows(self) -> int:
+        """How many rows labels and features have at most; 0 where they are named or a dict."""
+        rows = (self.labels if self.label_name is None else None, self.features if self.feature_names is None else None)
+        return max((_num_rows(part) for part in rows if part is not None and not isinstance(part, Mapping)), default=0)
 
-    @property
-    def feature_rows(self) -> npt.NDArray[Any] | sp.csr_array | None:
-        """The features, if they are given as rows."""
-        if self.features is None or self.feature_names is not None:
+    def weight_rows(self, table: object = None) -> npt.NDArray[Any] | None:
+        """The weights in the order of the edges of a table, if they are given as rows."""
+        if self.weights is None or self.weight_name is not None:
             return None
-        if sp.issparse(self.features):
-            sparse: Any = self.features
-            return sp.csr_array(sparse)
-        return array_of(self.features, "features")
-
-    @property
-    def weight_rows(self) -> npt.NDArray[Any] | None:
-        """The weights, if they are given as rows."""
-        return None if self.weights is None or self.weight_name is not None else array_of(self.weights, "weights")
+        return array_of(in_order_of_edges(self.weights, "weights", table), "weights")
 
     @property
     def has_rows(self) -> bool:
         """Whether labels or features are given as rows."""
-        return self.label_rows is not None or self.feature_rows is not None
+        labelled = self.labels is not None and self.label_name is None
+        return labelled or (self.features is not None and self.feature_names is None)
 
     def put_into(self, draft: GraphDraft) -> GraphDraft:
         """A draft with the labels and features that are given as rows in place of its own."""
-        if (labels := self.label_rows) is not None:
+
+        def ids() -> Sequence[Any]:
+            return range(draft.num_nodes) if draft.ids is None else draft.ids.to_pylist()
+
+        if self.labels is not None and self.label_name is None:
+            labels = _labels_of(in_order_of_nodes(self.labels, "labels", ids, self.nodes))
             if found := _column_with(labels, self.nodes):
                 name, what = found
                 raise GraphError(
@@ -92,7 +95,8 @@ class Beside:
                     f"a feature; give its name: labels={name!r}"
                 )
             draft = replace(draft, labels=labels)
-        if (features := self.feature_rows) is not None:
+        if self.features is not None and self.feature_names is None:
+            features = _features_of(in_order_of_nodes(self.features, "features", ids, self.nodes))
             draft = replace(draft, features=features, columns=[], summaries=[], encoding=[])
         return draft
 
@@ -136,10 +140,34 @@ def graph_to_come(values: Mapping[str, object]) -> GivenGraph:
     return GivenGraph(settings={"source": "tables", "edges": "edges in memory"}) if of_tables else GivenGraph()
 
 
-def _column_with(labels: npt.NDArray[Any], nodes: Any) -> tuple[str, str] | None:
+def _num_rows(part: Any) -> int:
+    """The rows of an array, a tensor, a frame or a list; 0 for what has none."""
+    if (shape := getattr(part, "shape", None)) is not None:
+        return int(shape[0]) if shape else 0
+    return len(part) if hasattr(part, "__len__") else 0
+
+
+def _features_of(value: Any) -> npt.NDArray[Any] | sp.csr_array:
+    if sp.issparse(value):
+        sparse: Any = value
+        return sp.csr_array(sparse)
+    return array_of(value, "features")
+
+
+def _labels_of(value: Any) -> npt.NDArray[Any] | LabelSets:
+    """Labels as an array [N], or [N, L] of 0 and 1; LabelSets where a node has a list of them."""
+    if isinstance(value, (list, tuple)) and has_lists(value) and not is_table_of_numbers(value):
+        return sets_from_rows(value)
+    labels = array_of(value, "labels")
+    return sets_from_rows(labels) if labels.dtype.kind == "O" and has_lists(labels) else labels
+
+
+def _column_with(labels: npt.NDArray[Any] | LabelSets, nodes: Any) -> tuple[str, str] | None:
     """The column of a table in memory that has these labels, and whether it has their values or they are its codes."""
     names = getattr(nodes, "column_names", getattr(nodes, "columns", ()))
-    for name in names if labels.ndim == 1 and not isinstance(nodes, str | Path) else ():
+    if isinstance(labels, LabelSets) or labels.ndim != 1 or isinstance(nodes, str | Path):
+        return None
+    for name in names:
         column = np.asarray(nodes[name])
         if column.shape != labels.shape:
             continue

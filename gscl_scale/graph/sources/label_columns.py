@@ -1,6 +1,7 @@
 """Many labels per node in a node table: lists, text with a separator, or a column for each label."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 
 from gscl_scale.config.graphs import TablesGraph
 from gscl_scale.errors import GraphError
-from gscl_scale.graph.label_sets import LabelSets, sets_from_pairs
+from gscl_scale.graph.label_sets import LabelSets, has_lists, sets_from_pairs
 from gscl_scale.graph.sources import dialect
 from gscl_scale.graph.sources.cells import numbers_of, storage_of
 from gscl_scale.graph.sources.tablefiles import Part
@@ -68,6 +69,17 @@ def sets_from_lists(parts: Sequence[pa.Array]) -> LabelSets:
     labels = np.append(np.array([place[name] for name in names], np.int64), -1)[codes]
     known = labels >= 0
     return sets_from_pairs(nodes[known].astype(np.int64), labels[known], len(lists), order)
+
+
+def sets_from_rows(rows: Iterable[Any]) -> LabelSets:
+    """The labels of all nodes in memory: each row is a list of names or numbers, one of them, or a gap."""
+
+    def names(row: Any) -> list[str]:
+        if has_lists([row]):
+            return [str(name) for name in row]
+        return [] if row is None or row != row else [str(row)]
+
+    return sets_from_lists([pa.array([names(row) for row in rows], _NAMES)])
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -59,15 +59,13 @@ def from_sparse(matrix: Any, beside: Beside) -> GivenGraph:
 
 def _numbered(name: str, edges: Edges, least: int, beside: Beside) -> GivenGraph:
     """A graph of numbered nodes: as many as rows are given beside it, else as edges name, and at least `least`."""
-    rows = [len(part) for part in (beside.label_rows,) if part is not None]
-    rows += [part.shape[0] for part in (beside.feature_rows,) if part is not None]
     named = max((int(ends.max()) + 1 for ends in edges[:2] if ends.size), default=0)
-    draft = GraphDraft(name=name, origin=name, num_nodes=least or max([*rows, 0]) or named, edges=[edges])
+    draft = GraphDraft(name=name, origin=name, num_nodes=least or beside.num_rows or named, edges=[edges])
     return GivenGraph(lambda *_: beside.put_into(draft))
 
 
 def _weights(beside: Beside, num_edges: int) -> list[npt.NDArray[Any]]:
-    weights = beside.weight_rows
+    weights = beside.weight_rows()
     if weights is None:
         return []
     if weights.shape not in ((num_edges,), (num_edges, 1)) or weights.dtype.kind not in "iuf":
@@ -92,7 +90,7 @@ def from_pyg(data: Any, beside: Beside) -> GivenGraph:
             if data.get(name) is None:
                 raise GraphError(f"the graph has no attribute {quoted(name)}; it has {join_names(list(data.keys()))}")
             data[key] = data.get(name)
-    if beside.weight_rows is not None:
+    if beside.weight_rows() is not None:
         import torch
 
         data["edge_weight"] = torch.from_numpy(_weights(beside, data.num_edges)[0].copy())

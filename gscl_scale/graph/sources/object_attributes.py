@@ -140,7 +140,7 @@ def _unreadable(kind: str, name: str) -> Any:
 
 def _weights_of(graph: _Attributed, beside: Beside) -> npt.NDArray[Any] | list[Any] | None:
     """Weights that are given or named, else the attribute `weight`; an edge without it has weight 1, as in networkx."""
-    if (rows := beside.weight_rows) is not None:
+    if (rows := beside.weight_rows()) is not None:
         if rows.shape != (graph.ends.shape[1],):
             raise GraphError(f"weights: expected a number for each of {graph.ends.shape[1]:,} edges, got {rows.shape}")
         return rows

@@ -57,7 +57,7 @@ def _from_tables(edges: Any, nodes: Any, recognized: Mapping[str, object], besid
         if node_table is None and column is not None:
             raise GraphError(f"{key}: {quoted(column)} is a column of a table of nodes; give that too: nodes=...")
     ends, unclear = _recognized_ends(edge_table, beside.settings)
-    if (weights := beside.weight_rows) is not None:
+    if (weights := beside.weight_rows(edges)) is not None:
         edge_table = edge_table.with_column(GIVEN_WEIGHT, weights)
     settings: dict[str, object] = {"source": "tables", "edges": edge_table.name}
     settings["nodes"] = node_table.name if node_table else None
